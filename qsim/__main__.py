@@ -1,0 +1,6 @@
+"""Entry point of ``python -m qsim``."""
+
+from qsim.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,343 @@
+"""The command ``qsim``: a lazy group of commands, the options of a run, and errors as exit codes.
+
+Standard output carries only what was asked for (``--json``, a schema, a deck, the content of a file); all
+that is said goes to standard error.  Nothing heavy is imported before a command needs it, so that
+``qsim --help`` and shell completion answer at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import re
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qsim import __version__, commands, methods
+from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
+
+if TYPE_CHECKING:
+    from qsim.core.pipeline import Outcome
+
+__all__ = ["cli", "main"]
+
+MAX_ROWS = 16
+"""Most scalars that the closing table shows without ``-v``."""
+
+
+# ---------------------------------------------------------------------------------------------- errors
+
+
+class Failure(click.ClickException):
+    """An error with its exit code and, on a terminal, the lines of the deck that it speaks of."""
+
+    def __init__(self, error: QsimError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.exit_code = error.exit_code  # type: ignore[misc]  # what click takes, whatever it declares
+
+    def show(self, file: Any = None) -> None:
+        """Write message and hint to standard error."""
+        if isinstance(self.error, DeckError) and self.error.problems:
+            for problem in self.error.problems:
+                click.echo(str(problem), err=True)
+                if sys.stderr.isatty() and (excerpt := problem.excerpt()):
+                    click.echo(excerpt, err=True)
+        else:
+            kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "
+            click.echo(f"qsim: {kind}{self.message}", err=True)
+        if self.error.hint:
+            click.echo(f"hint: {self.error.hint}", err=True)
+
+
+class InternalError(QsimError):
+    """A bug: an exception that qsim did not foresee."""
+
+
+def _unforeseen(error: Exception) -> InternalError:
+    """Return the error to show for a bug; its traceback is written to a file or, if wanted, on the screen."""
+    name = type(error).__name__
+    text = f"{name}: {error}" if str(error) else name
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    message = f"internal error: {text.splitlines()[0]}{notes}"
+    if _wants_traceback():
+        return InternalError(message)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="qsim-traceback-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exception(error, file=file)
+        return InternalError(message, hint=f"the traceback is in {file.name}; QSIM_TRACEBACK=1 shows it here")
+    except OSError:
+        return InternalError(message, hint="set QSIM_TRACEBACK=1 to see the traceback")
+
+
+def _wants_traceback() -> bool:
+    return os.environ.get("QSIM_TRACEBACK", "") not in ("", "0")
+
+
+# ---------------------------------------------------------------------------------------------- group
+
+
+class QsimGroup(click.Group):
+    """The commands: one per installed method, made when asked for, and the helpers."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the methods of this installation and the helper commands."""
+        return [*methods.available(), *commands.COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; a method that is not part of this version gets one that says so."""
+        if cmd_name in commands.COMMANDS:
+            return commands.COMMANDS[cmd_name]
+        if methods.is_available(cmd_name):
+            return method_command(cmd_name)
+        return _absent_command(cmd_name) if cmd_name in methods.TABLE else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, with a suggestion for a misspelt one and a hint for a deck without its method."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            if name.endswith((".yaml", ".yml")):
+                ctx.fail(f"'{name}' is a deck; give its method first: qsim METHOD {name}")
+            close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            ctx.fail(f"no such command '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List methods and helpers in a section each."""
+        sections = {
+            "Methods": {name: methods.TABLE[name] for name in methods.available()},
+            "Commands": {name: command.get_short_help_str(90) for name, command in commands.COMMANDS.items()},
+        }
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(list(rows.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; turn every error into a message and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as error:
+            raise Failure(Interrupted()) from error
+        except Exception as error:
+            if _wants_traceback():
+                traceback.print_exc()
+            raise Failure(error if isinstance(error, QsimError) else _unforeseen(error)) from error
+
+
+def _absent_command(name: str) -> click.Command:
+    """Return a command that takes anything and says that the method is not there."""
+
+    def refuse(rest: tuple[str, ...]) -> None:
+        raise click.UsageError(methods.refusal(name))
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True},
+        add_help_option=False,
+        hidden=True,
+    )
+
+
+@click.group(
+    cls=QsimGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, "--version", prog_name="qsim", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Quantum dynamics and structure from YAML decks, on CPUs and NVIDIA GPUs.
+
+    Write a deck with 'qsim init METHOD', run it with 'qsim METHOD DECK', look at the results with 'qsim show'
+    and 'qsim plot', or open them with any HDF5 reader.
+    """
+    if path := os.environ.get("QSIM_LOG"):
+        try:
+            handler = logging.FileHandler(path, encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"cannot write the log {path}: {error.strerror}", hint="see QSIM_LOG") from error
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("qsim")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        context = click.get_current_context()
+        context.call_on_close(partial(logger.removeHandler, handler))
+        context.call_on_close(handler.close)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    cli.main(args=None if args is None else list(args), prog_name="qsim")
+
+
+# ---------------------------------------------------------------------------------------- running a deck
+
+
+def _device(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value.strip().lower()):
+        raise click.BadParameter(f"'{value}' is not auto, cpu, cuda or cuda:N")
+    return value
+
+
+def method_command(name: str) -> click.Command:
+    """Return the command that runs decks of a method; its options are the same for all methods."""
+
+    @click.command(
+        name,
+        help=f"{methods.TABLE[name]}\n\nRun DECK and write NAME.h5, NAME.summary.json and the figures, NAME "
+        f"being that of the deck. 'qsim init {name}' writes a deck to start from.",
+        short_help=methods.TABLE[name],
+    )
+    @click.argument("deck", type=commands.DeckFile())
+    @click.option(
+        "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Results file, or folder."
+    )
+    @click.option(
+        "--device", metavar="D", callback=_device, help="Where to compute: auto, cpu, cuda or cuda:N."
+    )
+    @click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Replace a key of the deck; may be repeated.",
+    )
+    @click.option(
+        "--dry-run", is_flag=True, help="Check the deck; tell sizes, memory, steps; print all its keys."
+    )
+    @click.option("--resume", is_flag=True, help="Continue from the checkpoint, or start if there is none.")
+    @click.option("--force", is_flag=True, help="Replace existing results.")
+    @click.option(
+        "--allow-changes", is_flag=True, help="With --resume: continue although the deck has changed."
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+    @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+    @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
+    @click.option("--no-figures", is_flag=True, help="Draw no figures.")
+    def command(**given: Any) -> None:
+        _run(name, **given)
+
+    return command
+
+
+def _run(
+    method: str,
+    deck: Path,
+    *,
+    output: Path | None,
+    device: str | None,
+    overrides: tuple[str, ...],
+    dry_run: bool,
+    resume: bool,
+    force: bool,
+    allow_changes: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    no_figures: bool,
+) -> None:
+    for first, second, clash in (("--resume", "--force", resume and force), ("-q", "-v", quiet and verbose)):
+        if clash:
+            raise click.UsageError(f"{first} and {second} exclude each other")
+    if allow_changes and not resume:
+        raise click.UsageError("--allow-changes needs --resume")
+    from qsim.core.pipeline import Options, execute
+
+    options = Options(
+        device=device,
+        overrides=overrides,
+        output=output,
+        force=force,
+        resume=resume,
+        allow_changes=allow_changes,
+        dry_run=dry_run,
+        figures=not no_figures,
+        verbosity=-1 if quiet else int(verbose),
+        command=shlex.join(["qsim", *sys.argv[1:]]),
+    )
+    try:
+        outcome = execute(method, deck, options)
+    except Stopped as stop:
+        if as_json:
+            click.echo(
+                json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
+            )
+        raise
+    if dry_run:
+        _show_plan(outcome.summary, as_json=as_json, quiet=quiet)
+        return
+    if as_json:
+        click.echo(json.dumps(outcome.summary, indent=2, ensure_ascii=False))
+    if not quiet:
+        _show_outcome(method, outcome, verbose=verbose)
+
+
+def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Show what a run would take; the deck with all its keys is what goes to standard output."""
+    if as_json:
+        click.echo(json.dumps(plan, indent=2, ensure_ascii=False))
+        return
+    if not quiet:
+        size, memory = commands.format_bytes, plan["memory"]
+        rows = [(name, str(value)) for name, value in plan["sizes"].items()]
+        rows += [("steps", str(plan["steps"]))] if plan["steps"] else []
+        rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
+        rows += [
+            ("memory on the host", size(memory["host"])),
+            ("memory on the device", size(memory["device"])),
+        ]
+        rows += [(f"free on {plan['device']}", size(memory["free"]))]
+        click.echo(commands.columns(rows), err=True)
+        for notice in plan["notices"]:
+            click.echo(notice, err=True)
+        commands.say_warnings(plan["warnings"])
+    click.echo("\n".join(_deck_lines(plan["deck"])))
+
+
+def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
+    from qsim.core.describe import flow
+
+    for key, value in block.items():
+        if isinstance(value, dict) and value and len(indent) < 4:
+            yield f"{indent}{flow(key)}:"
+            yield from _deck_lines(value, indent + "  ")
+        else:
+            yield f"{indent}{flow(key)}: {flow(value)}"
+
+
+def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
+    """Show the closing table: scalars, times, files, and once more the warnings."""
+    from qsim.core.stages import stage
+
+    summary, scalars = outcome.summary, outcome.summary["scalars"]
+    if outcome.already:
+        click.echo(f"{outcome.results} is complete; nothing to do", err=True)
+    first = [name for name in getattr(stage(method, "output"), "HEADLINE", ()) if name in scalars]
+    names = list(dict.fromkeys([*first, *scalars]))
+    shown = names if verbose else names[:MAX_ROWS]
+    rows = [(name, commands.format_scalar(**scalars[name], digits=12 if verbose else 6)) for name in shown]
+    if len(shown) < len(names):
+        rows.append(("...", f"{len(names) - len(shown)} more: qsim show {outcome.results}"))
+    click.echo(f"\n{commands.columns(rows)}\n", err=True)
+    times = [f"{name} {commands.format_seconds(seconds)}" for name, seconds in summary["timing"].items()]
+    below = [("time", ", ".join(times))]
+    below += [("" if index else "files", file) for index, file in enumerate(summary["files"])]
+    click.echo(commands.columns(below), err=True)
+    commands.say_warnings(summary["warnings"])

@@ -1,0 +1,534 @@
+"""The helper commands: everything about decks and results that is not running them.
+
+Click is the only import that is not made inside a command: ``qsim --help`` lists these commands and must be
+fast.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from qsim import __version__, methods
+
+if TYPE_CHECKING:
+    from qsim.core.check import Case, Report
+    from qsim.core.deck import LoadedDeck
+    from qsim.core.errors import Problem
+    from qsim.core.results import Results
+
+DECK_SUFFIXES = (".yaml", ".yml")
+
+# ------------------------------------------------------------------------------------- argument types
+
+
+class _FileOf(click.Path):
+    """A path that shells complete by its suffix."""
+
+    suffixes: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the files with the right suffix, and the folders on the way to them."""
+        head, tail = os.path.split(incomplete)
+        prefix = incomplete.removesuffix(tail)
+        try:
+            entries = sorted(os.scandir(head or "."), key=lambda entry: entry.name)
+        except OSError:
+            return []
+        offered = []
+        for entry in entries:
+            if not entry.name.startswith(tail) or (entry.name.startswith(".") and not tail):
+                continue
+            if entry.is_dir():
+                offered.append(CompletionItem(f"{prefix}{entry.name}/"))
+            elif entry.name.endswith(self.suffixes):
+                offered.append(CompletionItem(f"{prefix}{entry.name}"))
+        return offered
+
+
+class DeckFile(_FileOf):
+    """A deck; that it exists is checked when it is read, with a suggestion if it does not."""
+
+    name = "deck"
+    suffixes = DECK_SUFFIXES
+
+
+class ResultsFile(_FileOf):
+    """A results file."""
+
+    name = "file"
+    suffixes = (".h5", ".hdf5")
+
+
+class MethodName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """The name of a method that is part of this installation."""
+
+    name = "method"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail saying what there is."""
+        if not methods.is_available(value):
+            self.fail(methods.refusal(value), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the methods of this installation."""
+        names = [name for name in methods.available() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=methods.TABLE[name]) for name in names]
+
+
+# ------------------------------------------------------------------------------------------ terminal
+
+
+def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """Return rows of texts as aligned columns; nothing is cut or folded, so that paths can be copied."""
+    lines = [list(header)] if header else []
+    lines += [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    if header:
+        texts[0] = click.style(texts[0], bold=True)
+    return "\n".join(texts)
+
+
+def say_warnings(warnings: Iterable[str]) -> None:
+    """Say warnings on standard error, one per line."""
+    for warning in warnings:
+        click.secho(f"warning: {warning}", fg="yellow", err=True)
+
+
+def format_scalar(value: Any, unit: str = "", error: float | None = None, digits: int = 6) -> str:
+    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    text = str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+    if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
+        leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
+        text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
+    return f"{text} {unit}".rstrip()
+
+
+def format_bytes(number: int) -> str:
+    """Return a size such as ``17.2 GB`` (powers of 1000)."""
+    size = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000.0
+    return f"{size:.3g} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time such as ``0.31 s``, ``12.3 s`` or ``1:02:03``."""
+    if seconds < 99.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"
+
+
+def _print_json(content: Any) -> None:
+    from qsim.core.summary import json_ready
+
+    click.echo(json.dumps(json_ready(content), indent=2, ensure_ascii=False))
+
+
+# ------------------------------------------------------------------------------------------ decks
+
+
+@click.command()
+@click.argument("method", type=MethodName())
+@click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
+def init(method: str, full: bool) -> None:
+    """Print a commented deck to start from."""
+    from qsim.core.deck import template
+    from qsim.core.stages import stage
+
+    click.echo(template(stage(method, "deck").DECK, full=full), nl=False)
+
+
+@click.command()
+@click.argument("method", type=MethodName(), required=False)
+def schema(method: str | None) -> None:
+    """Print the JSON Schema of decks, for editors.
+
+    Without METHOD, the schema takes the decks of all methods.
+    """
+    from qsim.core.deck import schema as schema_of
+    from qsim.core.stages import stage
+
+    if method is not None:
+        _print_json(schema_of(stage(method, "deck").DECK))
+        return
+    choices: list[dict[str, Any]] = []
+    definitions: dict[str, Any] = {}
+    for name in methods.available():
+        # blocks of different methods may share a name, but not a definition
+        text = json.dumps(schema_of(stage(name, "deck").DECK)).replace('"#/$defs/', f'"#/$defs/{name}.')
+        one = json.loads(text)
+        definitions |= {f"{name}.{key}": block for key, block in one.pop("$defs", {}).items()}
+        choices.append(one)
+    _print_json({"title": "qsim deck", "oneOf": choices, "$defs": definitions})
+
+
+@click.command()
+@click.argument("decks", type=DeckFile(), nargs=-1, required=True, metavar="DECK...")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.pass_context
+def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None:
+    """Check decks without running them: keys, values, units and physics."""
+    from qsim.core.errors import DeckError, QsimError
+
+    found: list[dict[str, Any]] = []
+    code = 0
+    for path in decks:
+        method: str | None = None
+        problems: list[Problem] = []
+        failure: str | None = None
+        try:
+            method, problems = _examine(path)
+        except QsimError as error:
+            problems = list(getattr(error, "problems", ()))
+            failure = None if problems else str(error)
+            code = DeckError.exit_code if isinstance(error, DeckError) else code or error.exit_code
+        valid = failure is None and not any(problem.severity == "error" for problem in problems)
+        for problem in problems:
+            click.echo(str(problem), err=True)
+        if failure or valid:
+            click.echo(f"{path}: {failure or 'valid'}", err=True)
+        found.append(
+            {
+                "file": str(path),
+                "method": method,
+                "valid": valid,
+                "problems": [_problem_entry(problem) for problem in problems],
+                "error": failure,
+            }
+        )
+    if as_json:
+        _print_json({"valid": all(entry["valid"] for entry in found), "decks": found})
+    ctx.exit(code)
+
+
+def _examine(path: Path) -> tuple[str, list[Problem]]:
+    """Return the method of a valid deck and the warnings about it; raise DeckError for its mistakes."""
+    from qsim.core.deck import load_deck, peek_method
+    from qsim.core.stages import stage
+
+    method = peek_method(path)
+    if not methods.is_available(method):
+        raise _foreign(path)
+    loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
+    findings = [*loaded.deck.check(), *stage(method, "build").plan(loaded).findings]
+    loaded.raise_for(findings)
+    return method, [loaded.problem(finding) for finding in findings]
+
+
+def _foreign(path: Path) -> Exception:
+    """Return the error for a deck whose method is not there, placed at its line."""
+    from qsim.core.errors import DeckError
+    from qsim.core.yaml_marks import parse_yaml
+
+    root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    node = root.child("method") if root else None
+    if node is None:
+        return DeckError(f"{path}: names no method")
+    return DeckError(node.mark.problem("method", methods.refusal(str(node.value))))
+
+
+def _problem_entry(problem: Problem) -> dict[str, Any]:
+    names = ("file", "line", "column", "key", "message", "severity")
+    return {name: getattr(problem, name) for name in names}
+
+
+# ------------------------------------------------------------------------------------------ machine
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def info(as_json: bool) -> None:
+    """Print versions, devices and settings, for a bug report."""
+    content = _machine()
+    if as_json:
+        _print_json(content)
+        return
+    rows: list[tuple[str, str]] = []
+    for name, value in content.items():
+        if isinstance(value, dict):
+            rows += [(f"{name}: {key}", str(item)) for key, item in value.items()]
+        elif isinstance(value, list):
+            rows += [(f"{name} {index}", _one_line(item)) for index, item in enumerate(value)] or [
+                (name, "none")
+            ]
+        else:
+            rows.append((name, str(value)))
+    click.echo(columns(rows))
+
+
+def _one_line(value: Any) -> str:
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _machine() -> dict[str, Any]:
+    import platform
+
+    from qsim.core.device import cuda_status, select
+    from qsim.core.hardware import available_threads, cpu_name, free_host_memory
+    from qsim.core.provenance import git_state, versions
+
+    status = cuda_status()
+    prefixes = ("QSIM_", "CUDA_", "CUPY_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NCCL_", "SLURM_JOB")
+    return {
+        "qsim": __version__,
+        "git": git_state(),
+        "methods": ", ".join(methods.available()) or "none",
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "threads": available_threads(),
+        "memory_free": format_bytes(free_host_memory()),
+        "versions": versions(),
+        "cuda": str(status) + (f" ({status.reason})" if status.reason else ""),
+        "gpu": [select(f"cuda:{index}")[0].describe() for index in range(status.count)],
+        "environment": {key: os.environ[key] for key in sorted(os.environ) if key.startswith(prefixes)},
+        "cache": {
+            "cupy": os.environ.get("CUPY_CACHE_DIR", str(Path.home() / ".cupy" / "kernel_cache")),
+            "numba": os.environ.get("NUMBA_CACHE_DIR", "__pycache__ beside the modules"),
+        },
+    }
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
+@click.command()
+@click.argument("file", type=ResultsFile())
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--deck", is_flag=True, help="Print the deck of the run, as it was written.")
+def show(file: Path, as_json: bool, deck: bool) -> None:
+    """Print scalars, tables and provenance of a results file."""
+    from qsim.core.results import open_results
+
+    with open_results(file) as results:
+        if deck:
+            click.echo(results.provenance.get("deck_text", ""), nl=False)
+        elif as_json:
+            _print_json(_content(results))
+        else:
+            _show(results)
+
+
+def _content(results: Results) -> dict[str, Any]:
+    return {
+        "file": str(results.path),
+        "method": results.method,
+        "title": results.title,
+        "status": results.status,
+        "created": results.created,
+        "format_version": results.format_version,
+        "scalars": {
+            name: {"value": s.value, "error": s.error, "unit": s.unit, "description": s.description}
+            for name, s in results.scalars.items()
+        },
+        "tables": {
+            name: {
+                "shape": results.shape(name),
+                "dims": results.dims(name),
+                "unit": results.unit(name),
+                "description": results.description(name),
+            }
+            for name in results.names
+        },
+        "provenance": results.provenance,
+        "log": results.log,
+    }
+
+
+def _show(results: Results) -> None:
+    content = _content(results)
+    click.echo(
+        columns((name, str(content[name])) for name in ("file", "method", "title", "status", "created"))
+    )
+    scalars = [
+        (name, format_scalar(entry["value"], entry["unit"], entry["error"], digits=12), entry["description"])
+        for name, entry in content["scalars"].items()
+    ]
+    click.echo("\n" + columns(scalars, ("scalar", "value", "meaning")))
+    tables = [
+        (name, " x ".join(map(str, t["shape"])), ", ".join(t["dims"]), t["unit"], t["description"])
+        for name, t in content["tables"].items()
+    ]
+    click.echo("\n" + columns(tables, ("table", "shape", "axes", "unit", "meaning")))
+    long = ("deck", "deck_text", "physics")  # --deck and --json print these
+    provenance = [(name, _one_line(v)) for name, v in content["provenance"].items() if name not in long]
+    click.echo("\n" + columns(provenance, ("provenance", "")))
+
+
+@click.command()
+@click.argument("file", type=ResultsFile())
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder; by default FILE's."
+)
+@click.option("--force", is_flag=True, help="Replace existing figures.")
+def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -> None:
+    """Draw the figures of a results file, all or those NAMEd; print the paths of the files."""
+    from qsim.core.files import figure_paths, refuse_existing, require_folder
+    from qsim.core.pipeline import draw_figure
+    from qsim.core.results import open_results
+    from qsim.core.stages import stage
+
+    with open_results(file) as results:
+        if not methods.is_available(results.method):
+            raise click.UsageError(methods.refusal(results.method))
+        stages = stage(results.method, "output")
+        if unknown := [name for name in names if name not in stages.FIGURES]:
+            known = ", ".join(stages.FIGURES) or "none"
+            raise click.UsageError(f"{results.method} has no figure '{unknown[0]}'; it has {known}")
+        stem = (output or file.parent) / file.stem
+        require_folder(stem.parent)
+        chosen = names or tuple(stages.FIGURES)
+        if not force:
+            refuse_existing(
+                [path for name in chosen for path in figure_paths(stem, name)], "-o DIR draws elsewhere"
+            )
+        for name in chosen:
+            written = draw_figure(stages, results, name, stem)
+            for path in written:
+                click.echo(str(path))
+            if not written:
+                click.echo(f"figure '{name}': {file} does not hold what it shows", err=True)
+
+
+@click.command()
+@click.argument("first", type=ResultsFile(), metavar="A")
+@click.argument("second", type=ResultsFile(), metavar="B")
+@click.option(
+    "--rtol", type=click.FloatRange(min=0), default=1e-9, show_default=True, help="Relative tolerance."
+)
+@click.option(
+    "--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Absolute tolerance."
+)
+@click.option(
+    "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show what agrees, too.")
+def compare(first: Path, second: Path, rtol: float, atol: float, sigmas: float, show_all: bool) -> None:
+    """Compare scalars and arrays of two results files; exit with 7 if they differ.
+
+    Numbers agree within rtol times their size (arrays: their largest element) plus atol plus sigmas times
+    their combined standard error.
+    """
+    from qsim.core.compare import Tolerance, compare_results
+    from qsim.core.errors import MismatchError
+    from qsim.core.results import open_results
+
+    with open_results(first) as a, open_results(second) as b:
+        found = compare_results(a, b, Tolerance(rtol, atol, sigmas))
+    different = [item for item in found if not item.same]
+    if rows := found if show_all else different:
+        table = (
+            (
+                "" if i.same else "differs",
+                i.name,
+                i.first,
+                i.second,
+                _number(i.difference),
+                _number(i.allowed),
+                i.note,
+            )
+            for i in rows
+        )
+        click.echo(columns(table, ("", "quantity", "A", "B", "difference", "allowed", "")))
+    if different:
+        raise MismatchError(f"{len(different)} of {len(found)} quantities differ")
+    click.echo(f"{len(found)} quantities agree", err=True)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+@click.command()
+@click.argument("method", type=MethodName(), required=False)
+@click.option("--deck", metavar="NAME", help="Only the deck of this name.")
+@click.option("--device", metavar="D", help="Where to compute: auto, cpu, cuda or cuda:N.")
+@click.option("--update", is_flag=True, help="Rewrite the references' own values instead (in a checkout).")
+@click.option("--slow", is_flag=True, help="Also the decks that take long.")
+def check(method: str | None, deck: str | None, device: str | None, update: bool, slow: bool) -> None:
+    """Run the reference decks and compare with stored numbers: a test of the installation.
+
+    Exit with 7 if something differs.
+    """
+    from qsim.core.check import cases, folders
+    from qsim.core.errors import MismatchError
+
+    place = folders()
+    if update and not place.writable:
+        raise click.UsageError("--update works in a checkout, not in an installed qsim")
+    chosen = cases([method] if method else methods.available(), place, deck)
+    skipped = [case for case in chosen if case.slow and not slow and deck is None]
+    chosen = [case for case in chosen if case not in skipped]
+    if not chosen:
+        raise click.UsageError(f"no reference deck{f' named {deck}' if deck else ''} to run")
+    if update:
+        _update(chosen, device)
+        return
+    failed = [report for case in chosen if not (report := _check_one(case, device)).ok]
+    if skipped:
+        click.echo(f"{len(skipped)} slow decks left out; --slow runs them", err=True)
+    if failed:
+        raise MismatchError(f"{len(failed)} of {len(chosen)} decks differ from their references")
+    click.echo(f"{len(chosen)} decks agree with their references", err=True)
+
+
+def _check_one(case: Case, device: str | None) -> Report:
+    import tempfile
+
+    from qsim.core.check import run_case
+
+    with tempfile.TemporaryDirectory(prefix="qsim-check-") as folder:
+        report = run_case(case, Path(folder), device)
+    click.echo(f"{'ok  ' if report.ok else 'FAIL'} {report.seconds:7.2f} s  {report}", err=True)
+    return report
+
+
+def _update(chosen: Iterable[Case], device: str | None) -> None:
+    import tempfile
+
+    from qsim.core.check import update
+
+    for case in chosen:
+        with tempfile.TemporaryDirectory(prefix="qsim-check-") as folder:
+            changed = update(case, Path(folder), device)
+        click.echo(f"{case.name}: {', '.join(changed) or 'unchanged'}", err=True)
+
+
+COMMANDS: dict[str, click.Command] = {
+    "init": init,
+    "validate": validate,
+    "schema": schema,
+    "show": show,
+    "plot": plot,
+    "compare": compare,
+    "check": check,
+    "info": info,
+}

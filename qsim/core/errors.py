@@ -1,0 +1,197 @@
+r"""The errors of qsim, each with the exit code that the command line returns.
+
+::
+
+    Exception
+     └── QsimError                 1   anything that qsim itself reports
+          ├── DeckError            3   the deck is mistaken; lists every mistake with its place
+          ├── DeviceError          4   device, driver or communicator not usable as asked
+          │    └── MemoryLimitError
+          │                        4   the problem does not fit; says what is needed, free, and to lower
+          ├── NumericsError        5   non-finite, diverged, or not converged where that is required
+          ├── FileError            6   exists already, unreadable, not ours, or of a newer format
+          ├── MismatchError        7   `qsim compare` or `qsim check` found a difference
+          ├── Stopped             75   stopped on request, with a checkpoint to resume from
+          └── Interrupted        130   stopped at once by a second Ctrl-C
+
+Exit code 2 (usage) belongs to the command line parser; an exception outside this tree is a bug and exits
+with 1. Messages say what is wrong; `hint`, where there is one, says what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+Severity = Literal["error", "warning"]
+
+__all__ = [
+    "DeckError",
+    "DeviceError",
+    "FileError",
+    "Interrupted",
+    "MemoryLimitError",
+    "MismatchError",
+    "NumericsError",
+    "Problem",
+    "QsimError",
+    "Severity",
+    "Stopped",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake (or one doubtful choice) in a deck, with its place.
+
+    Attributes
+    ----------
+    file
+        The deck as it was named by the user, or ``<--set KEY>`` for an override.
+    line, column
+        Place of the key, counted from 1.
+    key
+        Dotted path of the key, ``"control.bounds.0"``; empty for the deck as a whole.
+    message
+        What is wrong, what was found, and what is allowed.
+    severity
+        A deck with a problem of severity ``"error"`` does not run.
+    source
+        The text of that line, for `excerpt`; may be empty.
+    """
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+    severity: Severity = "error"
+    source: str = field(default="", compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """Return ``file:line:column: key: message``, the form that editors and terminals make clickable."""
+        key = f"{self.key}: " if self.key else ""
+        kind = "warning: " if self.severity == "warning" else ""
+        return f"{self.file}:{self.line}:{self.column}: {key}{kind}{self.message}"
+
+    def excerpt(self) -> str:
+        """Return the offending line with a caret below the column, or an empty string if it is not known."""
+        if not self.source.strip():
+            return ""
+        # Tabs stay tabs below the line, so that the caret stands under its character.
+        lead = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
+        number = f"{self.line:>5} | "
+        return f"{number}{self.source}\n{' ' * (len(number) - 2)}| {lead}^"
+
+
+class QsimError(Exception):
+    """Base of all errors that qsim reports by itself.
+
+    Parameters
+    ----------
+    message
+        What went wrong, in one sentence with the numbers in it.
+    hint
+        What to do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by content: errors cross process borders, whatever their constructor takes."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[QsimError], args: tuple[Any, ...], state: dict[str, Any]) -> QsimError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class DeckError(QsimError):
+    """The deck is mistaken.
+
+    Parameters
+    ----------
+    problems
+        Every mistake found, in the order of the file; or one text where no place in a deck can be named.
+    hint
+        What to do about it.
+    """
+
+    exit_code = 3
+
+    def __init__(self, problems: str | Problem | Iterable[Problem], *, hint: str | None = None) -> None:
+        self.problems: tuple[Problem, ...] = ()
+        if isinstance(problems, Problem):
+            self.problems = (problems,)
+        elif not isinstance(problems, str):
+            self.problems = tuple(problems)
+        text = problems if isinstance(problems, str) else "\n".join(map(str, self.problems))
+        super().__init__(text, hint=hint)
+
+
+class DeviceError(QsimError):
+    """The device, its driver or the communicator cannot be used as asked."""
+
+    exit_code = 4
+
+
+class MemoryLimitError(DeviceError):
+    """The problem does not fit into the memory that is free."""
+
+
+class NumericsError(QsimError):
+    """A number became non-finite, a solver diverged, or a required convergence was not reached."""
+
+    exit_code = 5
+
+
+class FileError(QsimError):
+    """A file exists already, cannot be read or written, or is not what it should be."""
+
+    exit_code = 6
+
+
+class MismatchError(QsimError):
+    """Two results differ by more than the tolerance."""
+
+    exit_code = 7
+
+
+class Stopped(QsimError):
+    """The run stopped on request after it wrote a checkpoint.
+
+    Parameters
+    ----------
+    checkpoint
+        The file that ``--resume`` continues from.
+    message
+        Why the run stopped.
+    """
+
+    exit_code = 75
+
+    def __init__(
+        self, checkpoint: str | Path, message: str | None = None, *, hint: str | None = None
+    ) -> None:
+        self.checkpoint = Path(checkpoint)
+        super().__init__(
+            message or f"stopped; checkpoint written to {self.checkpoint}",
+            hint=hint or "continue with the same command and --resume",
+        )
+
+
+class Interrupted(QsimError):
+    """The run was stopped at once, without a checkpoint, by a second Ctrl-C."""
+
+    exit_code = 130
+
+    def __init__(self, message: str = "interrupted", *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)

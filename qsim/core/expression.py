@@ -1,0 +1,448 @@
+"""Formulas in decks, ``"x^4/64 - x^2/4"``: parsed, never evaluated by Python.
+
+Grammar, loosest first: ``+ -``, ``* /``, unary ``-``, ``^`` (also written ``**``; right-associative, so
+``-x^2`` is ``-(x^2)`` and ``2^3^2`` is ``2^9``), then numbers, names, calls and parentheses.
+Multiplication is always written.
+
+A formula is compiled to a postfix program for a stack of arrays; sums of any length need no deep recursion.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from qsim.core.errors import NumericsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+    Operand = np.float64 | NDArray[np.float64]
+
+__all__ = ["CONSTANTS", "FUNCTIONS", "Expression", "ExpressionError", "ExpressionText", "expression_field"]
+
+#: Names of constants.
+CONSTANTS: dict[str, float] = {"pi": math.pi, "e": math.e}
+
+#: Names of functions, with the least and the largest number of arguments (None: any).
+FUNCTIONS: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), (1, 1)),
+    "atan2": (2, 2),
+    **dict.fromkeys(("sinh", "cosh", "tanh", "sech", "exp", "log", "log10", "sqrt", "abs"), (1, 1)),
+    **dict.fromkeys(("sign", "heaviside", "erf"), (1, 1)),
+    **dict.fromkeys(("min", "max"), (2, None)),
+}
+
+#: Longest formula, in characters.
+MAX_LENGTH = 20_000
+#: Deepest nesting of parentheses, signs and powers.
+MAX_DEPTH = 100
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>\*\*|[-+*/^(),]))",
+    re.ASCII,
+)
+_BINARY = {
+    "+": (10, 11),
+    "-": (10, 11),
+    "*": (20, 21),
+    "/": (20, 21),
+    "^": (41, 40),
+}  # binding to the left, right
+_UNARY = 30
+_LOOKALIKES = {
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{MULTIPLICATION SIGN}": "*",
+    "\N{MIDDLE DOT}": "*",
+    "\N{DIVISION SIGN}": "/",
+    "\N{SUPERSCRIPT TWO}": "^2",
+    "\N{SUPERSCRIPT THREE}": "^3",
+    "\N{GREEK SMALL LETTER PI}": "pi",
+    "[": "(",
+    "]": ")",
+    "{": "(",
+    "}": ")",
+}
+
+
+class ExpressionError(ValueError):
+    """A formula is mistaken.
+
+    Attributes
+    ----------
+    column
+        Where, counted from 1.
+    """
+
+    def __init__(self, message: str, column: int) -> None:
+        super().__init__(f"column {column}: {message}")
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One step of a compiled formula.
+
+    Attributes
+    ----------
+    kind
+        ``"number"``, ``"name"`` (push) or ``"call"`` (replace the topmost `count` values by their function).
+    value
+        The number, the name of the variable, or the name of the function or operator (``"neg"`` for the
+        sign).
+    count
+        Number of arguments of a call.
+    """
+
+    kind: str
+    value: Any
+    count: int = 0
+
+
+class Expression:
+    """A formula of given variables.
+
+    Parameters
+    ----------
+    text
+        The formula.
+    variables
+        The names that stand for arrays.
+
+    Attributes
+    ----------
+    names
+        The variables that the formula really uses.
+    program
+        The formula as a postfix program.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is not a formula of these variables.
+
+    Examples
+    --------
+    >>> Expression("-x^2 + max(x, 1)")(x=[0.0, 2.0])
+    array([ 1., -2.])
+    """
+
+    def __init__(self, text: str, variables: Sequence[str] = ("x",)) -> None:
+        self.text = text
+        self.variables = tuple(variables)
+        self.program: tuple[Instruction, ...] = tuple(_Parser(text, self.variables).parse())
+        self.names = frozenset(str(step.value) for step in self.program if step.kind == "name")
+
+    def __repr__(self) -> str:
+        """Return the call that makes this formula."""
+        return f"Expression({self.text!r}, variables={self.variables!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """Formulas are equal if their text and variables are."""
+        same = isinstance(other, Expression) and self.text == other.text
+        return same and self.variables == other.variables  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        """Hash consistently with equality."""
+        return hash((self.text, self.variables))
+
+    def __call__(self, **arrays: ArrayLike) -> NDArray[np.float64]:
+        """Evaluate the formula.
+
+        Parameters
+        ----------
+        **arrays
+            A value, real, for every variable; shapes broadcast.
+
+        Returns
+        -------
+        ndarray of float64
+            A new array of the common shape of all variables, also where the formula is a constant.
+
+        Raises
+        ------
+        TypeError
+            If a variable is missing or unknown.
+        NumericsError
+            If the result is not finite somewhere; the message names a place.
+        """
+        import numpy as np
+
+        if set(arrays) != set(self.variables):
+            raise TypeError(f"{self!r} needs values for {', '.join(self.variables)}, not {', '.join(arrays)}")
+        given = {name: np.asarray(value, dtype=np.float64) for name, value in arrays.items()}
+        shape = np.broadcast_shapes(*(value.shape for value in given.values()))
+        functions = _implementations()
+        stack: list[Any] = []
+        with np.errstate(all="ignore"):
+            for step in self.program:
+                kind, value, count = step.kind, step.value, step.count
+                if kind == "number":
+                    stack.append(np.float64(value))
+                elif kind == "name":
+                    stack.append(given[value])
+                else:
+                    arguments = stack[len(stack) - count :]
+                    del stack[len(stack) - count :]
+                    stack.append(functions[value](*arguments))
+        result = np.array(np.broadcast_to(stack.pop(), shape), dtype=np.float64)
+        self._require_finite(result, given)
+        return result
+
+    def _require_finite(self, result: NDArray[np.float64], given: dict[str, NDArray[np.float64]]) -> None:
+        import numpy as np
+
+        bad = ~np.isfinite(result)
+        if not bad.any():
+            return
+        first = np.unravel_index(int(np.argmax(bad)), result.shape)
+        place = ", ".join(
+            f"{name} = {float(np.broadcast_to(value, result.shape)[first]):.6g}"
+            for name, value in given.items()
+            if name in self.names
+        )
+        raise NumericsError(f"the formula {self.text!r} is not finite" + (f" at {place}" if place else ""))
+
+
+def _implementations() -> dict[str, Callable[..., Any]]:
+    """Return the functions and operators on arrays."""
+    import numpy as np
+
+    def sech(x: Operand) -> Operand:
+        small = np.exp(-np.abs(x))  # no overflow, however large x is
+        return 2.0 * small / (1.0 + small * small)
+
+    def erf(x: Operand) -> Operand:
+        from scipy.special import erf as scipy_erf
+
+        result: Operand = scipy_erf(x)
+        return result
+
+    def many(function: Callable[..., Any]) -> Callable[..., Any]:
+        def reduced(first: Operand, *others: Operand) -> Operand:
+            for other in others:
+                first = function(first, other)
+            return first
+
+        return reduced
+
+    same_name = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt", "abs", "sign")
+    functions: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in same_name}
+    functions |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2}
+    functions |= {"sech": sech, "erf": erf, "heaviside": lambda x: np.heaviside(x, 0.5)}
+    functions |= {"min": many(np.minimum), "max": many(np.maximum)}
+    operators = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative}
+    return functions | operators | {"^": operator.pow}  # squares a square; np.power takes a logarithm
+
+
+class _Token(NamedTuple):
+    kind: str  # "number", "name", "sign", "end"
+    text: str
+    column: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text)
+
+
+class _Parser:
+    """A Pratt parser that writes a postfix program."""
+
+    def __init__(self, text: str, variables: tuple[str, ...]) -> None:
+        self.variables = variables
+        self.tokens = _tokens(text)
+        self.position = 0
+        self.program: list[Instruction] = []
+
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.position]
+
+    def take(self) -> _Token:
+        token = self.token
+        self.position += 1
+        return token
+
+    def parse(self) -> list[Instruction]:
+        if self.token.kind == "end":
+            raise ExpressionError("the formula is empty", 1)
+        self.expression(0, 0)
+        if self.token.text == ")":
+            raise ExpressionError("')' without '('", self.token.column)
+        if self.token.text == ",":
+            raise ExpressionError(
+                "',' outside of a function's arguments (decimals have a point)", self.token.column
+            )
+        return self.program
+
+    def expression(self, binding: int, depth: int) -> None:
+        """Parse an expression whose operators bind tighter than `binding`."""
+        if depth > MAX_DEPTH:
+            raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", self.token.column)
+        self.operand(depth)
+        while True:
+            token = self.token
+            if token.kind in ("number", "name") or token.text == "(":
+                before = self.tokens[self.position - 1]
+                raise ExpressionError(f"an operator is missing between {before} and {token}", token.column)
+            left, right = _BINARY.get(token.text, (-1, -1))
+            if left <= binding:
+                return
+            self.take()
+            self.expression(right, depth + 1)
+            self.program.append(Instruction("call", token.text, 2))
+
+    def operand(self, depth: int) -> None:
+        token = self.take()
+        if token.kind == "number":
+            value = float(token.text)
+            if not math.isfinite(value):
+                raise ExpressionError(f"the number {token} is too large", token.column)
+            self.program.append(Instruction("number", value))
+        elif token.kind == "name":
+            self.name(token, depth)
+        elif token.text in ("-", "+"):
+            self.expression(_UNARY, depth + 1)
+            if token.text == "-":
+                self.program.append(Instruction("call", "neg", 1))
+        elif token.text == "(":
+            self.expression(0, depth + 1)
+            self.close(token, "'('")
+        else:
+            raise ExpressionError(f"a number, a name or '(' is expected, not {token}", token.column)
+
+    def name(self, token: _Token, depth: int) -> None:
+        name, called = token.text, self.token.text == "("
+        if name in self.variables and not called:
+            self.program.append(Instruction("name", name))
+        elif name in FUNCTIONS and called:
+            self.call(token, depth)
+        elif name in CONSTANTS and not called:
+            self.program.append(Instruction("number", CONSTANTS[name]))
+        elif name in FUNCTIONS:
+            raise ExpressionError(f"{name!r} is a function: write {name}(...)", token.column)
+        elif name in self.variables or name in CONSTANTS:
+            raise ExpressionError(f"{name!r} is no function; write '*' to multiply", token.column)
+        else:
+            raise ExpressionError(self.unknown(name, called), token.column)
+
+    def unknown(self, name: str, called: bool) -> str:
+        known = [*FUNCTIONS] if called else [*self.variables, *CONSTANTS, *FUNCTIONS]
+        special = {
+            "ln": "log",
+            "arcsin": "asin",
+            "arccos": "acos",
+            "arctan": "atan",
+            "fabs": "abs",
+            "pow": "^",
+        }
+        close = [special[name]] if name in special else difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        kinds = {"variables": self.variables, "constants": CONSTANTS, "functions": FUNCTIONS}
+        allowed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+        return f"unknown {'function' if called else 'name'} {name!r}; {hint}{allowed}"
+
+    def call(self, token: _Token, depth: int) -> None:
+        opened = self.take()
+        count = 0
+        if self.token.text != ")":
+            self.expression(0, depth + 1)
+            count = 1
+            while self.token.text == ",":
+                self.take()
+                self.expression(0, depth + 1)
+                count += 1
+        self.close(opened, f"{token.text!r}")
+        least, most = FUNCTIONS[token.text]
+        if count < least or (most is not None and count > most):
+            wanted = f"{least} argument{'' if least == 1 else 's'}" + ("" if most else " or more")
+            raise ExpressionError(f"{token.text} takes {wanted}, not {count}", token.column)
+        self.program.append(Instruction("call", token.text, count))
+
+    def close(self, opened: _Token, what: str) -> None:
+        token = self.take()
+        if token.text != ")":
+            raise ExpressionError(
+                f"')' is expected for {what} of column {opened.column}, not {token}", token.column
+            )
+
+
+def _tokens(text: str) -> list[_Token]:
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"longer than {MAX_LENGTH} characters", MAX_LENGTH + 1)
+    tokens: list[_Token] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            position += len(text[position:]) - len(text[position:].lstrip())
+            hint = f"; write {_LOOKALIKES[text[position]]!r}" if text[position] in _LOOKALIKES else ""
+            raise ExpressionError(f"unexpected character {text[position]!r}{hint}", position + 1)
+        kind = str(match.lastgroup)
+        word = match[kind]
+        tokens.append(_Token(kind, "^" if word == "**" else word, match.start(kind) + 1))
+        position = match.end()
+    tokens.append(_Token("end", "", end + 1))
+    return tokens
+
+
+class ExpressionText:
+    """The mark of a deck field that holds a formula; a bare number is accepted as one.
+
+    The field's value is the text; `Expression` with the same variables evaluates it::
+
+        class Potential(Block):
+            value: Annotated[str, ExpressionText("x")]
+
+    Parameters
+    ----------
+    *variables
+        The names that the formula may use.
+    """
+
+    def __init__(self, *variables: str) -> None:
+        self.variables = variables
+
+    def __repr__(self) -> str:
+        """Return the call that makes this mark."""
+        return f"ExpressionText({', '.join(map(repr, self.variables))})"
+
+    def _check(self, value: object) -> object:
+        from pydantic_core import PydanticCustomError
+
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = repr(value)
+        if isinstance(value, str):
+            try:
+                Expression(value, self.variables)
+            except ExpressionError as error:
+                raise PydanticCustomError(
+                    "expression", "{text}", {"text": f"{error} (in {value!r})"}
+                ) from None
+        return value
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate by parsing; what is kept is the text."""
+        from pydantic_core import core_schema
+
+        text = core_schema.str_schema()
+        either = core_schema.union_schema([text, core_schema.float_schema()])
+        return core_schema.no_info_before_validator_function(
+            self._check, text, json_schema_input_schema=either
+        )
+
+
+def expression_field(*variables: str) -> Any:
+    """Return the type of a deck field that holds a formula of `variables`.
+
+    Type checkers want ``Annotated[str, ExpressionText("x")]`` written out in a class; it means the same.
+    """
+    return Annotated[str, ExpressionText(*variables)]

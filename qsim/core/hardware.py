@@ -1,0 +1,82 @@
+"""The host: name of the processor, threads and memory that this process may use.
+
+The operating system's numbers are limits of the machine; those of the control group (batch systems,
+containers) are limits of the job, and win where they are smaller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["available_threads", "cpu_name", "free_host_memory"]
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def cpu_name() -> str:
+    """Return the name of the processor."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in ("model name", "Model", "cpu model") and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "CPU"
+
+
+def available_threads(environ: Mapping[str, str] = os.environ) -> int:
+    """Return how many CPU threads this process may use.
+
+    The smallest of: cores of its affinity mask, CPU limit of its control group, ``NUMBA_NUM_THREADS``.
+    """
+    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    if (quota := _cgroup_cpus()) is not None:
+        limits.append(max(1, int(quota)))
+    with contextlib.suppress(ValueError):
+        limits.append(max(1, int(environ.get("NUMBA_NUM_THREADS", ""))))
+    return min(limits)
+
+
+def _cgroup_cpus() -> float | None:
+    """Return the CPU limit of the control group (version 2 or 1) in CPUs; None if there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        quota, period = (CGROUP / "cpu.max").read_text(encoding="utf-8").split()[:2]
+        return None if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        quota = (CGROUP / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8")
+        period = (CGROUP / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8")
+        return int(quota) / int(period) if int(quota) > 0 else None
+    return None
+
+
+def free_host_memory() -> int:
+    """Return the bytes of host memory that can still be used; 0 if the system does not say."""
+    found = [amount for amount in (_meminfo_available(), _cgroup_memory()) if amount is not None]
+    return max(0, min(found)) if found else 0
+
+
+def _meminfo_available() -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform != "win32" else None
+    return None
+
+
+def _cgroup_memory() -> int | None:
+    """Return limit minus use of the memory control group; None without a limit."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+            return int((CGROUP / limit).read_text(encoding="utf-8")) - int(
+                (CGROUP / used).read_text(encoding="utf-8")
+            )
+    return None

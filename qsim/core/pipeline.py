@@ -1,0 +1,410 @@
+"""The life of a run, the same for every method: deck -> build -> run -> results file -> figures.
+
+`execute` is the whole program; the stages that it calls are described in `qsim.core.stages`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qsim import __version__
+from qsim.core import checkpoint
+from qsim.core.deck import Finding, LoadedDeck, changed_keys, load_deck
+from qsim.core.device import Device, out_of_memory, select
+from qsim.core.errors import DeckError
+from qsim.core.files import RunFiles, figure_paths, require_folder
+from qsim.core.parallel import Comm, world
+from qsim.core.plotting import save, style
+from qsim.core.progress import Monitor
+from qsim.core.provenance import collect
+from qsim.core.results import Results, open_results, write_results
+from qsim.core.rng import draw_seed
+from qsim.core.signals import Signals
+from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage
+from qsim.core.summary import json_ready, summary, write_summary
+
+__all__ = [
+    "BuildStage",
+    "DeckStage",
+    "Options",
+    "Outcome",
+    "OutputStage",
+    "Plan",
+    "RunStage",
+    "draw_figure",
+    "execute",
+    "stage",
+]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a deck is run; the options of the command line.
+
+    Parameters
+    ----------
+    device
+        ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; overrules ``QSIM_DEVICE`` and the deck.
+    overrides
+        ``KEY=VALUE`` texts that replace keys of the deck.
+    output
+        Results file, or a folder to put it in.
+    force
+        Replace existing results; start anew although there is a checkpoint.
+    resume
+        Continue from the checkpoint, if there is one.
+    allow_changes
+        Continue from a checkpoint although the problem has changed.
+    dry_run
+        Check and plan only.
+    figures
+        Draw the figures that the deck asks for.
+    verbosity
+        -1 for silence, 0 for progress and notices.
+    command
+        What is recorded as the command of the run.
+    """
+
+    device: str | None = None
+    overrides: Sequence[str] = ()
+    output: str | Path | None = None
+    force: bool = False
+    resume: bool = False
+    allow_changes: bool = False
+    dry_run: bool = False
+    figures: bool = True
+    verbosity: int = 0
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `execute` leaves.
+
+    Attributes
+    ----------
+    summary
+        The content of ``<stem>.summary.json``; of a dry run, the plan and the resolved deck.
+    results
+        The results file; after a dry run, where it would be.
+    already
+        Whether the run had been complete before, so that nothing was done.
+    """
+
+    summary: dict[str, Any]
+    results: Path
+    already: bool = False
+
+
+def execute(method: str, path: str | Path, options: Options | None = None) -> Outcome:
+    """Run one deck, from the file to the figures.
+
+    Everything that can be refused (the deck, existing files, the device, memory) is refused before any work.
+
+    Parameters
+    ----------
+    method
+        Name of the method; the deck must be for it.
+    path
+        The deck.
+    options
+        See `Options`.
+
+    Returns
+    -------
+    Outcome
+        Summary and results file.
+
+    Raises
+    ------
+    QsimError
+        One of the errors of `qsim.core.errors`; `Stopped` after a checkpoint was written on request.
+    """
+    start = time.monotonic()
+    job = _job(method, path, options or Options())
+    loaded, files = job.loaded, job.files
+    if not job.options.dry_run:
+        require_folder(files.results.parent)
+        if job.options.resume and files.results.exists() and not job.resuming:
+            return _already_complete(job)
+        if not job.replaces:
+            files.require_new(job.figures)
+    plan = stage(method, "build").plan(loaded)
+    loaded.raise_for(plan.findings)
+    comm, settings = world(), loaded.deck.run
+    device, notices = select(
+        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
+    )
+    device.require(plan.memory)
+    if job.options.dry_run:
+        return Outcome(_planned(loaded, plan, device, notices), files.results)
+    restored = _restore(job, device)
+    if job.options.force:  # else a later --resume would continue the run that this one replaces
+        files.checkpoint.unlink(missing_ok=True)
+    with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
+        _greet(monitor, loaded, device, [*notices, *restored.notices])
+        with out_of_memory(device, plan.memory), device.use():
+            with monitor.stage("build"):
+                problem = stage(method, "build").build(loaded, device, comm)
+            with monitor.stage("run"):
+                result = stage(method, "run").run(problem, monitor)
+                device.synchronize()
+            monitor.end()
+            with monitor.stage("write"):
+                _write(job, device, result, monitor)
+        return _publish(job, job.figures, monitor)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What one run is about: deck, options, files, and the figures that the deck asks for."""
+
+    loaded: LoadedDeck
+    options: Options
+    output: OutputStage
+    files: RunFiles
+    figures: Sequence[str]
+    resuming: bool
+    """Whether there is a checkpoint and it is to be continued."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether existing results may be replaced: a run with a checkpoint was allowed to when it began."""
+        return self.options.force or self.resuming
+
+
+def _job(method: str, path: str | Path, options: Options) -> _Job:
+    loaded = load_deck(path, stage(method, "deck").DECK, options.overrides)
+    output = stage(method, "output")
+    figures = _figure_names(loaded, output) if options.figures else []
+    files = RunFiles.of(loaded, Path(options.output) if options.output else None)
+    return _Job(loaded, options, output, files, figures, options.resume and files.checkpoint.exists())
+
+
+# ------------------------------------------------------------------------------------ before the work
+
+
+def _figure_names(loaded: LoadedDeck, output: OutputStage) -> list[str]:
+    """Return the figures that the deck asks for; unknown names are mistakes of the deck."""
+    asked = loaded.deck.output.figures
+    if isinstance(asked, str):
+        return list(output.FIGURES) if asked == "all" else []
+    findings = []
+    for index, name in enumerate(asked):
+        if name not in output.FIGURES:
+            close = difflib.get_close_matches(name, output.FIGURES, n=1)
+            suggestion = f"did you mean '{close[0]}'? " if close else ""
+            message = f"unknown figure '{name}'; {suggestion}allowed: {', '.join(output.FIGURES) or 'none'}"
+            findings.append(Finding(f"output.figures.{index}", message))
+    loaded.raise_for(findings)
+    return list(dict.fromkeys(asked))
+
+
+def _already_complete(job: _Job) -> Outcome:
+    """Return the outcome of a run that is complete, provided that it was this deck's.
+
+    A run that was killed after it wrote its results gets the figures and the summary that it still lacks.
+    """
+    files = job.files
+    with open_results(files.results) as results:
+        before = results.provenance.get("physics", {})
+        changed = changed_keys(before, json_ready(job.loaded.physics()))
+    if changed:
+        raise DeckError(
+            f"{files.results} is the complete result of another problem; it differs in {', '.join(changed)}",
+            hint="--force replaces it, -o FILE writes elsewhere",
+        )
+    if files.summary.exists():
+        return Outcome(json.loads(files.summary.read_text(encoding="utf-8")), files.results, already=True)
+    missing = [
+        name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
+    ]
+    with Monitor(quiet=job.options.verbosity < 0) as monitor:
+        return _publish(job, missing, monitor)
+
+
+@dataclass(frozen=True)
+class _Restored:
+    """What a checkpoint gave: state and meta data, and what the user should know about them."""
+
+    state: dict[str, Any] | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+
+
+def _restore(job: _Job, device: Device) -> _Restored:
+    """Read the checkpoint, if the run is to be continued from one."""
+    loaded, file = job.loaded, job.files.checkpoint
+    if not job.resuming:
+        missing = f"no checkpoint {file}; starting from the beginning"
+        return _Restored(notices=[missing] if job.options.resume else [])
+    state, meta = checkpoint.load(file)
+    notices = checkpoint.compatible(
+        meta,
+        loaded,
+        device.label,
+        precision=loaded.deck.run.precision,
+        version=__version__,
+        free=getattr(stage(loaded.deck.method, "deck"), "EXTENDABLE", ()),
+        allow_changes=job.options.allow_changes,
+    )
+    seed = loaded.deck.run.seed
+    if seed is not None and meta["seed"] != seed:
+        notices.append(f"seed was {meta['seed']} when the checkpoint was written, now it is {seed}")
+    return _Restored(
+        state, meta, [f"continuing from {file}, written after {meta['elapsed']:.1f} s", *notices]
+    )
+
+
+def _monitor(job: _Job, device: Device, restored: _Restored, signals: Signals, start: float) -> Monitor:
+    loaded = job.loaded
+    if loaded.deck.run.seed is None:
+        loaded.update_run(seed=restored.meta["seed"] if restored.meta else draw_seed())
+    settings = loaded.deck.run
+    meta = {
+        "method": loaded.deck.method,
+        "physics": loaded.physics(),
+        "seed": settings.seed,
+        "precision": settings.precision,
+        "device": device.label,
+        "qsim_version": __version__,
+    }
+    return Monitor(
+        checkpoint=job.files.checkpoint,
+        meta=meta,
+        interval=settings.checkpoint,
+        walltime=settings.walltime,
+        spent=time.monotonic() - start,
+        elapsed=restored.meta.get("elapsed", 0.0),
+        restored=restored.state,
+        signals=signals,
+        quiet=job.options.verbosity < 0,
+    )
+
+
+def _greet(monitor: Monitor, loaded: LoadedDeck, device: Device, notices: Sequence[str]) -> None:
+    settings = loaded.deck.run
+    title = f": {loaded.deck.title}" if loaded.deck.title else ""
+    monitor.note(f"{loaded.deck.method} {loaded.name}{title}")
+    monitor.note(f"{device}, {settings.precision} precision, seed {settings.seed}")
+    for notice in notices:
+        monitor.note(notice)
+    for warning in loaded.warnings:
+        monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
+
+
+def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
+    """Return what ``--dry-run`` shows."""
+    ready: dict[str, Any] = json_ready(
+        {
+            "method": loaded.deck.method,
+            "title": loaded.deck.title,
+            "status": "planned",
+            "device": device.label,
+            "device_name": device.name,
+            "precision": loaded.deck.run.precision,
+            "sizes": plan.sizes,
+            "steps": plan.steps,
+            "memory": {
+                "host": plan.memory.host,
+                "device": plan.memory.device,
+                "parts": plan.memory.parts,
+                "free": device.free_memory(),
+            },
+            "warnings": loaded.warnings,
+            "notices": notices,
+            "deck": loaded.resolved(),
+            "version": __version__,
+        }
+    )
+    return ready
+
+
+# ------------------------------------------------------------------------------------- after the work
+
+
+def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
+    """Write the results file; the checkpoint has then served its purpose."""
+    loaded, output = job.loaded, job.output
+    provenance = collect(
+        loaded,
+        device,
+        command=job.options.command,
+        timing=monitor.timing,
+        elapsed=monitor.elapsed,
+        warnings=monitor.warnings,
+    )
+    write_results(
+        job.files.results,
+        method=loaded.deck.method,
+        title=loaded.deck.title,
+        status="complete",
+        tables=output.TABLES,
+        arrays={name: device.to_host(array) for name, array in output.arrays(result).items()},
+        scalars=output.scalars(result),
+        provenance=provenance,
+        log=monitor.log,
+        overwrite=job.replaces,
+    )
+    if job.replaces:  # a summary of the results that were replaced
+        job.files.summary.unlink(missing_ok=True)
+    job.files.checkpoint.unlink(missing_ok=True)
+
+
+def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
+    """Draw figures of the results file and write its summary.
+
+    A figure that fails does not cost the others or the summary: its error is raised after those are written.
+    """
+    output, files = job.output, job.files
+    written, failures = [files.results], []
+    with open_results(files.results) as results:
+        with monitor.stage("figures"):
+            for name in names:
+                try:
+                    written += draw_figure(output, results, name, files.stem)
+                except Exception as error:
+                    error.add_note(
+                        f"while drawing the figure '{name}'; the results in {files.results} are complete"
+                    )
+                    failures.append(error)
+        recorded = results.provenance
+        content = summary(
+            results,
+            device=recorded["device"]["label"],
+            precision=recorded["precision"],
+            seed=recorded["seed"],
+            timing={**recorded["timing"], **monitor.timing},
+            files=[*written, files.summary],
+            warnings=monitor.warnings or recorded["warnings"],
+            version=recorded["qsim_version"],
+        )
+    write_summary(files.summary, content)
+    if failures:
+        raise failures[0]
+    return Outcome(content, files.results)
+
+
+def draw_figure(output: OutputStage, results: Results, name: str, stem: Path) -> list[Path]:
+    """Draw one figure of a results file as ``<stem>.<name>.png`` and ``.pdf``.
+
+    Returns
+    -------
+    list of Path
+        The files; empty if the results do not hold what the figure shows.
+    """
+    with style():
+        figure = output.FIGURES[name](results)
+    if figure is None:
+        return []
+    metadata = {
+        "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
+        "deck_sha256": str(results.provenance.get("deck_sha256", "")),
+    }
+    return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)

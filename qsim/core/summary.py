@@ -1,0 +1,102 @@
+"""The summary of a run: a flat, stable JSON object that scripts can read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError
+
+if TYPE_CHECKING:
+    from qsim.core.results import Results
+
+__all__ = ["json_ready", "python_scalar", "summary", "write_summary"]
+
+
+def summary(
+    results: Results,
+    *,
+    device: str,
+    precision: str,
+    seed: int | None,
+    timing: Mapping[str, float],
+    files: Sequence[str | Path],
+    warnings: Sequence[str] = (),
+    version: str = "",
+) -> dict[str, Any]:
+    """Return the flat, stable summary of a run: what ``<stem>.summary.json`` holds and ``--json`` prints.
+
+    Values that JSON cannot hold (NaN, infinities) become ``None``.
+    """
+    scalars = {
+        name: {"value": scalar.value, "error": scalar.error, "unit": scalar.unit}
+        for name, scalar in results.scalars.items()
+    }
+    ready: dict[str, Any] = json_ready(
+        {
+            "method": results.method,
+            "title": results.title,
+            "status": results.status,
+            "device": device,
+            "precision": precision,
+            "seed": seed,
+            "scalars": scalars,
+            "timing": dict(timing),
+            "files": [str(file) for file in files],
+            "warnings": list(warnings),
+            "version": version,
+        }
+    )
+    return ready
+
+
+def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
+    """Write a summary as JSON, replacing the file in one step.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    text = json.dumps(json_ready(content), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise FileError(
+            f"cannot write {path}: {error}", hint="check the folder, its rights and the free space"
+        ) from error
+    return path
+
+
+def json_ready(value: Any) -> Any:
+    """Return ``value`` with everything in types that strict JSON has; non-finite numbers become ``None``."""
+    value = python_scalar(value)
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return json_ready(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_ready(item) for item in value]
+    if isinstance(value, complex):
+        return [json_ready(value.real), json_ready(value.imag)]
+    return str(value)
+
+
+def python_scalar(value: Any) -> Any:
+    """Return NumPy and CuPy scalars as Python ones, anything else unchanged."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value

@@ -1,0 +1,44 @@
+"""The table of methods: the only place where their names are listed.
+
+A method is the folder ``qsim/<name>/`` with the stage modules ``deck``, ``build``, ``run`` and ``output``
+(their contract: :mod:`qsim.core.pipeline`).  A name whose folder is not there yet is known but not offered:
+it stays out of ``qsim --help``, and asking for it says so.  Nothing here imports a method.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib.util import find_spec
+
+TABLE: dict[str, str] = {
+    "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
+    "trotter": "Spin-1/2 dynamics by Suzuki-Trotter product formulas on the full state vector.",
+    "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension.",
+    "sturmian": "Bound and scattering states of two electrons in a basis of generalised Sturmian functions.",
+    "qmc": "Variational and diffusion quantum Monte Carlo for molecules and crystals.",
+}
+
+
+def is_available(name: str) -> bool:
+    """Tell whether the method is part of this installation, without importing any of its stages."""
+    if name not in TABLE:
+        return False
+    try:
+        return find_spec(f"qsim.{name}.deck") is not None
+    except ModuleNotFoundError:  # the folder itself is not there
+        return False
+
+
+def available() -> list[str]:
+    """Names of the methods of this installation, in the order of the table."""
+    return [name for name in TABLE if is_available(name)]
+
+
+def refusal(name: str) -> str:
+    """Sentence that says why a method cannot be used: not built yet, or no such name (with a suggestion)."""
+    offered = ", ".join(available()) or "none"
+    if name in TABLE:
+        return f"the method '{name}' is not part of this version of qsim; available: {offered}"
+    close = difflib.get_close_matches(name, TABLE, n=1)
+    suggestion = f"did you mean '{close[0]}'? " if close else ""
+    return f"unknown method '{name}'; {suggestion}available: {offered}"

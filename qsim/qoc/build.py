@@ -1,0 +1,315 @@
+"""From the deck to a problem: eigenstates, propagator, targets, first field."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck import Finding
+from qsim.core.device import Memory
+from qsim.core.stages import Plan
+from qsim.qoc import checks
+from qsim.qoc.blocks import levels_of, parse_weight
+from qsim.qoc.control import Parametrisation, parametrisation
+from qsim.qoc.deck import CrankNicolsonPropagator, EigenbasisPropagator, values_of
+from qsim.qoc.guess import initial_field, ladder_rungs
+from qsim.qoc.hamiltonian import InvalidInput, Molecule, molecule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.deck import LoadedDeck
+    from qsim.core.device import Device
+    from qsim.core.parallel import Comm
+    from qsim.qoc.deck import QocDeck
+    from qsim.qoc.propagators import Members, Propagator
+
+MIN_LEVELS = 16  # retained levels of `states: auto`
+SPARE_LEVELS = 12  # levels kept above the highest one in use
+PERIOD_STEPS = 64  # steps a period of `steps: auto`
+PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
+TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
+
+
+@dataclass
+class Problem:
+    """Everything the run needs.
+
+    Attributes
+    ----------
+    deck : QocDeck
+    device : Device
+    members : Members
+        Ensemble; the first molecule is the nominal one.
+    initial : (pairs, K) complex128
+        Level amplitudes at t = 0.
+    targets : list of (r, K) complex128
+        Orthonormal target vectors of each pair.
+    propagator : Propagator
+    control : Parametrisation
+    times : (N,) float64
+        Midpoints, a.u.
+    guess : (N,) float64
+        First field, a.u.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    deck: QocDeck
+    device: Device
+    members: Members
+    initial: NDArray[np.complex128]
+    targets: list[NDArray[np.complex128]]
+    propagator: Propagator
+    control: Parametrisation
+    times: NDArray[np.float64]
+    guess: NDArray[np.float64]
+    notices: list[str]
+
+    @property
+    def molecule(self) -> Molecule:
+        """The nominal molecule."""
+        return self.members.molecules[0]
+
+
+def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
+    """Estimate memory and steps and check the physics; nothing large is allocated."""
+    deck, findings = loaded.deck, []
+    levels, points = level_count(deck), deck.system.grid.points
+    steps = deck.time.steps if isinstance(deck.time.steps, int) else 0
+    try:
+        nominal = molecule(deck.system, levels)
+        steps = step_count(deck, nominal)
+        findings = list(checks.physics(deck, nominal, steps))
+        parametrisation(deck.control, midpoints(1000, deck.time.T), deck.time.T)
+        if not any(f.severity == "error" for f in findings):
+            initial_field(
+                deck, nominal, midpoints(min(steps, 2000), deck.time.T), np.ones(min(steps, 2000)), 0
+            )
+    except InvalidInput as problem:
+        findings.append(Finding(problem.key, str(problem)))
+    members = member_count(deck)
+    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
+    item = 8 if deck.run.precision == "single" else 16
+    trajectory = steps * (points if grid else levels) * item
+    if grid and not stores(deck, trajectory):
+        trajectory = points * item
+    pairs = len(deck.system.state_pairs())
+    together = trajectory * members * pairs if deck.optimizer.type == "gauss_newton" else trajectory * pairs
+    system = levels * points * 8 * 3
+    rows = 2 * members * pairs * levels * steps * 8 if deck.optimizer.type == "gauss_newton" else 0
+    return Plan(
+        memory=Memory(
+            host=system + rows + 40 * steps * 8,
+            device=together + system,
+            parts={"trajectory": together, "eigenstates": system, "costate derivatives": rows},
+            reduce="time.steps" if deck.optimizer.type != "gauss_newton" else "ensemble",
+        ),
+        sizes={
+            "grid points": points,
+            "levels": levels,
+            "steps": steps,
+            "members": members,
+            "state pairs": pairs,
+            "tau (a.u.)": deck.time.T / max(steps, 1),
+        },
+        steps=steps,
+        findings=findings,
+    )
+
+
+def build(loaded: LoadedDeck[QocDeck], device: Device, comm: Comm) -> Problem:
+    """Set up eigenstates, propagator, targets and first field."""
+    deck, notices = loaded.deck, []
+    levels = level_count(deck)
+    try:
+        members = ensemble(deck, levels)
+        nominal = members.molecules[0]
+        steps = step_count(deck, nominal)
+        times = midpoints(steps, deck.time.T)
+        control = parametrisation(deck.control, times, deck.time.T)
+        guess = initial_field(deck, nominal, times, control.shape, deck.run.seed or 0)
+        if deck.control.guess.type == "zero" and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
+            guess = _seed(deck, nominal, times, control, notices)
+    except InvalidInput as problem:
+        loaded.raise_for([Finding(problem.key, str(problem))])
+        raise  # raise_for has raised already
+    initial = np.array([amplitudes(i, levels) for i, _ in deck.system.state_pairs()])
+    targets = [target_vectors(t, levels) for _, t in deck.system.state_pairs()]
+    if deck.control.guess.type == "zero" and deck.control.guess.noise:
+        initial = initial + deck.control.guess.noise * np.array([t[0] for t in targets])
+    if deck.time.steps == "auto":
+        notices.append(f"time.steps: auto -> {steps} (tau = {deck.time.T / steps:.6g} a.u.)")
+    propagator = make_propagator(deck, deck.propagator, device, members, initial, steps)
+    if device.is_cuda:
+        _fits_the_kernels(loaded, levels, deck.propagator)
+    return Problem(deck, device, members, initial, targets, propagator, control, times, guess, notices)
+
+
+def _seed(
+    deck: QocDeck, nominal: Molecule, times: NDArray[np.float64], control: Parametrisation, notices: list[str]
+) -> NDArray[np.float64]:
+    from qsim.qoc.guess import carriers
+
+    rungs = ladder_rungs(deck, nominal)
+    notices.append(
+        "control.guess: zero is a critical point (dP/d eps = 0 exactly); it is replaced by a resonant seed of area 0.1 pi "
+        f"on the transitions {', '.join(f'{a}-{b}' for a, b in rungs)}"
+    )
+    return carriers(nominal, rungs, times, control.shape, 0.1 * math.sqrt(len(rungs)))
+
+
+def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Any) -> None:
+    from qsim.qoc.kernels.eigenbasis import MAX_CUDA_STATES
+    from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
+
+    points = loaded.deck.system.grid.points
+    if isinstance(block, EigenbasisPropagator) and levels > MAX_CUDA_STATES:
+        loaded.raise_for(
+            [
+                Finding(
+                    "propagator.states",
+                    f"{levels} states; the CUDA kernels hold up to {MAX_CUDA_STATES}. Use --device cpu or fewer states",
+                )
+            ]
+        )
+    if isinstance(block, CrankNicolsonPropagator) and points > MAX_CUDA_POINTS:
+        loaded.raise_for(
+            [
+                Finding(
+                    "system.grid.points",
+                    f"{points} points; the CUDA kernels hold up to {MAX_CUDA_POINTS}. Use --device cpu or fewer points",
+                )
+            ]
+        )
+
+
+# ------------------------------------------------------------------------------------------- pieces
+
+
+def midpoints(steps: int, duration: float) -> NDArray[np.float64]:
+    """Return the times (N,) at which the field lives: the middle of every step."""
+    return (np.arange(steps) + 0.5) * (duration / steps)
+
+
+def level_count(deck: QocDeck) -> int:
+    """Return the number of levels K that a run keeps or analyses."""
+    block = deck.propagator
+    if isinstance(block, EigenbasisPropagator) and block.states != "auto":
+        return int(block.states)
+    top = max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
+    return min(max(MIN_LEVELS, top + 1 + SPARE_LEVELS), deck.system.grid.points // 2)
+
+
+def step_count(deck: QocDeck, nominal: Molecule) -> int:
+    """Return N: as given, from tau, or from the spectrum (``auto``)."""
+    time = deck.time
+    if isinstance(time.steps, int):
+        return time.steps
+    if time.tau is not None:
+        return max(1, round(time.T / time.tau))
+    if isinstance(deck.propagator, CrankNicolsonPropagator):
+        return phase_steps(nominal, _top_level(deck), time.T)
+    energies = nominal.energies
+    fastest = max(abs(energies[b] - energies[a]) for a, b in ladder_rungs(deck, nominal))
+    return max(200, math.ceil(PERIOD_STEPS * fastest * time.T / (2 * math.pi)))
+
+
+def _top_level(deck: QocDeck) -> int:
+    return max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
+
+
+def phase_steps(nominal: Molecule, top: int, duration: float, error: float = PHASE_ERROR) -> int:
+    """Return the Crank-Nicolson steps that keep the phase error ``E^3 tau^2 T / 12`` of the levels in use below ``error``.
+
+    Energies count from the middle of the levels (``energy_shift: auto``); one level above the highest target is included.
+    """
+    energies = nominal.energies[: min(top + 2, nominal.energies.size)]
+    half = 0.5 * float(energies[-1] - energies[0])
+    tau = math.sqrt(12.0 * error / (duration * half**3)) if half > 0 else duration
+    return max(200, math.ceil(duration / tau))
+
+
+def member_count(deck: QocDeck) -> int:
+    """Return the number of ensemble members."""
+    if deck.ensemble is None:
+        return 1
+    return math.prod(
+        len(values_of(getattr(deck.ensemble, k))) for k in ("field_scale", "mass_scale", "potential_scale")
+    )
+
+
+def ensemble(deck: QocDeck, levels: int) -> Members:
+    """Set up the molecules of all ensemble members; the nominal one comes first."""
+    from qsim.qoc.propagators import Members
+
+    block = deck.ensemble
+    nominal = molecule(deck.system, levels)
+    if block is None:
+        return Members((nominal,), np.zeros(1, int), np.ones(1))
+    molecules: dict[tuple[float, float], int] = {(1.0, 1.0): 0}
+    built = [nominal]
+    system, scale = [], []
+    for mass, depth, factor in product(
+        values_of(block.mass_scale), values_of(block.potential_scale), values_of(block.field_scale)
+    ):
+        if (mass, depth) not in molecules:
+            molecules[mass, depth] = len(built)
+            built.append(molecule(deck.system, levels, mass, depth))
+        system.append(molecules[mass, depth])
+        scale.append(factor)
+    return Members(tuple(built), np.array(system), np.array(scale))
+
+
+def amplitudes(state: Any, levels: int) -> NDArray[np.complex128]:
+    """Return the normalised level amplitudes (K,) of a state of the deck."""
+    vector = np.zeros(levels, complex)
+    if isinstance(state, dict):
+        for key, weight in state.items():
+            vector[int(key)] = parse_weight(weight)
+        return vector / np.linalg.norm(vector)
+    vector[int(state)] = 1.0
+    return vector
+
+
+def target_vectors(state: Any, levels: int) -> NDArray[np.complex128]:
+    """Return the orthonormal target vectors (r, K): one for a state, one a level for a list of levels."""
+    if isinstance(state, list):
+        return np.eye(levels, dtype=complex)[state]
+    return amplitudes(state, levels)[None]
+
+
+def stores(deck: QocDeck, trajectory: int) -> bool:
+    """Whether the grid propagator keeps trajectories of this many bytes for the gradient."""
+    choice = deck.propagator.memory  # type: ignore[union-attr]
+    if deck.optimizer.type == "gauss_newton":  # all costates go back along one stored trajectory
+        return choice != "reverse"
+    return choice == "store" or (choice == "auto" and trajectory <= TRAJECTORY_LIMIT)
+
+
+def energy_shifts(members: Members, top: int, choice: float | str) -> NDArray[np.float64]:
+    """Return the energy added to each molecule: as given, or minus the middle of the levels in use."""
+    if not isinstance(choice, str):
+        return np.full(len(members.molecules), float(choice))
+    return np.array(
+        [-0.5 * (m.energies[0] + m.energies[min(top, m.energies.size - 1)]) for m in members.molecules]
+    )
+
+
+def make_propagator(
+    deck: QocDeck, block: Any, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
+) -> Propagator:
+    """Return the propagator of a deck block."""
+    from qsim.qoc.propagators import CrankNicolson, Eigenbasis
+
+    single = deck.run.precision == "single"
+    if isinstance(block, EigenbasisPropagator):
+        return Eigenbasis(device, members, initial, steps, deck.time.T, single)
+    item = 8 if single else 16
+    shifts = energy_shifts(members, _top_level(deck), block.energy_shift)
+    store = stores(deck, steps * deck.system.grid.points * item) if block is deck.propagator else False
+    return CrankNicolson(device, members, initial, steps, deck.time.T, single, shifts=shifts, store=store)

@@ -1,0 +1,178 @@
+"""Physics checks that need the eigenstates: what a deck asks for that the molecule cannot give.
+
+Each check yields findings with the numbers in the message; errors stop the run, warnings are printed and stored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck import Finding
+from qsim.qoc.blocks import levels_of
+from qsim.qoc.deck import EigenbasisPropagator
+from qsim.qoc.guess import ladder_rungs
+from qsim.qoc.hamiltonian import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.qoc.deck import QocDeck
+    from qsim.qoc.hamiltonian import Molecule
+
+STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
+WALL_DENSITY = 1e-6
+
+
+def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
+    """Yield the findings of all checks."""
+    yield from _levels(deck, molecule)
+    try:
+        rungs = ladder_rungs(deck, molecule)
+    except InvalidInput as problem:
+        severity = "warning" if deck.optimizer.type == "none" else "error"
+        yield Finding(problem.key, str(problem), severity)
+        return
+    except IndexError:  # a level above the retained ones, reported by _levels
+        return
+    yield from _sampling(deck, molecule, rungs, steps)
+    if deck.optimizer.type != "none":
+        yield from _reach(deck, molecule, rungs)
+
+
+def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
+    used = []
+    for i, (initial, target) in enumerate(deck.system.state_pairs()):
+        where = f"system.pairs.{i}." if deck.system.pairs is not None else "system."
+        used += [(f"{where}initial", v) for v in levels_of(initial)] + [
+            (f"{where}target", v) for v in levels_of(target)
+        ]
+    return used
+
+
+def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
+    potential = deck.system.potential
+    top = float(min(molecule.potential[0], molecule.potential[-1]))
+    for key, level in _used_levels(deck):
+        if potential.type == "morse":
+            last = math.ceil(math.sqrt(2 * molecule.mass * potential.D) / potential.beta - 0.5) - 1
+            if level > last:
+                yield Finding(
+                    key,
+                    f"level {level} is not bound: this Morse potential holds levels 0 to {last}"
+                    if last >= 0
+                    else "this Morse potential holds no bound level",
+                )
+                continue
+        if level >= molecule.energies.size:
+            continue
+        energy = float(molecule.energies[level])
+        if energy >= top:
+            yield Finding(
+                key,
+                f"level {level} (E = {energy:.6g} hartree) is a box state: it lies above the potential at a wall "
+                f"({top:.6g} hartree); widen system.grid",
+            )
+        elif (density := molecule.wall_density((level,))) > WALL_DENSITY:
+            yield Finding(
+                "system.grid",
+                f"|psi|^2 dx of level {level} at the wall is {density:.2g} (should stay below {WALL_DENSITY:g}); "
+                "the box shifts this level, widen it",
+                "warning",
+            )
+
+
+def _sampling(
+    deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]], steps: int
+) -> Iterator[Finding]:
+    energies = molecule.energies
+    fastest = max(abs(energies[b] - energies[a]) for a, b in rungs)
+    per_period = 2.0 * math.pi / fastest / (deck.time.T / steps)
+    wanted = STEPS_PER_PERIOD[deck.propagator.type]
+    if per_period < 2:
+        yield Finding(
+            "time.steps",
+            f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree) cannot represent it; "
+            f"at least {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps are wanted",
+        )
+    elif per_period < wanted:
+        yield Finding(
+            "time.steps",
+            f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree); {wanted} or more are wanted, "
+            f"that is {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps",
+            "warning",
+        )
+
+
+def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> Iterator[Finding]:
+    duration, energies, mu = deck.time.T, molecule.energies, np.abs(molecule.dipole_matrix)
+    gaps = sorted({round(abs(energies[b] - energies[a]), 15) for a, b in rungs})
+    nearby = []
+    for a, b in rungs:  # transitions that leave the ladder, next to the ones on it
+        for level in (a, b):
+            for other in range(energies.size):
+                if (
+                    other in (a, b)
+                    or mu[level, other] < 0.05 * mu[a, b]
+                    or (min(level, other), max(level, other)) in rungs
+                ):
+                    continue
+                nearby.append(abs(abs(energies[other] - energies[level]) - abs(energies[b] - energies[a])))
+    if nearby and duration < 2 * math.pi / min(nearby):
+        yield Finding(
+            "time.T",
+            f"T = {duration:g} a.u. is shorter than 2 pi / {min(nearby):.4g} = {2 * math.pi / min(nearby):.4g} a.u., the time to "
+            "tell the wanted transition from its neighbour; expect leakage",
+            "warning",
+        )
+    alpha, threshold = deck.objective.alpha, deck.objective.threshold
+    if len(rungs) == 1 and deck.system.pairs is None:
+        a, b = rungs[0]
+        best = capped_probability(alpha, mu[a, b], duration)
+        if alpha > 0 and best < threshold:
+            yield Finding(
+                "objective.alpha",
+                f"with alpha = {alpha:g} the maximum of J has P of about {best:.4f} (two-level estimate), below the threshold "
+                f"{threshold:g}; lower alpha or the threshold",
+                "warning",
+            )
+        if deck.control.bounds is not None:
+            need = math.pi / (mu[a, b] * duration)
+            have = max(-deck.control.bounds[0], deck.control.bounds[1])
+            if have < need:
+                yield Finding(
+                    "control.bounds",
+                    f"a pi pulse in T = {duration:g} a.u. needs an amplitude of at least {need:.4g} a.u.; the bounds allow {have:.4g}",
+                    "warning",
+                )
+    if deck.control.band is not None and not any(
+        deck.control.band[0] <= g <= deck.control.band[1] for g in gaps
+    ):
+        yield Finding(
+            "control.band",
+            f"no transition of the ladder ({', '.join(f'{g:.4g}' for g in gaps)} hartree) lies in the band",
+            "warning",
+        )
+
+
+def capped_probability(alpha: float, dipole: float, duration: float) -> float:
+    """Return P at the maximum of ``sin^2(theta/2) - alpha theta^2 / (2 mu^2 T)``: a resonant pulse of area theta.
+
+    A carrier ``A cos(omega t)`` of area ``theta = mu A T`` has the fluence ``A^2 T / 2 = theta^2 / (2 mu^2 T)``.
+    """
+    theta = np.linspace(0.0, math.pi, 2001)
+    j = np.sin(0.5 * theta) ** 2 - alpha * theta**2 / (2.0 * dipole**2 * duration)
+    return float(np.sin(0.5 * theta[int(np.argmax(j))]) ** 2)
+
+
+def truncation(populations: np.ndarray, deck: QocDeck) -> tuple[float, str | None]:
+    """Return the largest population seen in the two highest retained levels, and a warning if it is too large."""
+    leak = float(populations[:, -2:].sum(axis=1).max())
+    if isinstance(deck.propagator, EigenbasisPropagator) and leak > deck.propagator.truncation_tolerance:
+        return leak, (
+            f"the highest two of {populations.shape[1]} retained levels reach a population of {leak:.2g} "
+            f"(propagator.truncation_tolerance {deck.propagator.truncation_tolerance:g}); raise propagator.states"
+        )
+    return leak, None

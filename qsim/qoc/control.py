@@ -1,0 +1,198 @@
+"""The field as a function of free parameters: shape, bounds, zero area, band.
+
+The optimisers see parameters ``u`` (one a time step, or one a Fourier mode); the field is
+
+    eps = S clip(B u - lambda S),
+
+with the sine modes B of the band (or the identity), the shape S(t), ``lambda`` such that the area vanishes, and a soft clip to
+the bounds.  Plain bounds (no zero area, no band) are left to the optimiser as a box on ``u``.  The map and its transposed
+derivative are exact, so gradients stay exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.expression import Expression
+from qsim.qoc.hamiltonian import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.deck import Control
+
+CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
+NEWTON_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Parametrisation:
+    """Map from free parameters to the field.
+
+    Attributes
+    ----------
+    shape : (N,) float64
+        S at the midpoints.
+    low, high : (N,) float64
+        Bounds of the field (infinite where there are none).
+    zero_area : bool
+    modes : (modes, N) float64 or None
+        Orthogonal sine modes of the band.
+    """
+
+    shape: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    zero_area: bool
+    modes: NDArray[np.float64] | None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the field has bounds."""
+        return bool(np.any(np.isfinite(self.low)) or np.any(np.isfinite(self.high)))
+
+    @property
+    def soft(self) -> bool:
+        """Whether bounds are kept by the soft clip, since a linear constraint couples the time steps."""
+        return self.bounded and (self.zero_area or self.modes is not None)
+
+    @property
+    def size(self) -> int:
+        """Number of free parameters."""
+        return self.shape.size if self.modes is None else self.modes.shape[0]
+
+    def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Bounds on the parameters for the optimiser, or None."""
+        if not self.bounded or self.soft:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low = np.where(self.shape > 0, self.low / self.shape, -np.inf)
+            high = np.where(self.shape > 0, self.high / self.shape, np.inf)
+        return low, high
+
+    def field(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the field (N,) of the parameters."""
+        return self._clip(self._before_clip(u))[0]
+
+    def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient with respect to ``u`` from the one with respect to the field: (..., N) -> (..., size)."""
+        slope = self._clip(self._before_clip(u))[1]
+        g = gradient * slope
+        if self.zero_area:
+            # d lambda = (slope . dv) / (slope . S), so the transposed map subtracts slope times the projection on S
+            g = g - (g @ self.shape)[..., None] * (slope / float(slope @ self.shape))
+        g = g * self.shape
+        return g if self.modes is None else g @ self.modes.T
+
+    def metric(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the squared diagonal response of the field to each parameter, for scaling."""
+        if self.modes is not None:
+            return np.ones(self.size)
+        return (self.shape * self._clip(self._before_clip(u))[1]) ** 2
+
+    def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return parameters whose field is closest to a wanted one."""
+        if self.bounded:
+            margin = 0.9 if self.soft else 1.0
+            field = np.clip(field, margin * self.low, margin * self.high)
+            if self.soft:
+                field = self._unclip(field)
+        safe = np.where(self.shape > 1e-3, self.shape, 1.0)
+        u = np.where(self.shape > 1e-3, field / safe, 0.0)
+        return u if self.modes is None else self.modes @ u
+
+    # ---------------------------------------------------------------------------------------- pieces
+
+    def _before_clip(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        v = self.shape * (u if self.modes is None else u @ self.modes)
+        if not self.zero_area:
+            return v
+        s, total = self.shape, float(self.shape.sum())
+        shift = float(v.sum()) / total
+        if self.soft:
+            for _ in range(NEWTON_STEPS):  # monotone in the shift: Newton converges from the linear answer
+                value, slope = self._clip(v - shift * s)
+                step = float(value.sum()) / max(float(slope @ s), 1e-12 * total)
+                shift += step
+                if abs(step) <= 1e-16 * max(abs(shift), float(np.abs(v).max())):
+                    break
+        return v - shift * s
+
+    def _clip(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Soft clip and its slope: w / (1 + |w/b|^p)^(1/p)."""
+        if not self.soft:
+            return w, np.ones_like(w)
+        bound = np.where(w >= 0, self.high, -self.low)
+        ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
+        root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
+        return w * root, root / (1.0 + ratio)
+
+    def _unclip(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
+        bound = np.where(field >= 0, self.high, -self.low)
+        ratio = (np.abs(field) / bound) ** CLIP_POWER
+        return field * (1.0 - ratio) ** (-1.0 / CLIP_POWER)
+
+
+def parametrisation(control: Control, times: NDArray[np.float64], duration: float) -> Parametrisation:
+    """Build the map from the deck's control block.
+
+    Parameters
+    ----------
+    times : (N,) float64
+        Midpoints of the steps, a.u.
+    duration : float
+        T, a.u.
+
+    Raises
+    ------
+    InvalidInput
+        If the shape leaves [0, 1] or vanishes, or the band holds no mode.
+    """
+    shape = shape_function(control.shape, times, duration)
+    low = np.full(times.size, -np.inf)
+    high = np.full(times.size, np.inf)
+    if control.bounds is not None:
+        low[:], high[:] = control.bounds
+    modes = None
+    if control.band is not None:
+        spacing = np.pi / duration
+        first, last = (int(np.ceil(control.band[0] / spacing)), int(np.floor(control.band[1] / spacing)))
+        first, last = max(first, 1), min(last, times.size)
+        if last < first:
+            raise InvalidInput(
+                "control.band",
+                f"no sine mode of the pulse lies between {control.band[0]:g} and {control.band[1]:g} hartree; "
+                f"their spacing is pi/T = {spacing:g}",
+            )
+        n = np.arange(first, last + 1)
+        modes = np.sqrt(2.0 / times.size) * np.sin(np.pi / duration * np.outer(n, times))
+    return Parametrisation(shape, low, high, control.zero_area, modes)
+
+
+def shape_function(block: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+    """Return S(t) of a shape block; ones without a block."""
+    if block is None:
+        return np.ones(times.size)
+    s = times / duration
+    if block.type == "sin2":
+        shape = np.sin(np.pi * s) ** 2
+    elif block.type == "sin2_edges":
+        edge = np.minimum(np.minimum(s, 1.0 - s) / block.rise, 1.0)
+        shape = np.sin(0.5 * np.pi * edge) ** 2
+    elif block.type == "gaussian":
+        shape = np.exp(-4.0 * np.log(2.0) * ((times - 0.5 * duration) / block.fwhm) ** 2)
+    else:
+        with np.errstate(all="ignore"):
+            values = Expression(block.value, ("t", "T"))(t=times, T=duration)
+        shape = np.broadcast_to(values, times.shape).astype(float)
+    if not np.all(np.isfinite(shape)) or shape.min() < -1e-12 or shape.max() > 1 + 1e-12:
+        raise InvalidInput(
+            "control.shape",
+            f"the shape must stay between 0 and 1; it runs from {np.min(shape):g} to {np.max(shape):g}",
+        )
+    if shape.max() <= 0:
+        raise InvalidInput("control.shape", "the shape vanishes at every step")
+    return np.clip(shape, 0.0, 1.0)

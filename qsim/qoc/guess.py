@@ -1,0 +1,203 @@
+"""First fields: resonant, ladder, formula, file, random, zero.
+
+A zero field is a critical point (P = |<f|i>|^2 and dP/d eps = 0 when the overlap vanishes), so a gradient method cannot start
+there; carriers on the rungs between the initial and the target levels with a definite pulse area can.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core import rng
+from qsim.core.expression import Expression
+from qsim.qoc.blocks import levels_of
+from qsim.qoc.hamiltonian import InvalidInput, read_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.deck import QocDeck
+    from qsim.qoc.hamiltonian import Molecule
+
+WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
+RANDOM_STREAM = 11  # stream number of the random guess
+
+
+def initial_field(
+    deck: QocDeck, molecule: Molecule, times: NDArray[np.float64], shape: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    """Return the field (N,) of the deck's guess at the midpoints, before bounds and other constraints.
+
+    Raises
+    ------
+    InvalidInput
+        If no path of dipole transitions joins the states, or a formula or a file is no good.
+    """
+    guess, duration = deck.control.guess, deck.time.T
+    if guess.type == "zero":
+        return np.zeros(times.size)
+    if guess.type == "expression":
+        with np.errstate(all="ignore"):
+            values = Expression(guess.value, ("t", "T"))(t=times, T=duration)
+        field = np.broadcast_to(values, times.shape).astype(float)
+        if not np.all(np.isfinite(field)):
+            worst = times[np.flatnonzero(~np.isfinite(field))[0]]
+            raise InvalidInput("control.guess.value", f"not finite at t = {worst:.6g} a.u.")
+        return field
+    if guess.type == "file":
+        return field_from_file(guess.file, times, duration)
+    if guess.type == "random":
+        return _random(guess, deck, molecule, times, seed) * shape
+    if guess.type == "resonant":
+        rungs = direct_rungs(deck, molecule)
+        return carriers(molecule, rungs, times, shape, guess.area)
+    rungs = ladder_rungs(deck, molecule)
+    area = guess.area if guess.area != "auto" else (0.5 if len(rungs) == 1 else 1.0)
+    return carriers(molecule, rungs, times, shape, area * np.sqrt(len(rungs)))
+
+
+def carriers(
+    molecule: Molecule,
+    rungs: list[tuple[int, int]],
+    times: NDArray[np.float64],
+    shape: NDArray[np.float64],
+    area: float,
+) -> NDArray[np.float64]:
+    """Return ``sum_rungs A cos(omega (t - T/2)) S(t)`` with ``mu A integral S dt = area pi`` on every rung.
+
+    In the rotating-wave approximation the Rabi angle of a rung is ``mu A integral S dt``, so area = 1 inverts a two-level system.
+    """
+    tau = float(times[1] - times[0]) if times.size > 1 else 2.0 * float(times[0])
+    length = float(shape.sum()) * tau
+    centre = 0.5 * (times[0] + times[-1])
+    field = np.zeros(times.size)
+    for a, b in rungs:
+        omega = abs(molecule.energies[b] - molecule.energies[a])
+        amplitude = area * np.pi / (abs(molecule.dipole_matrix[a, b]) * length)
+        field += amplitude * np.cos(omega * (times - centre))
+    return field * shape
+
+
+def direct_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
+    """Return the direct transitions between initial and target levels.
+
+    Raises
+    ------
+    InvalidInput
+        If the dipole does not couple any of them.
+    """
+    weak = WEAK * float(np.abs(molecule.dipole_matrix).max())
+    rungs = {
+        (min(a, b), max(a, b))
+        for initial, target in deck.system.state_pairs()
+        for a in levels_of(initial)
+        for b in levels_of(target)
+        if a != b and abs(molecule.dipole_matrix[a, b]) > weak
+    }
+    if not rungs:
+        raise InvalidInput(
+            "control.guess", "the dipole couples no initial level directly to a target level; use ladder"
+        )
+    return sorted(rungs)
+
+
+def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
+    """Return the transitions on the strongest paths between initial and target levels.
+
+    Raises
+    ------
+    InvalidInput
+        If no path exists: the system cannot be controlled this way.
+    """
+    rungs: set[tuple[int, int]] = set()
+    for initial, target in deck.system.state_pairs():
+        for a in levels_of(initial):
+            for b in levels_of(target):
+                if a == b:
+                    continue
+                path = strongest_path(molecule.dipole_matrix, a, b)
+                if path is None:
+                    raise InvalidInput(
+                        "system.dipole",
+                        f"level {b} cannot be reached from level {a}: no chain of non-zero dipole elements joins them "
+                        f"among the {molecule.energies.size} retained levels",
+                    )
+                rungs.update((min(p), max(p)) for p in zip(path[:-1], path[1:], strict=True))
+    if not rungs:  # initial and target share all their levels: only phases differ
+        levels = sorted({v for pair in deck.system.state_pairs() for s in pair for v in levels_of(s)})
+        rungs = {(a, b) for a, b in zip(levels[:-1], levels[1:], strict=True)}
+    return sorted(rungs)
+
+
+def strongest_path(matrix: NDArray[np.float64], start: int, goal: int) -> list[int] | None:
+    """Return the path of transitions with the smallest sum of 1/|mu| (Dijkstra), or None."""
+    strength = np.abs(matrix)
+    weak = WEAK * float(strength.max())
+    best = {start: 0.0}
+    queue: list[tuple[float, int, list[int]]] = [(0.0, start, [start])]
+    while queue:
+        cost, level, path = heapq.heappop(queue)
+        if level == goal:
+            return path
+        if cost > best.get(level, np.inf):
+            continue
+        for other in range(matrix.shape[0]):
+            if other == level or strength[level, other] <= weak:
+                continue
+            new = cost + 1.0 / float(strength[level, other])
+            if new < best.get(other, np.inf):
+                best[other] = new
+                heapq.heappush(queue, (new, other, [*path, other]))
+    return None
+
+
+def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+    """Return a field read from two columns (t, eps) or from a qsim results file, at the midpoints (zero outside its range)."""
+    if str(path).endswith((".h5", ".hdf5")):
+        from qsim.core.results import open_results
+
+        with open_results(path) as results:
+            if "field" not in results or "time" not in results:
+                raise InvalidInput(
+                    "control.guess.file", f"{path} holds no field; give a results file of qsim qoc"
+                )
+            t, eps = np.asarray(results["time"]), np.asarray(results["field"])
+    else:
+        columns = read_columns(path)
+        order = np.argsort(columns[:, 0])
+        t, eps = columns[order, 0], columns[order, 1]
+    if t.shape == times.shape and np.allclose(t, times, rtol=0, atol=1e-9 * duration):
+        return eps.astype(float)
+    if t.size < 2 or np.any(np.diff(t) <= 0):
+        raise InvalidInput("control.guess.file", f"{path} needs at least two distinct times")
+    if t[-1] < times[0] or t[0] > times[-1]:
+        raise InvalidInput(
+            "control.guess.file",
+            f"times from {t[0]:g} to {t[-1]:g} a.u. do not overlap the pulse of {duration:g} a.u.",
+        )
+    if t.size >= 4:
+        from scipy.interpolate import CubicSpline
+
+        value = CubicSpline(t, eps)(times)
+        margin = 0.75 * float(np.median(np.diff(t)))  # midpoints lie up to half a step outside the samples
+        return np.where((times >= t[0] - margin) & (times <= t[-1] + margin), value, 0.0)
+    return np.interp(times, t, eps, left=0.0, right=0.0)
+
+
+def _random(
+    guess: Any, deck: QocDeck, molecule: Molecule, times: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    cutoff = guess.cutoff
+    if cutoff is None:
+        cutoff = 1.5 * max(
+            abs(molecule.energies[b] - molecule.energies[a]) for a, b in ladder_rungs(deck, molecule)
+        )
+    modes = max(1, int(cutoff * deck.time.T / np.pi))
+    draws = rng.normal(rng.key_from_seed(seed), RANDOM_STREAM, 0, modes)
+    field = np.zeros(times.size)
+    for n in range(modes):  # one mode at a time: the table of all modes would be modes x N
+        field += draws[n] * np.sin((n + 1) * np.pi / deck.time.T * times)
+    return field * guess.amplitude / float(np.sqrt(np.mean(field**2)))

@@ -1,0 +1,247 @@
+"""The vibrational Hamiltonian on a grid: potential, dipole, bands, eigenstates.
+
+``H = -1/(2m) d^2/dx^2 + V(x)`` with the fourth-order five-point stencil of Eq. (3) on L equidistant points, both ends included
+and psi = 0 outside: a real symmetric pentadiagonal matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError, NumericsError
+from qsim.core.expression import Expression
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qsim.qoc.blocks import System
+
+DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
+
+
+class InvalidInput(ValueError):
+    """A value of the deck that shows to be wrong only when it is used; the stages turn it into a located deck error."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """A system on its grid, with the lowest eigenstates.
+
+    Attributes
+    ----------
+    x : (L,) float64
+        Grid points, bohr.
+    mass : float
+        Effective mass, electron masses.
+    potential, dipole : (L,) float64
+        Potential energy (hartree) and dipole function (a.u.).
+    diagonal : (L,) float64
+        Diagonal of the field-free Hamiltonian, hartree.
+    off : (2,) float64
+        First and second off-diagonal, hartree.
+    energies : (K,) float64
+        Lowest eigenvalues, hartree.
+    states : (K, L) float64
+        Eigenvectors with ``sum(psi^2) dx = 1``; the outermost lobe at small x is positive.
+    dipole_matrix : (K, K) float64
+        ``<i|mu|j>``, a.u.
+    """
+
+    x: NDArray[np.float64]
+    mass: float
+    potential: NDArray[np.float64]
+    dipole: NDArray[np.float64]
+    diagonal: NDArray[np.float64]
+    off: NDArray[np.float64]
+    energies: NDArray[np.float64]
+    states: NDArray[np.float64]
+    dipole_matrix: NDArray[np.float64]
+
+    @property
+    def dx(self) -> float:
+        """Grid spacing, bohr."""
+        return float(self.x[1] - self.x[0])
+
+    def wall_density(self, levels: tuple[int, ...]) -> float:
+        """Largest ``|psi|^2 dx`` at either end of the box among the given levels."""
+        ends = self.states[list(levels)][:, [0, -1]]
+        return float(np.max(ends**2) * self.dx)
+
+
+def kinetic_bands(mass: float, dx: float) -> tuple[float, float, float]:
+    """Return diagonal, first and second off-diagonal of the kinetic energy, Eq. (3)."""
+    k = 1.0 / (24.0 * mass * dx * dx)
+    return 30.0 * k, -16.0 * k, k
+
+
+def molecule(system: System, states: int, mass_scale: float = 1.0, potential_scale: float = 1.0) -> Molecule:
+    """Set up the Hamiltonian and its lowest eigenstates.
+
+    Parameters
+    ----------
+    system : System
+        Block of the deck.
+    states : int
+        Number of eigenstates K.
+    mass_scale, potential_scale : float
+        Factors of an ensemble member.
+
+    Raises
+    ------
+    InvalidInput
+        If the potential or the dipole is not finite on the grid.
+    """
+    grid = system.grid
+    x = np.linspace(grid.xmin, grid.xmax, grid.points)
+    mass = system.mass * mass_scale
+    v = potential_scale * function_of_x(system.potential, x, system.mass, "system.potential")
+    mu = function_of_x(system.dipole, x, system.mass, "system.dipole")
+    centre, o1, o2 = kinetic_bands(mass, float(x[1] - x[0]))
+    diagonal = centre + v
+    energies, vectors = lowest_states(diagonal, o1, o2, min(states, grid.points - 1))
+    vectors /= np.sqrt(float(x[1] - x[0]))
+    matrix = (vectors * mu) @ vectors.T * float(x[1] - x[0])
+    return Molecule(
+        x, mass, v, mu, diagonal, np.array([o1, o2]), energies, vectors, 0.5 * (matrix + matrix.T)
+    )
+
+
+def lowest_states(
+    diagonal: NDArray[np.float64], o1: float, o2: float, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest eigenvalues (K,) and unit eigenvectors (K, L) of a pentadiagonal matrix with constant off-diagonals."""
+    from scipy.linalg import eig_banded
+
+    size = diagonal.shape[0]
+    if size <= DENSE_LIMIT or count > size // 8:
+        bands = np.zeros((3, size))
+        bands[0], bands[1, :-1], bands[2, :-2] = diagonal, o1, o2
+        energies, vectors = eig_banded(bands, lower=True, select="i", select_range=(0, count - 1))
+    else:
+        energies, vectors = _lanczos(diagonal, o1, o2, count)
+    order = np.argsort(energies)
+    energies, vectors = energies[order], np.ascontiguousarray(vectors[:, order].T)
+    for row in vectors:  # the sign of an eigenvector is arbitrary: fix it, so that runs can be compared
+        lobe = np.flatnonzero(np.abs(row) > 1e-2 * np.abs(row).max())[0]
+        if row[lobe] < 0:
+            row *= -1
+    return energies, vectors
+
+
+def _lanczos(diagonal: NDArray[np.float64], o1: float, o2: float, count: int) -> tuple[Any, Any]:
+    """Shift-inverted Lanczos with a fixed start vector (so that runs are reproducible)."""
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    size = diagonal.shape[0]
+    matrix = diags_array(
+        [
+            np.full(size - 2, o2),
+            np.full(size - 1, o1),
+            diagonal,
+            np.full(size - 1, o1),
+            np.full(size - 2, o2),
+        ],
+        offsets=[-2, -1, 0, 1, 2],
+        format="csc",
+    )
+    bottom = float(
+        np.min(diagonal - 30.0 * o2)
+    )  # below the potential's minimum, hence below every eigenvalue
+    try:
+        energies, vectors = eigsh(matrix, k=count, sigma=bottom, v0=np.ones(size), tol=0.0)
+    except ArpackError as error:
+        raise NumericsError(f"the eigenstates did not converge: {error}") from error
+    return energies, vectors
+
+
+def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:
+    """Evaluate a potential or dipole block of the deck on the grid.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is not finite, naming the point.
+    FileError
+        If a table cannot be read or does not cover the grid.
+    """
+    with np.errstate(all="ignore"):
+        value = _evaluate(block, x, mass, key)
+    if not np.all(np.isfinite(value)):
+        point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
+        raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or system.grid")
+    return value
+
+
+def _evaluate(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:
+    if block.type == "morse":
+        return block.D * (np.exp(-block.beta * (x - block.r0)) - 1.0) ** 2 - block.D
+    if block.type == "polynomial":
+        return np.polynomial.polynomial.polyval(x, np.asarray(block.coefficients, float))
+    if block.type == "harmonic":
+        return 0.5 * mass * block.omega**2 * (x - block.x0) ** 2
+    if block.type == "mecke":
+        return block.mu0 * x * np.exp(-x / block.rstar)
+    if block.type == "linear":
+        return block.slope * x
+    if block.type == "table":
+        return spline_table(block.file, x, key)
+    return np.broadcast_to(Expression(block.value, ("x",))(x=x), x.shape).astype(float)
+
+
+def spline_table(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.float64]:
+    """Return a two-column table interpolated to ``x`` by a cubic spline (not-a-knot)."""
+    from scipy.interpolate import CubicSpline
+
+    table = read_columns(path)
+    order = np.argsort(table[:, 0])
+    points, values = table[order, 0], table[order, 1]
+    if points.size < 4 or np.any(np.diff(points) <= 0):
+        raise FileError(f"{path}: a table needs at least 4 rows with distinct x, found {points.size}")
+    slack = 1e-9 * (points[-1] - points[0])
+    if x[0] < points[0] - slack or x[-1] > points[-1] + slack:
+        raise InvalidInput(
+            f"{key}.file",
+            f"the table covers [{points[0]:g}, {points[-1]:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]",
+        )
+    return CubicSpline(points, values)(x)
+
+
+def read_columns(path: Path) -> NDArray[np.float64]:
+    """Read two columns of numbers, separated by commas, semicolons or white space; ``#`` and one header line are skipped.
+
+    Raises
+    ------
+    FileError
+        With the line that cannot be read.
+    """
+    rows: list[list[float]] = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"cannot read {path}: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split("#")[0].replace(",", " ").replace(";", " ").split()
+        if not fields:
+            continue
+        try:
+            row = [float(v) for v in fields[:2]]
+        except ValueError:
+            if not rows and number <= 2:  # a header
+                continue
+            raise FileError(f"{path}:{number}: expected two numbers, found {line.strip()!r}") from None
+        if len(row) < 2 or not np.all(np.isfinite(row)):
+            raise FileError(f"{path}:{number}: expected two finite numbers, found {line.strip()!r}")
+        rows.append(row)
+    if not rows:
+        raise FileError(f"{path}: no numbers found")
+    return np.array(rows)

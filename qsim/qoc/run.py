@@ -1,0 +1,182 @@
+"""Optimise, then look at the result: final field, populations, verification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.qoc import checks, optimizers
+from qsim.qoc.objective import Objective
+from qsim.qoc.search import Finished, Search
+from qsim.qoc.travolta import travolta
+from qsim.qoc.verify import Verification, verify
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.qoc.build import Problem
+
+LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
+
+
+@dataclass
+class Result:
+    """What a run leaves; see ``output.py`` for the names in the file."""
+
+    problem: Problem
+    field: NDArray[np.float64]
+    probability: float
+    objective: float
+    guess_probability: float
+    member_probabilities: NDArray[np.float64]
+    populations: NDArray[np.float64]
+    stride: int
+    amplitudes: NDArray[np.complex128]
+    psi: NDArray[np.complex128]
+    norm_error: float
+    truncation: float
+    verification: Verification | None
+    sweeps: int
+    iterations: int
+    reached: bool
+    reason: str
+    history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def run(problem: Problem, monitor: Monitor) -> Result:
+    """Run the deck's optimiser and analyse the field it found."""
+    deck = problem.deck
+    for text in problem.notices:
+        monitor.warn(text) if "critical point" in text else monitor.note(text)
+    objective = Objective(
+        problem.propagator, problem.targets, deck.objective.alpha, deck.objective.combine == "coherent"
+    )
+    limit = getattr(deck.optimizer, "max_sweeps", 1)
+    search = Search(objective, problem.control, monitor, deck.objective.threshold, limit)
+    monitor.begin(limit, "sweeps", deck.optimizer.type)
+    with monitor.stage("optimise"):
+        optimise(problem, search)
+    monitor.end()
+    if deck.optimizer.type != "none" and not search.reached:
+        best = max(search.history["probability"], default=0.0)
+        monitor.warn(
+            f"the threshold P = {deck.objective.threshold:g} was not reached (best {best:.6g}): {search.reason}"
+        )
+    final = (
+        search.field
+        if search.field is not None
+        else problem.control.field(problem.control.parameters(problem.guess))
+    )
+    return analyse(problem, search, final, monitor)
+
+
+def optimise(problem: Problem, search: Search) -> None:
+    """Run the optimiser that the deck names; the field is left in ``search.field``."""
+    options, control, objective = problem.deck.optimizer, problem.control, search.objective
+    try:
+        if options.type == "none":
+            given = (
+                control.field(control.parameters(problem.guess)) if constrained(problem) else problem.guess
+            )
+            p, j = objective.values(given)
+            search.field, search.best, search.reason = given, float(j[0]), "no optimisation"
+            search.record(given, float(p[0]), float(j[0]), 0.0)
+        elif options.type == "travolta":
+            travolta(search, problem.guess, options)
+        elif options.type == "krotov":
+            optimizers.krotov(search, control.field(control.parameters(problem.guess)), options.step)
+        elif options.type == "gauss_newton" or _handed_over(search):
+            optimizers.gauss_newton(search, control.parameters(problem.guess))
+        else:
+            finish = options.finish == "gauss_newton"
+            u = optimizers.lbfgs(
+                search,
+                control.parameters(problem.guess),
+                options.memory,
+                options.finish_at if finish else None,
+            )
+            if finish:
+                optimizers.gauss_newton(search, u)
+    except Finished:
+        pass
+
+
+def constrained(problem: Problem) -> bool:
+    """Whether the deck puts any constraint on the field."""
+    control = problem.deck.control
+    return bool(control.bounds or control.zero_area or control.band or control.shape)
+
+
+def _handed_over(search: Search) -> bool:
+    """Whether a resumed L-BFGS run had already passed to Gauss-Newton."""
+    restored = search.monitor.restored
+    return restored is not None and restored.get("kind") == "gauss_newton"
+
+
+def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:
+    """Propagate the final field once more: amplitudes, populations, norm, verification."""
+    propagator, objective, deck = problem.propagator, search.objective, problem.deck
+    with monitor.stage("analyse"):
+        first = propagator.forward(search_guess(problem)[None], slice(0, 1))
+        guess = float(objective.member_probabilities(first.amplitudes)[0, 0])
+        chunks, norm = [], 0.0
+        for start in range(0, problem.members.count, 4096):
+            part = propagator.forward(final[None], slice(start, min(start + 4096, problem.members.count)))
+            norm = max(norm, part.norm_error)
+            chunks.append(objective.member_probabilities(part.amplitudes)[0])
+            if start == 0:
+                nominal = part
+        members = np.concatenate(chunks)
+        probability = float(members.mean())
+        populations = propagator.populations(final)
+        leak, warning = checks.truncation(populations, deck)
+        if warning:
+            monitor.warn(warning)
+        psi = _wavefunction(problem, nominal)
+    with monitor.stage("verify"):
+        verification = verify(problem, final, probability)
+        if verification is not None and verification.warning:
+            monitor.warn(verification.warning)
+    stride = max(1, -(-populations.size // LARGEST_TABLE))
+    return Result(
+        problem=problem,
+        field=final,
+        probability=probability,
+        objective=probability - float(objective.penalty(final)),
+        guess_probability=guess,
+        member_probabilities=members,
+        populations=populations[stride - 1 :: stride] if stride > 1 else populations,
+        stride=stride,
+        amplitudes=nominal.amplitudes[0, 0, 0],
+        psi=psi,
+        norm_error=norm,
+        truncation=leak,
+        verification=verification,
+        sweeps=objective.sweeps,
+        iterations=search.iterations,
+        reached=search.reached,
+        reason=search.reason,
+        history={k: np.array(v, dtype=float) for k, v in search.history.items()},
+        extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
+    )
+
+
+def search_guess(problem: Problem) -> NDArray[np.float64]:
+    """Return the guess as the optimiser sees it, constraints applied."""
+    if not constrained(problem):
+        return problem.guess
+    return problem.control.field(problem.control.parameters(problem.guess))
+
+
+def _wavefunction(problem: Problem, nominal: Any) -> NDArray[np.complex128]:
+    """psi(T) on the grid: from the grid propagator itself, or as the sum over levels."""
+    from qsim.qoc.propagators import CrankNicolson
+
+    if isinstance(problem.propagator, CrankNicolson):
+        return problem.propagator.wavefunction(nominal)
+    states = problem.members.molecules[problem.members.system[0]].states
+    return np.asarray(nominal.amplitudes[0, 0, 0] @ states)

@@ -1,0 +1,110 @@
+"""What all tests share: strict floating point, devices, slow tests, and a method made for testing.
+
+``pytest`` runs everything but the slow tests; ``pytest --slow`` or ``pytest -m slow`` runs those.  Tests
+marked `gpu` are skipped without a CUDA device, and the last lines of the report say how many, so that a
+silent skip is seen.
+"""
+
+import inspect
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+os.environ["MPLBACKEND"] = "Agg"
+for _name in [name for name in os.environ if name.startswith("QSIM_")]:
+    del os.environ[_name]  # settings of the person who runs the tests must not decide their outcome
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from click.testing import CliRunner  # noqa: E402
+
+import qsim  # noqa: E402
+from qsim import methods  # noqa: E402
+from qsim.core.device import cuda_status, select  # noqa: E402
+
+METHODS = Path(__file__).resolve().parent / "methods"
+REASONS = {"gpu": "no CUDA device", "slow": "slow; --slow runs them", "mpi": "no mpi4py"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="run the slow tests, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    absent = {"mpi"} if find_spec("mpi4py") is None else set()
+    if not config.getoption("--slow") and "slow" not in config.getoption("-m"):
+        absent.add("slow")
+    if any(item.get_closest_marker("gpu") for item in items) and cuda_status().count == 0:
+        absent.add("gpu")
+    for item in items:
+        for marker in sorted(absent):
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=f"{marker} test: {REASONS[marker]}"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for marker, reason in REASONS.items():
+        skipped = [
+            report
+            for report in terminalreporter.getreports("skipped")
+            if marker in report.keywords and f"{marker} test: " in str(report.longrepr)
+        ]
+        if skipped:
+            plural = "" if len(skipped) == 1 else "s"
+            terminalreporter.write_line(
+                f"{len(skipped)} {marker} test{plural} skipped: {reason}", yellow=True
+            )
+
+
+@pytest.fixture(autouse=True)
+def strict_floating_point():
+    """Make overflow, division by zero and invalid operations errors in every test."""
+    with np.errstate(all="raise", under="ignore"):
+        yield
+
+
+@pytest.fixture
+def cuda():
+    """Return the first CUDA device; for tests marked `gpu`."""
+    return select("cuda")[0]
+
+
+class Counter:
+    """The method `counter` of ``tests/methods`` and a folder to run it in."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def deck(self, name="deck", *, extra="", **count):
+        """Write ``<name>.yaml`` with the given keys of its block ``count``."""
+        keys = "".join(f"  {key}: {value}\n" for key, value in {"steps": 20, **count}.items())
+        path = self.folder / f"{name}.yaml"
+        path.write_text(f"method: counter\ntitle: a count\ncount:\n{keys}{extra}", encoding="utf-8")
+        return path
+
+    def files(self):
+        """Return the names of all files in the folder but the decks."""
+        return sorted(path.name for path in self.folder.iterdir() if path.suffix != ".yaml")
+
+
+@pytest.fixture
+def counter(monkeypatch, tmp_path):
+    """Add the method `counter`, work in an empty folder, and hand out decks."""
+    monkeypatch.setattr(qsim, "__path__", [*qsim.__path__, str(METHODS)])
+    monkeypatch.setitem(methods.TABLE, "counter", "Counts.")
+    monkeypatch.chdir(tmp_path)
+    return Counter(tmp_path)
+
+
+@pytest.fixture
+def command():
+    """Return a function that runs one command line in this process: ``command("show", file).exit_code``."""
+    from qsim.cli import cli
+
+    # click < 8.2 mixes both streams unless told not to
+    settings = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
+
+    def invoke(*arguments):
+        return CliRunner(**settings).invoke(cli, [str(argument) for argument in arguments], prog_name="qsim")
+
+    return invoke

@@ -1,0 +1,33 @@
+"""Build stage of the counter."""
+
+from dataclasses import dataclass
+
+from qsim.core.device import Memory
+from qsim.core.pipeline import Plan
+
+
+@dataclass
+class Problem:
+    steps: int
+    start: float
+    growth: float
+    pause: float
+    fail: str
+    seed: int
+
+
+def plan(loaded):
+    from qsim.core.deck import Finding
+
+    count = loaded.deck.count
+    need = 2**60 if count.huge else 8 * count.steps
+    findings = [Finding("count.start", "0.5 is no start", "error")] if count.start == 0.5 else []
+    memory = Memory(host=need, parts={"values": need}, reduce="count.steps")
+    return Plan(memory=memory, sizes={"values": count.steps}, steps=count.steps, findings=findings)
+
+
+def build(loaded, device, comm):
+    count = loaded.deck.count
+    if count.fail == "memory":
+        raise MemoryError
+    return Problem(count.steps, count.start, count.growth, count.pause, count.fail, loaded.deck.run.seed)

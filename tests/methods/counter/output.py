@@ -1,0 +1,47 @@
+"""Output stage of the counter."""
+
+import numpy as np
+
+from qsim.core.results import Scalar, Table
+
+TABLES = (
+    Table("step", ("step",), "", "number of the step"),
+    Table("value", ("step",), "au", "value after the step"),
+    Table("phase", ("step",), "", "a complex array"),
+)
+HEADLINE = ("final", "mean")
+
+
+def arrays(result):
+    step = np.arange(1, len(result.values) + 1)
+    return {"step": step, "value": result.values, "phase": np.exp(1j * result.values)}
+
+
+def scalars(result):
+    spread = float(np.std(result.values) / np.sqrt(len(result.values)))
+    return {
+        "mean": Scalar(float(np.mean(result.values)), "au", error=spread, description="mean value"),
+        "final": Scalar(float(result.values[-1]), "au", description="last value"),
+        "steps": Scalar(len(result.values), "", description="steps done"),
+        "converged": Scalar(True),
+        "rate": Scalar(1.0e6, "1/s"),
+    }
+
+
+def _value_figure(results):
+    from qsim.core.plotting import figure
+
+    if float(results["value"][0]) < 0.1:
+        raise ValueError("this figure does not like small values")
+    fig = figure()
+    axes = fig.subplots()
+    axes.plot(results["step"], results["value"])
+    axes.set(xlabel=results.label("step"), ylabel=results.label("value"))
+    return fig
+
+
+def _absent_figure(results):
+    return None
+
+
+FIGURES = {"value": _value_figure, "absent": _absent_figure}

@@ -1,0 +1,189 @@
+"""What README and documentation show: commands parse, decks load, links lead somewhere, tables are complete.
+
+Commands in `{run}` directives are moreover run when the documentation is built (.ci/run).
+"""
+
+import inspect
+import re
+import shlex
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+
+from qsim import methods
+from qsim.cli import cli
+from qsim.core import errors
+from qsim.core.deck import Deck, load_deck, peek_method
+from qsim.core.pipeline import stage
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    path
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if not path.is_relative_to(ROOT / "docs/_build")
+    and not path.is_relative_to(ROOT / "docs/reference/decks")
+]
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\S+)?(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A `qsim` command line as a page shows it."""
+
+    page: Path
+    words: tuple[str, ...]
+    exit_code: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}: {shlex.join(self.words)}"
+
+
+def blocks(page: Path, *languages: str) -> list[re.Match[str]]:
+    return [
+        block for block in FENCE.finditer(page.read_text(encoding="utf-8")) if block["language"] in languages
+    ]
+
+
+def lines(page: Path) -> list[tuple[str, int]]:
+    """Command lines of a page, with the exit code that the page announces."""
+    found = [
+        (line.strip()[2:], 0)
+        for block in blocks(page, "console")
+        for line in block["body"].splitlines()
+        if line.strip().startswith("$ ")
+    ]
+    for block in blocks(page, "{run}"):
+        announced = re.search(r":exit: (\d+)", block["body"])
+        found.append((block["rest"].strip(), int(announced[1]) if announced else 0))
+    return found
+
+
+def commands() -> list[Command]:
+    """Every `qsim ...` of every page; redirections and what follows a pipe are cut off."""
+    found = []
+    for page in PAGES:
+        for line, exit_code in lines(page):
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            words: list[str] = []
+            tokens = iter([*lexer, ";"])
+            for word in tokens:
+                if not set(word) <= set("();<>|&"):
+                    words.append(word)
+                elif set(word) <= set("<>"):
+                    next(tokens)  # the file
+                else:
+                    if words and Path(words[0]).name == "qsim":
+                        found.append(Command(page, tuple(words[1:]), exit_code))
+                    words = []
+    return found
+
+
+COMMANDS = commands()
+DECK_COMMANDS = [
+    command
+    for command in COMMANDS
+    if command.exit_code == 0 and any(word.startswith("inputs/") for word in command.words)
+]
+
+
+def test_commands_are_found():
+    assert len(COMMANDS) > 15
+    assert {command.page.name for command in COMMANDS} >= {"README.md", "tutorial.md", "cluster.md"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_commands_parse(command, tmp_path, monkeypatch):
+    """Click accepts the command with its options; nothing is run."""
+    (tmp_path / "inputs").symlink_to(ROOT / "inputs", target_is_directory=True)
+    for word in command.words:
+        if re.fullmatch(r"[\w.-]+\.(h5|yaml)", word):
+            (tmp_path / word).touch()
+    monkeypatch.chdir(tmp_path)
+    top = cli.make_context(
+        "qsim", list(command.words[:1]) if command.words[0][0] == "-" else [], resilient_parsing=True
+    )
+    if command.words[0].startswith("-"):
+        return
+    name, found, arguments = cli.resolve_command(top, list(command.words))
+    with suppress(click.exceptions.Exit):  # raised by --help
+        found.make_context(name, arguments, parent=top)
+
+
+@pytest.mark.parametrize("command", DECK_COMMANDS, ids=str)
+def test_decks_of_commands_load(command):
+    words = list(command.words)
+    overrides = [value for flag, value in pairwise(words) if flag == "--set"]
+    for word in words:
+        if word.startswith("inputs/"):
+            path = ROOT / word
+            single = overrides if words[0] != "sweep" else []
+            loaded = load_deck(path, stage(peek_method(path), "deck").DECK, single)
+            assert words[0] not in methods.TABLE or words[0] == loaded.deck.method
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=lambda page: page.name)
+def test_yaml_of_pages_is_valid(page, tmp_path):
+    """A block is either a whole deck, or a part with the keys that all decks share."""
+    for block in blocks(page, "yaml"):
+        text = block["body"]
+        keys = set(re.findall(r"^(\w+):", text, re.M))
+        path = tmp_path / "shown.yaml"
+        path.write_text(text if "method" in keys else f"method: qoc\n{text}")
+        load_deck(path, Deck if keys <= set(Deck.model_fields) else stage(peek_method(path), "deck").DECK)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_of_pages_compiles(page):
+    for block in blocks(page, "python"):
+        compile(block["body"], page.name, "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:|#", target) or target.startswith("/_build/") or "reference/decks/" in target:
+            continue  # made by the build, which checks it
+        path = target.partition("#")[0]
+        assert (page.parent / path).exists(), f"{page.name}: {target}"
+
+
+# --- completeness ---------------------------------------------------------------------------------
+
+
+def test_the_gate_runs_the_commands_of_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    gate = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ (.*)$", readme, re.M)
+    run = re.findall(r"^readonly README_\w+='(.*)'$", gate, re.M)
+    assert len(run) == 2
+    assert set(run) <= set(shown)
+
+
+def test_every_exit_code_is_documented():
+    page = (ROOT / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)}
+    kinds = [
+        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.QsimError)
+    ]
+    assert documented == {0, 1, 2} | {kind.exit_code for kind in kinds}
+
+
+def test_every_method_has_its_theory_page():
+    for method in methods.available():
+        assert (ROOT / f"docs/theory/{method}.md").exists()
+        assert f"theory/{method}" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+
+
+def test_the_job_template_is_valid_shell():
+    subprocess.run(["bash", "-n", ROOT / "docs/howto/job.sbatch"], check=True)

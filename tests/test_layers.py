@@ -1,0 +1,209 @@
+"""The architecture, where an import graph cannot express it: lazy imports, kernel pairs, file sizes.
+
+The graph itself (who may import whom) is checked by `lint-imports`, from the contracts in pyproject.toml.
+That methods never import each other is checked here too, so that the test suite alone notices a breach.
+"""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qsim import methods
+
+ROOT = Path(__file__).resolve().parents[1]
+QSIM = ROOT / "qsim"
+METHODS = methods.available()
+MODULES = sorted(QSIM.rglob("*.py"))
+KERNEL_SOURCES = sorted(path for path in QSIM.rglob("*.cu") if path != QSIM / "core/selftest.cu")
+HEAVY = {"numpy", "scipy", "numba", "h5py", "matplotlib", "pydantic", "yaml", "cupy", "mpi4py"}
+MAX_LINES = 600
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported_by(code: str) -> set[str]:
+    """Top-level names of the packages that a fresh interpreter holds after running `code`."""
+    report = "import sys, json; print('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+    reply = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
+    return set(json.loads(reply.stdout.splitlines()[-1]))
+
+
+def call_main(arguments: list[str]) -> str:
+    return f"from qsim.cli import main\ntry:\n    main({arguments!r})\nexcept SystemExit:\n    pass"
+
+
+# --- what is imported when ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import qsim",
+        "import qsim.methods",
+        "import qsim.cli",
+        call_main(["--help"]),
+        call_main(["--version"]),
+    ],
+    ids=["qsim", "methods", "cli", "help", "version"],
+)
+def test_the_front_door_is_light(code):
+    assert not imported_by(code) & HEAVY
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_help_of_a_method_is_light(method):
+    assert not imported_by(call_main([method, "--help"])) & HEAVY
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_decks_load_without_solvers(method):
+    loaded = imported_by(f"from qsim.{method}.deck import DECK")
+    assert not loaded & {"numba", "scipy", "h5py", "matplotlib", "cupy", "mpi4py"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_output_loads_without_kernels(method):
+    """`qsim plot` works on a laptop that has a results file and nothing else."""
+    assert not imported_by(f"import qsim.{method}.output") & {"numba", "matplotlib", "cupy", "mpi4py"}
+
+
+def test_no_module_imports_a_device_or_mpi_library():
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
+    wanted = [module.removesuffix(".__init__") for module in modules if not module.endswith("__main__")]
+    loaded = imported_by("import importlib\nfor m in " + repr(wanted) + ": importlib.import_module(m)")
+    assert not loaded & {"cupy", "mpi4py", "nvidia"}
+
+
+# --- who imports whom -----------------------------------------------------------------------------
+
+
+def imports(path: Path, top_level: bool = False) -> set[str]:
+    """Modules that a file imports; `top_level`: only those imported when it is."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body if top_level else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(path)}:{node.lineno}: relative import"
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+# methods.py, the table, is the one place that may name them all
+@pytest.mark.parametrize("path", [path for path in MODULES if path != QSIM / "methods.py"], ids=name)
+def test_methods_never_import_each_other_and_core_imports_none(path):
+    own = path.relative_to(QSIM).parts[0]
+    others = {f"qsim.{method}" for method in methods.TABLE if method != own}
+    used = imports(path)
+    assert not {module for module in used if any((module + ".").startswith(other + ".") for other in others)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_decks_import_only_the_deck_layer(method):
+    allowed = {"pydantic", "qsim.core.deck", "qsim.core.units", "qsim.core.expression", "qsim.core.errors"}
+    for module in imports(QSIM / method / "deck.py", top_level=True):
+        package = module.partition(".")[0]
+        known = package in sys.stdlib_module_names or package == "pydantic" or module in ("qsim", "qsim.core")
+        assert known or any((module + ".").startswith(allow + ".") for allow in allowed), module
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in MODULES if "kernels.py" in p.name or p.parent.name == "kernels"],
+    ids=name,
+)
+def test_kernels_know_arrays_only(path):
+    banned = {"deck", "results", "checkpoint", "progress", "parallel", "pipeline", "plotting"}
+    used = imports(path)
+    assert not used & (
+        {f"qsim.core.{part}" for part in banned} | {"h5py", "logging", "mpi4py", "click", "rich"}
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_has_its_seven_rooms(method):
+    folder = QSIM / method
+    rooms = {path.name for path in folder.iterdir()}
+    assert {"__init__.py", "deck.py", "build.py", "run.py", "output.py"} <= rooms
+    assert {"kernels.py", "kernels.cu"} <= rooms or "kernels" in rooms
+    text = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
+    assert ast.get_docstring(text), "the package docstring says what is solved"
+    statements = [node for node in text.body if not isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign)]
+    assert not statements, "the package holds its docstring only"
+
+
+# --- kernel pairs ---------------------------------------------------------------------------------
+
+ATTRIBUTES = r"(?:__\w+__\s*\([^)]*\)\s*)*"
+KERNEL = re.compile(rf"__global__\s+{ATTRIBUTES}void\s+{ATTRIBUTES}(\w+)\s*\(")
+
+
+def kernel_names(text: str) -> list[str]:
+    """Names of the kernels in a CUDA source, in its order; comments do not count."""
+    bare = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+    return KERNEL.findall(bare)
+
+
+def functions(path: Path) -> list[str]:
+    """Names of the module-level functions of a Python file, in its order."""
+    return [
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def test_kernel_names_are_found():
+    text = """
+    // __global__ void no(int n)
+    /* extern "C" __global__ void neither() */
+    extern "C" __global__ void one(int n) {}
+    extern "C" __global__ void __launch_bounds__(256, 2)
+    two(int n) {}
+    extern "C" __global__
+    void three() {}
+    extern "C" __global__ __launch_bounds__(BLOCK) __cluster_dims__(8, 1, 1) void four(int n) {}
+    """
+    assert kernel_names(text) == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("source", KERNEL_SOURCES, ids=name)
+def test_every_kernel_has_a_wrapper_and_a_cpu_twin(source):
+    kernels = kernel_names(source.read_text(encoding="utf-8"))
+    assert kernels, "a CUDA source without kernels"
+    defined = functions(source.with_suffix(".py"))
+    missing = [want for kernel in kernels for want in (kernel, f"_{kernel}_cpu") if want not in defined]
+    assert not missing, f"{name(source.with_suffix('.py'))} lacks {', '.join(missing)}"
+    wrappers = [function for function in defined if function in kernels]
+    assert wrappers == kernels, "wrappers stand in the order of the kernels"
+
+
+@pytest.mark.parametrize("source", KERNEL_SOURCES, ids=name)
+def test_kernels_have_plain_names(source):
+    """Templates and mangled names are not kept in CuPy's disk cache: `extern "C"` and macros instead."""
+    bare = re.sub(r"/\*.*?\*/|//[^\n]*", "", source.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert bare.count("__global__") == len(re.findall(r'extern\s+"C"\s+__global__', bare))
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_files_stay_readable():
+    sources = [path for path in QSIM.rglob("*") if path.suffix in {".py", ".cu", ".cuh"}]
+    assert len(sources) > 10
+    long = {
+        name(path): lines
+        for path in sources
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
+    }
+    assert not long

@@ -1,0 +1,337 @@
+"""The monitor: times, progress on a terminal and elsewhere, checks, checkpoints, stopping."""
+
+import io
+import logging
+import math
+import os
+import signal
+
+import pytest
+
+from qsim.core.checkpoint import Signals, load
+from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
+from qsim.core.progress import Monitor
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def stream():
+    return io.StringIO()
+
+
+def lines(stream):
+    return stream.getvalue().splitlines()
+
+
+# ---------------------------------------------------------------------------------------------- time
+
+
+def test_stages_add_up_also_when_they_fail(clock):
+    monitor = Monitor(quiet=True, clock=clock)
+    for _ in range(2):
+        with monitor.stage("run"):
+            clock.now += 1.5
+    with pytest.raises(ZeroDivisionError), monitor.stage("write"):
+        clock.now += 0.25
+        _ = 1 / 0
+    assert monitor.timing == {"run": 3.0, "write": 0.25}
+
+
+def test_elapsed_counts_earlier_processes_and_the_start_of_this_one(clock):
+    monitor = Monitor(quiet=True, clock=clock, spent=2.0, elapsed=100.0)
+    clock.now += 5.0
+    assert monitor.elapsed == 107.0
+
+
+# ---------------------------------------------------------------------------------------- log lines
+
+
+def test_lines_come_after_one_second_then_every_thirty_then_at_the_end(clock, stream):
+    monitor = Monitor(stream=stream, clock=clock)
+    monitor.begin(200, "sweeps", "optimise")
+    for done in range(1, 201):
+        clock.now += 0.5
+        monitor.step(done, probability=done / 200, norm_error=1e-13)
+    monitor.end()
+    found = lines(stream)
+    assert [line.split()[3] for line in found] == ["2/200", "62/200", "122/200", "182/200", "200/200"]
+    assert found[0] == ("optimise:   1.0 %  2/200 sweeps  2/s  probability 0.01  norm error 1e-13  1:39 left")
+    assert found[-1].endswith("100.0 %  200/200 sweeps  2/s  probability 1  norm error 1e-13")
+
+
+def test_unknown_total(clock, stream):
+    monitor = Monitor(stream=stream, clock=clock)
+    monitor.begin(None, "iterations")
+    clock.now += 2.0
+    monitor.step(7, residual=0.5)
+    assert lines(stream) == ["7 iterations  3.5/s  residual 0.5"]
+
+
+@pytest.mark.parametrize(("restored", "done"), [({"done": 100}, None), (None, 102)])
+def test_a_resumed_task_counts_only_its_own_steps_in_the_rate(clock, stream, restored, done):
+    monitor = Monitor(stream=stream, clock=clock, restored=restored)
+    monitor.begin(200, "steps", done=done)
+    if restored:
+        clock.now += 5.0  # compilation
+        monitor.step(102)
+    clock.now += 30.0
+    monitor.step(162)
+    assert "162/200 steps  2/s" in lines(stream)[-1]
+
+
+def test_a_task_without_steps_says_nothing(clock, stream):
+    with Monitor(stream=stream, clock=clock) as monitor:
+        monitor.begin(10, "steps")
+        monitor.begin(10, "sweeps")
+    assert lines(stream) == []
+
+
+def test_quiet_says_nothing_but_keeps_the_log(clock, stream):
+    monitor = Monitor(stream=stream, clock=clock, quiet=True)
+    monitor.begin(2, "steps")
+    clock.now += 2
+    monitor.step(1)
+    monitor.note("hello")
+    monitor.warn("careful")
+    assert stream.getvalue() == ""
+    assert [line.split(" ", 2)[2] for line in monitor.log] == [
+        " 50.0 %  1/2 steps  0.5/s  0:02 left",
+        "hello",
+        "warning: careful",
+    ]
+
+
+def test_warnings_are_kept_and_said_once(stream):
+    monitor = Monitor(stream=stream)
+    monitor.warn("time step is large")
+    monitor.warn("time step is large")
+    assert monitor.warnings == ["time step is large"]
+    assert lines(stream) == ["warning: time step is large"]
+
+
+def test_talk_goes_to_stderr_and_to_the_log_of_the_program(capsys, caplog):
+    with caplog.at_level(logging.INFO, logger="qsim"):
+        Monitor().note("[bold]not markup[/bold]")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "[bold]not markup[/bold]\n"
+    assert caplog.messages == ["[bold]not markup[/bold]"]
+
+
+# ------------------------------------------------------------------------------------------- terminal
+
+
+def test_a_terminal_shows_a_bar_and_notes_above_it(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    with Monitor(stream=stream, clock=clock) as monitor:
+        monitor.begin(4, "sweeps", "[x] optimise")
+        for done in (1, 2, 3, 4):
+            clock.now += 1.0
+            monitor.step(done, probability=0.5)
+        monitor.note("[note]")
+    text = stream.getvalue()
+    assert "[x] optimise" in text
+    assert "4/4 sweeps" in text
+    assert "probability 0.5" in text
+    assert "[note]" in text
+    assert "\x1b[38" in text or "\x1b[3" in text
+    assert text.endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_a_dumb_terminal_gets_lines(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    with Monitor(stream=stream, clock=clock) as monitor:
+        monitor.begin(2, "sweeps")
+        clock.now += 1.0
+        monitor.step(1)
+    assert lines(stream) == [" 50.0 %  1/2 sweeps  1/s  0:01 left"]
+
+
+def test_no_color_is_respected(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    with Monitor(stream=stream, clock=clock) as monitor:
+        monitor.begin(2, "sweeps")
+        clock.now += 1.0
+        monitor.step(1)
+    assert "\x1b[38" not in stream.getvalue()
+    assert "\x1b[3" not in stream.getvalue()
+
+
+def test_the_cursor_comes_back_after_an_error(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    with pytest.raises(NumericsError), Monitor(stream=stream, clock=clock) as monitor:
+        monitor.begin(2, "sweeps")
+        monitor.step(1, norm=math.nan)
+    assert stream.getvalue().rstrip("\n").endswith("\x1b[?25h")
+
+
+# -------------------------------------------------------------------------------------------- checks
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_stops_the_run_by_name(value):
+    monitor = Monitor.silent()
+    monitor.begin(10, "steps")
+    with pytest.raises(NumericsError, match=f"norm error is {value} after 3 steps") as caught:
+        monitor.step(3, norm=1.0, norm_error=value)
+    assert caught.value.exit_code == 5
+
+
+def test_silent_monitor_never_saves_nor_stops():
+    monitor = Monitor.silent()
+    monitor.step(1, lambda: pytest.fail("state was made"), norm=1.0)
+    monitor.poll(lambda: pytest.fail("state was made"))
+    assert monitor.restored is None
+
+
+# --------------------------------------------------------------------------------------- checkpoints
+
+
+def test_checkpoints_are_written_at_the_interval_with_the_time_spent(tmp_path, clock):
+    path = tmp_path / "a.ckpt.h5"
+    monitor = Monitor(
+        checkpoint=path, meta={"method": "m"}, interval=10, clock=clock, quiet=True, spent=3, elapsed=50
+    )
+    made = []
+
+    def state(done):
+        made.append(done)
+        return {"done": done}
+
+    for done in range(1, 26):
+        clock.now += 1.0
+        monitor.step(done, lambda done=done: state(done))
+    assert made == [10, 20]
+    assert load(path) == ({"done": 20}, {"method": "m", "elapsed": 73.0})
+
+
+def test_a_step_without_a_state_saves_nothing(tmp_path, clock):
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", interval=1, clock=clock, quiet=True)
+    clock.now += 10
+    monitor.step(1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_ends_no_run_but_is_warned_of(tmp_path, clock):
+    monitor = Monitor(checkpoint=tmp_path / "none" / "a.h5", interval=10, clock=clock, quiet=True)
+    tried = []
+    for done in range(1, 25):
+        clock.now += 1.0
+        monitor.step(done, lambda done=done: tried.append(done) or {})
+    assert tried == [10, 20]
+    assert "the run goes on" in monitor.warnings[0]
+
+
+def test_a_checkpoint_that_fails_when_the_run_stops_is_an_error(tmp_path):
+    signals = Signals()
+    monitor = Monitor(checkpoint=tmp_path / "none" / "a.h5", signals=signals, quiet=True)
+    signals.stop = "SIGTERM"
+    with pytest.raises(FileError, match="cannot write checkpoint"):
+        monitor.step(1, lambda: {})
+
+
+def test_the_restored_state_is_handed_on():
+    assert Monitor(restored={"done": 3}, quiet=True).restored == {"done": 3}
+
+
+# ---------------------------------------------------------------------------------------------- stops
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])
+def test_a_signal_saves_and_stops(tmp_path, name):
+    path = tmp_path / "a.ckpt.h5"
+    with Signals() as signals:
+        monitor = Monitor(checkpoint=path, signals=signals, quiet=True)
+        monitor.step(1, lambda: {"done": 1})
+        assert not path.exists()
+        os.kill(os.getpid(), getattr(signal, name))
+        with pytest.raises(Stopped, match=f"stopped by {name}; checkpoint written to") as caught:
+            monitor.step(2, lambda: {"done": 2})
+    assert (caught.value.exit_code, caught.value.checkpoint) == (75, path)
+    assert load(path)[0] == {"done": 2}
+
+
+def test_a_stop_waits_for_a_step_that_can_save(tmp_path, clock):
+    signals = Signals()
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=clock, quiet=True)
+    monitor.poll(lambda: {})
+    signals.stop = "SIGTERM"
+    clock.now += 1000
+    monitor.poll()
+    with pytest.raises(Stopped):
+        monitor.poll(lambda: {})
+
+
+def test_a_task_that_cannot_save_stops_after_a_while(tmp_path, clock):
+    signals = Signals()
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=clock, quiet=True)
+    monitor.begin(10, "steps")
+    signals.stop = "SIGTERM"
+    monitor.step(1)
+    clock.now += 11
+    with pytest.raises(Interrupted, match="stopped by SIGTERM; this part of the run has no checkpoint"):
+        monitor.step(2)
+
+
+def test_a_run_without_a_checkpoint_file_stops_at_once():
+    signals = Signals()
+    monitor = Monitor(signals=signals, quiet=True)
+    signals.stop = "SIGINT"
+    with pytest.raises(Interrupted):
+        monitor.step(1, lambda: {})
+
+
+def test_the_wall_time_leaves_room_for_another_step_and_the_checkpoint(tmp_path, clock):
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", walltime=100, clock=clock, quiet=True, spent=20)
+    done = 0
+    with pytest.raises(Stopped, match="before the wall time limit"):
+        while True:
+            clock.now += 6.0
+            done += 1
+            monitor.step(done, lambda: {})
+    used = clock.now - 1000.0 + 20
+    assert used + 6.0 <= 100  # one more step would still have fitted
+    assert used + 12.0 > 92  # and not much more
+
+
+def test_time_of_earlier_processes_does_not_count_towards_the_wall_time(tmp_path, clock):
+    """Each job of a chain has its own limit."""
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", walltime=100, clock=clock, quiet=True, elapsed=1e6)
+    clock.now += 1
+    monitor.step(1, lambda: {})
+
+
+def test_steps_are_cheap():
+    """A monitored loop of a million steps must not be felt."""
+    import timeit
+
+    monitor = Monitor(quiet=True, walltime=1e9, signals=Signals())
+    monitor.begin(10**6, "steps")
+    seconds = min(timeit.repeat(lambda: monitor.step(1, norm=1.0, energy=2.0), number=1000, repeat=5)) / 1000
+    assert seconds < 50e-6
