@@ -338,6 +338,8 @@ def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     click.echo(f"\n{commands.columns(rows)}\n", err=True)
     times = [f"{name} {commands.format_seconds(seconds)}" for name, seconds in summary["timing"].items()]
     below = [("time", ", ".join(times))]
-    below += [("" if index else "files", file) for index, file in enumerate(summary["files"])]
+    below += [
+        ("" if index else "files", file) for index, file in enumerate(commands.grouped(summary["files"]))
+    ]
     click.echo(commands.columns(below), err=True)
     commands.say_warnings(summary["warnings"])

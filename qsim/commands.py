@@ -105,6 +105,18 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
     return "\n".join(texts)
 
 
+def grouped(files: Iterable[str]) -> list[str]:
+    """Return names of files with those that differ only in their ending together: ``run.field.{png,pdf}``."""
+    endings: dict[str, list[str]] = {}
+    for file in files:
+        stem, _, ending = file.rpartition(".")
+        endings.setdefault(stem, []).append(ending)
+    return [
+        f"{stem}.{{{','.join(found)}}}" if len(found) > 1 else f"{stem}.{found[0]}"
+        for stem, found in endings.items()
+    ]
+
+
 def say_warnings(warnings: Iterable[str]) -> None:
     """Say warnings on standard error, one per line."""
     for warning in warnings:
@@ -193,6 +205,7 @@ def schema(method: str | None) -> None:
 @click.pass_context
 def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None:
     """Check decks without running them: keys, values, units and physics."""
+    from qsim.core.deck import peek_method
     from qsim.core.errors import DeckError, QsimError
 
     found: list[dict[str, Any]] = []
@@ -202,7 +215,8 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         problems: list[Problem] = []
         failure: str | None = None
         try:
-            method, problems = _examine(path)
+            method = peek_method(path)
+            problems = _examine(method, path)
         except QsimError as error:
             problems = list(getattr(error, "problems", ()))
             failure = None if problems else str(error)
@@ -226,18 +240,21 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
     ctx.exit(code)
 
 
-def _examine(path: Path) -> tuple[str, list[Problem]]:
-    """Return the method of a valid deck and the warnings about it; raise DeckError for its mistakes."""
-    from qsim.core.deck import load_deck, peek_method
-    from qsim.core.stages import stage
+def _examine(method: str, path: Path) -> list[Problem]:
+    """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
+    from qsim.core.deck import load_deck
+    from qsim.core.stages import stage, unknown_figures
 
-    method = peek_method(path)
     if not methods.is_available(method):
         raise _foreign(path)
     loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
-    findings = [*loaded.deck.check(), *stage(method, "build").plan(loaded).findings]
+    findings = [
+        *loaded.deck.check(),
+        *unknown_figures(loaded.deck, stage(method, "output")),
+        *stage(method, "build").plan(loaded).findings,
+    ]
     loaded.raise_for(findings)
-    return method, [loaded.problem(finding) for finding in findings]
+    return [loaded.problem(finding) for finding in findings]
 
 
 def _foreign(path: Path) -> Exception:
@@ -282,7 +299,9 @@ def info(as_json: bool) -> None:
 
 
 def _one_line(value: Any) -> str:
-    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_one_line(item)}" for name, item in value.items())
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _machine() -> dict[str, Any]:

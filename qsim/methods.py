@@ -9,6 +9,18 @@ from __future__ import annotations
 
 import difflib
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the registration test: mypy compares the modules with the contract
+    import qsim.qoc.build
+    import qsim.qoc.deck
+    import qsim.qoc.output
+    import qsim.qoc.run
+    from qsim.core.stages import BuildStage, DeckStage, OutputStage, RunStage
+
+    _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
+        (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
+    ]
 
 TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",

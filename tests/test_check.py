@@ -109,12 +109,14 @@ TABLES = (
     Table("x_error", ("t",), "au"),
     Table("z", ("t",)),
     Table("name", ("t",)),
+    Table("seconds", ("t",), "s"),
 )
 ARRAYS = {
     "t": np.arange(4.0),
     "x": np.array([1.0, 2.0, 3.0, 1e-9]),
     "z": np.array([1.0, 1j, -1.0, -1j]),
     "name": np.array(["a", "b", "c", "d"], dtype=object),
+    "seconds": np.ones(4),
 }
 SCALARS = {
     "energy": Scalar(-2.9, "hartree", error=0.01),
@@ -223,6 +225,7 @@ def test_equal_files_agree(write):
         ({"x": None}, ["x"]),
         ({"z": np.array([1.0, 1j, -1.0, 1j])}, ["z"]),
         ({"z": -ARRAYS["z"]}, ["z"]),  # another gauge is a difference
+        ({"seconds": np.full(4, 2.0)}, []),
         ({"name": np.array(["a", "b", "c", "e"], dtype=object)}, ["name"]),
         ({"tables": (Table("t", ("t",), "s"), *TABLES[1:])}, ["t"]),
     ],

@@ -180,8 +180,10 @@ def test_a_resolved_deck_gives_the_same_run(counter, command):
     resolved = counter.folder / "resolved.yaml"
     resolved.write_text(command("counter", "deck.yaml", "--set", "run.seed=5", "--dry-run").stdout)
     for name in ("deck.yaml", "resolved.yaml"):
-        assert command("counter", name, "-q", "--no-figures").exit_code == 0
+        assert command("counter", name, "-q", "--no-figures", "--set", "run.seed=5").exit_code == 0
     assert command("compare", "deck.h5", "resolved.h5", "--rtol", "0", "--sigmas", "0").exit_code == 0
+    with open_results("resolved.h5") as results:
+        assert results.title == '1e5: no # "odd"'
 
 
 # --- exit codes -----------------------------------------------------------------------------------
@@ -290,6 +292,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(counter, command, name):
 
 def test_a_second_ctrl_c_stops_at_once(counter):
     process = start(counter.deck(steps=9, pause="2 s"))
+    time.sleep(0.5)  # into the pause: a run that is between two steps stops with a checkpoint
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
@@ -323,23 +326,26 @@ def test_init_writes_a_deck_that_is_valid(counter, command, full):
 def test_validate_reports_all_decks_and_all_mistakes(counter, command):
     good, bad = counter.deck("good", growth=0.9), counter.deck("bad", steps="x", growth=9)
     planned = counter.deck("planned", start=0.5)
+    figures = counter.deck("figures", extra="output: {figures: [valu]}\n")
     alien = counter.deck("alien")
     alien.write_text("title: x\nmethod: conter\n")
-    reply = command("validate", good, bad, planned, alien, "missing.yaml", "--json")
+    reply = command("validate", good, bad, planned, figures, alien, "missing.yaml", "--json")
     assert reply.exit_code == 3
     content = strict_json(reply.stdout)
     assert not content["valid"]
     found = {Path(entry["file"]).stem: entry for entry in content["decks"]}
-    assert [found[name]["valid"] for name in ("good", "bad", "planned", "alien", "missing")] == [True] + 4 * [
-        False
+    assert {name for name, entry in found.items() if entry["valid"]} == {"good"}
+    assert [found[name]["method"] for name in ("good", "bad", "alien", "missing")] == [
+        "counter",
+        "counter",
+        "conter",
+        None,
     ]
     assert [(p["key"], p["severity"]) for p in found["good"]["problems"]] == [("count.growth", "warning")]
     assert {p["key"] for p in found["bad"]["problems"]} == {"count.steps", "count.growth"}
-    assert (found["planned"]["problems"][0]["key"], found["planned"]["problems"][0]["line"]) == (
-        "count.start",
-        5,
-    )
-    assert (found["alien"]["problems"][0]["key"], found["alien"]["problems"][0]["line"]) == ("method", 2)
+    assert [(p["key"], p["line"]) for p in found["planned"]["problems"]] == [("count.start", 5)]
+    assert found["figures"]["problems"][0]["key"] == "output.figures.0"
+    assert [(p["key"], p["line"]) for p in found["alien"]["problems"]] == [("method", 2)]
     assert "not found" in found["missing"]["error"]
     assert counter.files() == []
 

@@ -170,6 +170,11 @@ def test_the_gate_runs_the_commands_of_the_readme():
     assert set(run) <= set(shown)
 
 
+def test_the_deck_of_the_readme_is_the_one_that_it_runs():
+    (block,) = blocks(ROOT / "README.md", "yaml")
+    assert block["body"] == (ROOT / "inputs/qoc/morse.yaml").read_text(encoding="utf-8")
+
+
 def test_every_exit_code_is_documented():
     page = (ROOT / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)}

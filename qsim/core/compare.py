@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Tolerance", "compare_results"]
 
 SPEED_UNITS = ("s", "1/s")
-"""Units of scalars that measure the machine, not the physics; they are shown and not compared."""
+"""Units that measure the machine, not the physics, which is in atomic units; shown, but not compared."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,8 @@ def _compare_array(name: str, first: Results, second: Results, tolerance: Tolera
         return Comparison(
             name, *texts, same=False, note=f"units '{first.unit(name)}' and '{second.unit(name)}'"
         )
+    if first.unit(name) in SPEED_UNITS:
+        return Comparison(name, *texts, same=True, note="speed, not compared")
     if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
         return Comparison(name, *texts, same=bool(np.array_equal(a, b)))
     if a.size == 0:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -15,18 +14,18 @@ from typing import Any
 
 from qsim import __version__
 from qsim.core import checkpoint
-from qsim.core.deck import Finding, LoadedDeck, changed_keys, load_deck
+from qsim.core.deck import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import Device, out_of_memory, select
 from qsim.core.errors import DeckError
 from qsim.core.files import RunFiles, figure_paths, require_folder
-from qsim.core.parallel import Comm, world
+from qsim.core.parallel import world
 from qsim.core.plotting import save, style
 from qsim.core.progress import Monitor
 from qsim.core.provenance import collect
 from qsim.core.results import Results, open_results, write_results
 from qsim.core.rng import draw_seed
 from qsim.core.signals import Signals
-from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage
+from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
 from qsim.core.summary import json_ready, summary, write_summary
 
 __all__ = [
@@ -190,19 +189,11 @@ def _job(method: str, path: str | Path, options: Options) -> _Job:
 # ------------------------------------------------------------------------------------ before the work
 
 
-def _figure_names(loaded: LoadedDeck, output: OutputStage) -> list[str]:
-    """Return the figures that the deck asks for; unknown names are mistakes of the deck."""
+def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
+    loaded.raise_for(unknown_figures(loaded.deck, output))
     asked = loaded.deck.output.figures
     if isinstance(asked, str):
         return list(output.FIGURES) if asked == "all" else []
-    findings = []
-    for index, name in enumerate(asked):
-        if name not in output.FIGURES:
-            close = difflib.get_close_matches(name, output.FIGURES, n=1)
-            suggestion = f"did you mean '{close[0]}'? " if close else ""
-            message = f"unknown figure '{name}'; {suggestion}allowed: {', '.join(output.FIGURES) or 'none'}"
-            findings.append(Finding(f"output.figures.{index}", message))
-    loaded.raise_for(findings)
     return list(dict.fromkeys(asked))
 
 

@@ -7,6 +7,7 @@ must hold, and `stage` imports one of them by the method's name, so that checkin
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     from qsim.core.results import Results
     from qsim.core.tables import Scalar, Table
 
-__all__ = ["BuildStage", "DeckStage", "FigureFunction", "OutputStage", "Plan", "RunStage", "stage"]
+__all__ = [
+    "BuildStage",
+    "DeckStage",
+    "FigureFunction",
+    "OutputStage",
+    "Plan",
+    "RunStage",
+    "stage",
+    "unknown_figures",
+]
 
 FigureFunction = Callable[["Results"], "Figure | None"]
 """Draws one figure from a results file; None if the file does not hold what it shows."""
@@ -118,3 +128,18 @@ def stage(name: str, part: Literal["output"]) -> OutputStage: ...
 def stage(name: str, part: str) -> Any:
     """Import one stage module of a method."""
     return importlib.import_module(f"qsim.{name}.{part}")
+
+
+def unknown_figures(deck: Deck, output: OutputStage) -> list[Finding]:
+    """Return the mistakes in the figures that a deck asks for."""
+    from qsim.core.deck import Finding
+
+    asked = deck.output.figures
+    findings = []
+    for index, name in enumerate([] if isinstance(asked, str) else asked):
+        if name not in output.FIGURES:
+            close = difflib.get_close_matches(name, output.FIGURES, n=1)
+            suggestion = f"did you mean '{close[0]}'? " if close else ""
+            message = f"unknown figure '{name}'; {suggestion}allowed: {', '.join(output.FIGURES) or 'none'}"
+            findings.append(Finding(f"output.figures.{index}", message))
+    return findings

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from qsim.core.deck import Block, Count, DeckPath, short_form
+from qsim.core.expression import ExpressionText
 from qsim.core.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
 
 MIN_POINTS = 16
@@ -119,7 +120,7 @@ class FormulaOfX(Block):
     """A formula of x in atomic units."""
 
     type: Literal["expression"]
-    value: Field(description="formula of x")  # type: ignore[valid-type]
+    value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
 
 
 class Mecke(Block):

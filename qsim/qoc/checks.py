@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6
+RWA_PERIODS = 10  # periods in T from which the two-level estimates (rotating-wave approximation) are trusted
 
 
 def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
@@ -131,7 +132,8 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
     if len(rungs) == 1 and deck.system.pairs is None:
         a, b = rungs[0]
         best = capped_probability(alpha, mu[a, b], duration)
-        if alpha > 0 and best < threshold:
+        periods = duration * abs(energies[b] - energies[a]) / (2 * math.pi)
+        if alpha > 0 and best < threshold and periods > RWA_PERIODS:
             yield Finding(
                 "objective.alpha",
                 f"with alpha = {alpha:g} the maximum of J has P of about {best:.4f} (two-level estimate), below the threshold "

@@ -96,6 +96,8 @@ class Propagator:
         self.steps, self.tau = steps, duration / steps
         self.real = np.dtype(np.float32 if single else np.float64)
         self.complex = np.dtype(np.complex64 if single else np.complex128)
+        self._chunk = 0
+        self._layouts: dict[tuple[int, int, int], dict[str, Any]] = {}
 
     @property
     def pairs(self) -> int:
@@ -108,10 +110,12 @@ class Propagator:
         return int(self.initial.shape[1])
 
     def chunk(self) -> int:
-        """Number of members whose trajectories fit in memory together, at least one."""
-        each = self.pairs * max(1, self.trajectory_bytes())
-        budget = MEMORY_SHARE * (self.device.free_memory() or 1 << 31)
-        return int(min(self.members.count, max(1, budget // each)))
+        """Return the number of members whose trajectories fit in memory together, at least one."""
+        if self._chunk == 0:  # asked of the device once: the question takes longer than a short propagation
+            each = self.pairs * max(1, self.trajectory_bytes())
+            budget = MEMORY_SHARE * (self.device.free_memory() or 1 << 31)
+            self._chunk = int(min(self.members.count, max(1, budget // each)))
+        return self._chunk
 
     def trajectory_bytes(self) -> int:
         """Bytes that the gradient of one trajectory keeps."""
@@ -133,14 +137,17 @@ class Propagator:
         raise NotImplementedError
 
     def _layout(self, fields: int, members: slice) -> dict[str, Any]:
-        """Index arrays of all trajectories, on the device."""
-        system, scale = self.members.system[members], self.members.scale[members]
-        m, p = system.size, self.pairs
-        return {
-            "system": self._put(np.tile(np.repeat(system, p), fields), np.int32),
-            "field": self._put(np.repeat(np.arange(fields), m * p), np.int32),
-            "scale": self._put(np.tile(np.repeat(scale, p), fields), self.real),
-        }
+        """Index arrays of all trajectories, on the device; kept, since every sweep wants the same."""
+        key = (fields, members.start, members.stop)
+        if key not in self._layouts:
+            system, scale = self.members.system[members], self.members.scale[members]
+            m, p = system.size, self.pairs
+            self._layouts[key] = {
+                "system": self._put(np.tile(np.repeat(system, p), fields), np.int32),
+                "field": self._put(np.repeat(np.arange(fields), m * p), np.int32),
+                "scale": self._put(np.tile(np.repeat(scale, p), fields), self.real),
+            }
+        return self._layouts[key]
 
     def _put(self, array: Any, dtype: Any) -> Any:
         return self.device.asarray(np.array(array, dtype=dtype, order="C"))  # a copy: kernels write in place

@@ -451,7 +451,7 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
     single = w.dtype == np.complex64
     bytes_per = 8 if single else 16
     shared = (2 * threads + (states * threads if states > 32 else 0)) * bytes_per
-    return threads, {"REAL": "float" if single else "double", "STATES": states}, shared + 64
+    return threads, {"REAL": "float" if single else "double", "SINGLE": int(single), "STATES": states}, shared + 64
 
 
 def _check(batch: EigenBatch, w: Any, eps: Any) -> None:

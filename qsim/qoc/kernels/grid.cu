@@ -22,6 +22,9 @@
 #define THREADS 128  // threads a block
 #endif
 #define INNER (ROWS - 2)
+#ifndef SINGLE
+#define SINGLE 0  // 1 with -DREAL=float
+#endif
 
 // Couplings whose square is below this do not change a rounded result.
 __device__ constexpr real NEGLIGIBLE = sizeof(real) == 8 ? real(1e-36) : real(1e-18);
@@ -37,6 +40,21 @@ struct Chunk {  // factors of a thread's interior rows
     cplx l[ROWS];           // l[r] couples row r to row r - 1; l[0] unused
     cplx e0[INNER], e1[INNER];  // eliminated couplings to the previous thread's separators
 };
+
+// 1 / z by the hardware's approximation and two Newton steps (error below one unit in the last place): every |z|^2 here is
+// at least one, so the special cases of an IEEE division cannot occur.
+__device__ __forceinline__ cplx inverse(cplx z) {
+    const real n = abs2(z);
+#if SINGLE
+    const real r = real(1) / n;
+#else
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(n));
+    r = fma(r, fma(-n, r, 1.0), r);
+    r = fma(r, fma(-n, r, 1.0), r);
+#endif
+    return {z.re * r, -z.im * r};
+}
 
 // (i c) z for a real c
 __device__ __forceinline__ cplx imul(real c, cplx z) { return cplx{-c * z.im, c * z.re}; }
@@ -94,7 +112,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
 #pragma unroll
                 for (int n = 0; n < NR; ++n) b[n][r] = cfma(-c.l[r], b[n][r - 1], b[n][r]);
             }
-            c.d[r] = reciprocal(d);
+            c.d[r] = inverse(d);
             // Schur complement on the previous separators
             const cplx q0 = (c.d[r] * c.e0[r]), q1 = c.d[r] * c.e1[r];
             s00 = cfma(-q0, c.e0[r], s00);
@@ -152,7 +170,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
     int half = 0;
     for (int k = 1;; k <<= 1, half ^= 1) {
         Exchange& x = ws.x[half];
-        const cplx det = reciprocal(cfma(-B01, B01, (B00 * B11)));
+        const cplx det = inverse(cfma(-B01, B01, (B00 * B11)));
         const cplx i00 = (B11 * det), i01 = ((-B01) * det), i11 = B00 * det;
         const cplx w00 = cfma(i00, A00, (i01 * A10)), w01 = cfma(i00, A01, (i01 * A11));
         const cplx w10 = cfma(i01, A00, (i11 * A10)), w11 = cfma(i01, A01, (i11 * A11));
@@ -283,15 +301,26 @@ cn_forward(cplx* psi, const real* h, const real* mu, const real* off, const int*
         if (g0 + r < size) psi[g0 + r] = p[r];
 }
 
+// Copy one complex number to shared memory without passing through a register.
+__device__ __forceinline__ void copy_async(cplx* to, const cplx* from) {
+    const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+#if SINGLE
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(from));
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
+#endif
+}
+
 // One costate carried back; without a trajectory the conjugated state rides along as a second right-hand side.
 template <bool KEEP>
 __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* eps, real f, real a1, real a2, real weight,
                                          int size, int steps, const cplx* trajectory, cplx* partial, unsigned char* raw) {
     constexpr int NR = KEEP ? 1 : 2;
     Workspace<NR>& ws = *reinterpret_cast<Workspace<NR>*>(raw);
-    const real* h2 = reinterpret_cast<const real*>(raw + sizeof(Workspace<2>));
+    const real* h2 = reinterpret_cast<const real*>(raw + sizeof(Workspace<NR>));
     const real* m2 = h2 + ROWS * THREADS;
     const int g0 = threadIdx.x * ROWS, warps = THREADS / 32;
+    cplx* next = reinterpret_cast<cplx*>(raw + sizeof(Workspace<NR>) + 2 * ROWS * THREADS * sizeof(real)) + threadIdx.x;
     cplx p[NR][ROWS], x[NR][ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -303,13 +332,19 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
         for (int n = 0; n < NR; ++n)
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) x[n][r] = p[n][r];
+        if (KEEP) {  // the stored mean of this step arrives during the solve; a thread reads what it copied itself
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r)
+                if (g0 + r < size) copy_async(next + r * THREADS, trajectory + (size_t)j * size + g0 + r);
+        }
         solve<NR>(x, h2, m2, f * eps[j], a1, a2, size, ws);
+        if (KEEP) asm volatile("cp.async.wait_all;" ::: "memory");
         cplx sum = {0, 0};
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             cplx other = {0, 0};
             if (KEEP) {
-                if (g0 + r < size) other = trajectory[(size_t)j * size + g0 + r];
+                if (g0 + r < size) other = next[r * THREADS];
             } else {
                 other = cplx{x[NR - 1][r].re, -x[NR - 1][r].im};
             }
@@ -330,22 +365,42 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
         if (g0 + r < size) q[g0 + r] = p[0][r];
 }
 
-// q (R, L) in/out; source (R); psi (T, L); partial (R, N, THREADS / 32) out: sums of i tau dx scale qbar mu xbar by warp
+struct Costate {  // what a block carries back
+    int trajectory, system;
+    real scale, half, a1, a2;
+};
+
+__device__ __forceinline__ Costate costate(const int* source, const int* system, const real* scale, const real* off,
+                                           real tau) {
+    const int t = source[blockIdx.x], s = system[t];
+    const real half = real(0.5) * tau;
+    return {t, s, scale[t], half, half * off[2 * s], half * off[2 * s + 1]};
+}
+
+// q (R, L) in/out; source (R); trajectory (T, N, L); partial (R, N, THREADS / 32) out: i tau dx scale qbar mu xbar by warp
 extern "C" __global__ void __launch_bounds__(THREADS)
-cn_backward(cplx* q, const int* source, const cplx* psi, const real* h, const real* mu, const real* off,
-            const int* system, const int* field, const real* scale, const real* eps, real tau, real dx, int size, int steps,
-            const cplx* trajectory, int keep, cplx* partial) {
+cn_backward(cplx* q, const int* source, const real* h, const real* mu, const real* off, const int* system,
+            const int* field, const real* scale, const real* eps, real tau, real dx, int size, int steps,
+            const cplx* trajectory, cplx* partial) {
+    extern __shared__ __align__(16) unsigned char raw[];
+    real* h2 = reinterpret_cast<real*>(raw + sizeof(Workspace<1>));
+    const Costate c = costate(source, system, scale, off, tau);
+    load_system(h2, h2 + ROWS * THREADS, h + (size_t)c.system * size, mu + (size_t)c.system * size, c.half, size);
+    backward<true>(q + (size_t)blockIdx.x * size, nullptr, eps + (size_t)field[c.trajectory] * steps, c.scale, c.a1,
+                   c.a2, 2 * dx * c.scale, size, steps, trajectory + (size_t)c.trajectory * steps * size,
+                   partial + (size_t)blockIdx.x * steps * (THREADS / 32), raw);
+}
+
+// The same without a stored trajectory: psi (T, L) at the last time, its path recovered by time reversal.
+extern "C" __global__ void __launch_bounds__(THREADS)
+cn_reverse(cplx* q, const int* source, const cplx* psi, const real* h, const real* mu, const real* off,
+           const int* system, const int* field, const real* scale, const real* eps, real tau, real dx, int size, int steps,
+           cplx* partial) {
     extern __shared__ __align__(16) unsigned char raw[];
     real* h2 = reinterpret_cast<real*>(raw + sizeof(Workspace<2>));
-    const int row = blockIdx.x, t = source[row], s = system[t];
-    const real half = real(0.5) * tau, a1 = half * off[2 * s], a2 = half * off[2 * s + 1];
-    load_system(h2, h2 + ROWS * THREADS, h + (size_t)s * size, mu + (size_t)s * size, half, size);
-    q += (size_t)row * size;
-    eps += (size_t)field[t] * steps;
-    partial += (size_t)row * steps * (THREADS / 32);
-    const real weight = 2 * dx * scale[t];
-    if (keep)
-        backward<true>(q, psi, eps, scale[t], a1, a2, weight, size, steps, trajectory + (size_t)t * steps * size, partial, raw);
-    else
-        backward<false>(q, psi + (size_t)t * size, eps, scale[t], a1, a2, weight, size, steps, trajectory, partial, raw);
+    const Costate c = costate(source, system, scale, off, tau);
+    load_system(h2, h2 + ROWS * THREADS, h + (size_t)c.system * size, mu + (size_t)c.system * size, c.half, size);
+    backward<false>(q + (size_t)blockIdx.x * size, psi + (size_t)c.trajectory * size,
+                    eps + (size_t)field[c.trajectory] * steps, c.scale, c.a1, c.a2, 2 * dx * c.scale, size, steps, nullptr,
+                    partial + (size_t)blockIdx.x * steps * (THREADS / 32), raw);
 }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 MAX_THREADS = 256
-MAX_CUDA_POINTS = 4096  # 256 threads of 16 rows fill a block's registers and shared memory
+MAX_CUDA_POINTS = 3584  # 224 threads of 16 rows fill a block's shared memory
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def cn_forward(device: Device, batch: GridBatch, psi: Any, eps: Any, trajectory:
             eps[batch.field[t]],
             float(batch.scale[t]),
             batch.tau,
-            trajectory[t] if keep else _none(psi.dtype),
+            trajectory[t] if keep else np.empty((0, 0), psi.dtype),
             keep,
         )
 
@@ -150,63 +150,64 @@ def cn_backward(
     (costates, N) complex
         ``d (q . psi_N dx) / d eps_j``.
     """
+    if trajectory is None:
+        return cn_reverse(device, batch, q, source, psi, eps)
     _check(batch, psi, eps)
-    costates, steps = q.shape[0], eps.shape[1]
     if device.is_cuda:
-        threads, defines, shared = _launch(batch.points, psi)
-        warps = threads // 32
-        partial = device.xp.empty((costates, steps, warps), q.dtype)
-        kernel = kernels.function("qoc/kernels", "grid", "cn_backward", defines, shared_bytes=shared)
-        kernel(
-            (costates,),
-            (threads,),
-            (
-                q,
-                source,
-                psi,
-                batch.h,
-                batch.mu,
-                batch.off,
-                batch.system,
-                batch.field,
-                batch.scale,
-                eps,
-                _real(psi, batch.tau),
-                _real(psi, batch.dx),
-                np.int32(batch.points),
-                np.int32(steps),
-                psi if trajectory is None else trajectory,
-                np.int32(trajectory is not None),
-                partial,
-            ),
-            shared_mem=shared,
-        )
-        return partial.sum(axis=2)
-    keep = trajectory is not None
-    out = np.empty((costates, steps), np.complex128)
+        return _carry_back_cuda(device, batch, q, source, eps, trajectory, "cn_backward")
+    out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
     first = np.searchsorted(source, np.arange(psi.shape[0] + 1))
 
     def work(t: int) -> None:
-        s = batch.system[t]
         rows = slice(first[t], first[t + 1])
-        _cn_backward_cpu(
-            q[rows],
-            psi[t],
-            batch.h[s],
-            batch.mu[s],
-            float(batch.off[s, 0]),
-            float(batch.off[s, 1]),
-            eps[batch.field[t]],
-            float(batch.scale[t]),
-            batch.tau,
-            batch.dx,
-            trajectory[t] if keep else _none(psi.dtype),
-            keep,
-            out[rows],
-        )
+        _cn_backward_cpu(q[rows], *_parameters(batch, t, eps), batch.tau, batch.dx, trajectory[t], out[rows])
 
     each_trajectory(psi.shape[0], work, device.threads)
     return out
+
+
+def cn_reverse(device: Device, batch: GridBatch, q: Any, source: Any, psi: Any, eps: Any) -> Any:
+    """Carry costates back without a stored trajectory; see :func:`cn_backward`.
+
+    The state at the last time rides along as a second right-hand side of the same factors: memory O(L).
+    """
+    _check(batch, psi, eps)
+    if device.is_cuda:
+        return _carry_back_cuda(device, batch, q, source, eps, psi, "cn_reverse")
+    out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
+    first = np.searchsorted(source, np.arange(psi.shape[0] + 1))
+
+    def work(t: int) -> None:
+        rows = slice(first[t], first[t + 1])
+        _cn_reverse_cpu(q[rows], psi[t], *_parameters(batch, t, eps), batch.tau, batch.dx, out[rows])
+
+    each_trajectory(psi.shape[0], work, device.threads)
+    return out
+
+
+def _parameters(batch: GridBatch, t: int, eps: Any) -> tuple[Any, ...]:
+    """System, field and scale of one trajectory, as the CPU twins take them."""
+    s = batch.system[t]
+    o1, o2 = float(batch.off[s, 0]), float(batch.off[s, 1])
+    return batch.h[s], batch.mu[s], o1, o2, eps[batch.field[t]], float(batch.scale[t])
+
+
+def _carry_back_cuda(
+    device: Device, batch: GridBatch, q: Any, source: Any, eps: Any, states: Any, name: str
+) -> Any:
+    """Launch ``cn_backward`` (states: stored means) or ``cn_reverse`` (states: psi at the last time)."""
+    costates, steps = q.shape[0], eps.shape[1]
+    threads, defines, shared = _launch(batch.points, q)
+    partial = device.xp.empty((costates, steps, threads // 32), q.dtype)
+    kernel = kernels.function("qoc/kernels", "grid", name, defines, shared_bytes=shared)
+    shape = (_real(q, batch.tau), _real(q, batch.dx), np.int32(batch.points), np.int32(steps))
+    system = (batch.h, batch.mu, batch.off, batch.system, batch.field, batch.scale, eps, *shape)
+    if name == "cn_backward":
+        arguments = (q, source, *system, states, partial)
+    else:
+        arguments = (q, source, states, *system, partial)
+    kernel((costates,), (threads,), arguments, shared_mem=shared)
+    return partial.sum(axis=2)
 
 
 @nb.njit(**JIT)
@@ -243,8 +244,20 @@ def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):  # t
 
 
 @nb.njit(**JIT)
-def _cn_backward_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):  # type: ignore[no-untyped-def]
+def _cn_backward_cpu(q, h, mu, o1, o2, eps, scale, tau, dx, trajectory, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """CPU twin of ``cn_backward`` for the costates (R, L) of one trajectory; out (R, N)."""
+    _carry_back(q, q[0], h, mu, o1, o2, eps, scale, tau, dx, trajectory, True, out)
+
+
+@nb.njit(**JIT)
+def _cn_reverse_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """CPU twin of ``cn_reverse``: psi (L,) at the last time; at the first time on return."""
+    _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, q, False, out)
+
+
+@nb.njit(**JIT)
+def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """Carry costates back along stored means (keep) or along the reversed state."""
     rows, size = q.shape
     steps = eps.shape[0]
     half = 0.5 * tau
@@ -330,11 +343,6 @@ def _check(batch: GridBatch, psi: Any, eps: Any) -> None:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
 
 
-def _none(dtype: Any) -> Any:
-    """Empty trajectory: tells the twin that nothing is kept."""
-    return np.empty((0, 0), dtype)
-
-
 def _real(psi: Any, value: float) -> Any:
     """Scalar argument of a kernel in the working precision."""
     return np.float32(value) if psi.dtype == np.complex64 else np.float64(value)
@@ -351,6 +359,8 @@ def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
     threads = -(-points // (32 * rows)) * 32
     single = psi.dtype == np.complex64
     real = 4 if single else 8
-    # two alternating halves of the exchange: 10 matrix entries and, for two right-hand sides, 8 vector entries a thread
-    shared = threads * (36 * 2 * real + 2 * rows * real)
-    return threads, {"REAL": "float" if single else "double", "ROWS": rows, "THREADS": threads}, shared
+    # two alternating halves of the exchange: 10 matrix entries and 4 vector entries for each right-hand side a thread;
+    # then the diagonals, and the prefetched means (or a second right-hand side, which takes less)
+    shared = threads * (28 * 2 * real + 2 * rows * real + max(rows, 8) * 2 * real)
+    defines: dict[str, str | int] = {"REAL": "float" if single else "double", "SINGLE": int(single)}
+    return threads, {**defines, "ROWS": rows, "THREADS": threads}, shared

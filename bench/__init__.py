@@ -1,0 +1,1 @@
+"""Speed of qsim, as ratios measured side by side in one run; see README.md."""
