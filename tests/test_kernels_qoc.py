@@ -28,8 +28,8 @@ from qsim.qoc.kernels.grid import GridBatch, cn_backward, cn_forward
 from qsim.qoc.kernels.threads import each_trajectory
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}
-C_GRID = 4.0  # of the grid bound; at most 0.5 was seen on a CPU
-C_BASIS = 8.0  # of the eigenbasis bound; at most 1.5 was seen on a CPU
+C_GRID = 2.0  # of the grid bound; at most 0.35 was seen on a CPU
+C_BASIS = 4.0  # of the eigenbasis bound; at most 1.7 was seen on a CPU
 
 POINTS = [6, 7, 16, 31, 32, 33, 41, 161, 256, 257]
 POINTS_CUDA = [1021, 2049, 4096]
@@ -90,7 +90,14 @@ class Grid:
             return device.asarray(np.array(array, dtype=np.int32))
 
         return GridBatch(
-            put(self.h), put(self.mu), put(self.off), count(self.system), count(self.field), put(self.scale), self.tau, self.dx
+            put(self.h),
+            put(self.mu),
+            put(self.off),
+            count(self.system),
+            count(self.field),
+            put(self.scale),
+            self.tau,
+            self.dx,
         )
 
     def forward(self, device, real=np.float64, keep=True):
@@ -109,7 +116,9 @@ class Grid:
         """Return derivatives and costates at t = 0."""
         psi, trajectory, batch, eps = self.forward(device, real, keep)
         q = device.asarray(self.q.astype(psi.dtype))
-        rows = cn_backward(device, batch, q, device.asarray(self.source.astype(np.int32)), psi, eps, trajectory)
+        rows = cn_backward(
+            device, batch, q, device.asarray(self.source.astype(np.int32)), psi, eps, trajectory
+        )
         return device.to_host(rows), device.to_host(q)
 
 
@@ -209,7 +218,13 @@ def test_the_oracle_is_the_dense_cayley_form():
     dense = np.eye(12, dtype=complex)
     for j in range(3):
         ab = bands(problem, 3, j)
-        h = np.diag(ab[2]) + np.diag(ab[1, 1:], 1) + np.diag(ab[3, :-1], -1) + np.diag(ab[0, 2:], 2) + np.diag(ab[4, :-2], -2)
+        h = (
+            np.diag(ab[2])
+            + np.diag(ab[1, 1:], 1)
+            + np.diag(ab[3, :-1], -1)
+            + np.diag(ab[0, 2:], 2)
+            + np.diag(ab[4, :-2], -2)
+        )
         dense = np.linalg.solve(np.eye(12) + 1j * h, np.eye(12) - 1j * h) @ dense
     np.testing.assert_allclose(cn_oracle(problem, 3)[-1], dense @ problem.psi[3], rtol=0, atol=1e-13)
 
@@ -280,7 +295,9 @@ def test_cn_backward_steps(device, steps, keep):
     check_backward(Grid(33, steps), device, keep=keep)
 
 
-@pytest.mark.parametrize("case", [{"shift": 300.0}, {"shift": -300.0}, {"strength": 30.0}, {"stiffness": 1000.0}])
+@pytest.mark.parametrize(
+    "case", [{"shift": 300.0}, {"shift": -300.0}, {"strength": 30.0}, {"stiffness": 1000.0}]
+)
 @pytest.mark.parametrize("keep", [True, False], ids=["stored", "reversed"])
 def test_cn_with_shifted_energies_strong_fields_and_long_steps(device, case, keep):
     problem = Grid(161, 33, **case)
@@ -404,7 +421,12 @@ class Basis:
             return device.asarray(np.array(array, dtype=dtype))
 
         return EigenBatch(
-            put(self.step, kind), put(self.slope), count(self.system), count(self.field), put(self.scale), self.tau
+            put(self.step, kind),
+            put(self.slope),
+            count(self.system),
+            count(self.field),
+            put(self.scale),
+            self.tau,
         )
 
     def forward(self, device, real=np.float64, keep=True):
@@ -431,7 +453,9 @@ class Basis:
         s, argument = self.system[t], self.scale[t] * self.eps[self.field[t], j] * self.tau
         if self.w.shape[1] <= 24 and abs(argument) * np.abs(self.slope).max() < 10.0:
             return expm(1j * argument * self.dipole[s])
-        q = self.rotation[s]  # scaling and squaring would lose figures in strong fields, and takes long for many levels
+        q = self.rotation[
+            s
+        ]  # scaling and squaring would lose figures in strong fields, and takes long for many levels
         return (q * np.exp(1j * argument * self.slope[s])) @ q.T
 
     @functools.cache  # noqa: B019
@@ -473,7 +497,9 @@ class Basis:
             inner = 1j * self.tau * self.scale[t] * self.dipole[s]
             tangents[:, j] = self.half[s] * (inner @ (c / self.half[s]))
         tangents = self.rotation[s].T @ (tangents / self.half[s][:, None])
-        return self.q[r] @ tangents, np.linalg.norm(self.q[r]) * np.linalg.norm(tangents, axis=0).max(initial=0.0)
+        return self.q[r] @ tangents, np.linalg.norm(self.q[r]) * np.linalg.norm(tangents, axis=0).max(
+            initial=0.0
+        )
 
     def costate(self, r):
         """q before the first phase: the transposed steps, without the very first half step."""
@@ -530,7 +556,9 @@ def test_eb_backward_steps(device, steps):
 
 
 @pytest.mark.parametrize("states", [8, 33])
-@pytest.mark.parametrize("case", [{"strength": 100.0}, {"strength": 1e4}, {"shift": 200.0}, {"shift": -200.0}])
+@pytest.mark.parametrize(
+    "case", [{"strength": 100.0}, {"strength": 1e4}, {"shift": 200.0}, {"shift": -200.0}]
+)
 def test_eb_with_strong_fields_and_shifted_energies(device, states, case):
     problem = Basis(states, 33, **case)
     check_basis_forward(problem, device)
@@ -623,7 +651,9 @@ def test_padded_matrix_is_the_real_form(states):
     line = np.zeros(2 * size)
     line[:states], line[size : size + states] = w.real, w.imag
     out = line @ matrix
-    np.testing.assert_allclose(out[:states] + 1j * out[size : size + states], problem.step[1] @ w, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        out[:states] + 1j * out[size : size + states], problem.step[1] @ w, rtol=0, atol=1e-14
+    )
 
 
 def costates_oracle(problem, t, q):
@@ -632,7 +662,9 @@ def costates_oracle(problem, t, q):
     out = np.empty((steps, q.size), complex)
     for j in reversed(range(steps)):
         out[j] = q
-        phase = np.exp(1j * problem.scale[t] * problem.eps[problem.field[t], j] * problem.tau * problem.slope[s])
+        phase = np.exp(
+            1j * problem.scale[t] * problem.eps[problem.field[t], j] * problem.tau * problem.slope[s]
+        )
         q = problem.step[s].T @ (phase * q)
     return out
 
@@ -686,8 +718,8 @@ def test_eb_krotov(states, bounded):
     expected, last = krotov_oracle(problem, chi, eps, gain, 0.2, -limit, limit)
     found, w = eps.copy(), problem.w.copy()
     eb_krotov(batch, w, chi, found, gain, 0.2, -limit, limit)
-    # the update feeds errors of the state back into the field, with a gain below one
-    tolerance = 10 * C_BASIS * EPS[np.dtype(float)] * problem.bound
+    # the gain is small, so the update does not amplify the errors of the states
+    tolerance = C_BASIS * EPS[np.dtype(float)] * problem.bound
     agree(found, expected, tolerance)
     agree(w, last, tolerance)
     assert np.all(np.abs(found) <= limit)

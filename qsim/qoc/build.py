@@ -124,7 +124,8 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
 
 def build(loaded: LoadedDeck[QocDeck], device: Device, comm: Comm) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
-    deck, notices = loaded.deck, []
+    deck = loaded.deck
+    notices: list[str] = []
     levels = level_count(deck)
     try:
         members = ensemble(deck, levels)
@@ -193,7 +194,7 @@ def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Any) -> N
 
 def midpoints(steps: int, duration: float) -> NDArray[np.float64]:
     """Return the times (N,) at which the field lives: the middle of every step."""
-    return (np.arange(steps) + 0.5) * (duration / steps)
+    return np.asarray((np.arange(steps) + 0.5) * (duration / steps), dtype=float)
 
 
 def level_count(deck: QocDeck) -> int:

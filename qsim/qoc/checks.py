@@ -33,8 +33,7 @@ def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     try:
         rungs = ladder_rungs(deck, molecule)
     except InvalidInput as problem:
-        severity = "warning" if deck.optimizer.type == "none" else "error"
-        yield Finding(problem.key, str(problem), severity)
+        yield Finding(problem.key, str(problem), "warning" if deck.optimizer.type == "none" else "error")
         return
     except IndexError:  # a level above the retained ones, reported by _levels
         return
@@ -146,7 +145,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
             if have < need:
                 yield Finding(
                     "control.bounds",
-                    f"a pi pulse in T = {duration:g} a.u. needs an amplitude of at least {need:.4g} a.u.; the bounds allow {have:.4g}",
+                    f"a pi pulse in T = {duration:g} a.u. needs an amplitude of {need:.4g} a.u.; the bounds allow {have:.4g}",
                     "warning",
                 )
     if deck.control.band is not None and not any(

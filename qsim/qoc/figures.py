@@ -120,7 +120,7 @@ def _history(ax: Axes, r: Results) -> None:
 def overview(r: Results) -> Figure:
     """Five panels as in Figs. 4 and 5 of the paper: potential, field, spectrum, states, convergence."""
     fig = figure("double", 4.4)
-    top, bottom = fig.subfigures(2, 1)
+    top, bottom = np.ravel(np.asarray(fig.subfigures(2, 1)))
     a, b = top.subplots(1, 2, width_ratios=[1, 1.6])
     c, d, e = bottom.subplots(1, 3)
     for ax, draw, label in (
@@ -136,7 +136,7 @@ def overview(r: Results) -> Figure:
 
 
 def fields(r: Results) -> Figure:
-    """The field and the guess it came from."""
+    """Draw the field and the guess it came from."""
     fig = figure("double", 2.4)
     ax = fig.subplots()
     t, guess = _envelope(_femtoseconds(r["time"]), r["field_guess"])

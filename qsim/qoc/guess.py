@@ -7,6 +7,7 @@ there; carriers on the rungs between the initial and the target levels with a de
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,10 +126,10 @@ def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
                         f"level {b} cannot be reached from level {a}: no chain of non-zero dipole elements joins them "
                         f"among the {molecule.energies.size} retained levels",
                     )
-                rungs.update((min(p), max(p)) for p in zip(path[:-1], path[1:], strict=True))
+                rungs.update((min(p), max(p)) for p in pairwise(path))
     if not rungs:  # initial and target share all their levels: only phases differ
         levels = sorted({v for pair in deck.system.state_pairs() for s in pair for v in levels_of(s)})
-        rungs = {(a, b) for a, b in zip(levels[:-1], levels[1:], strict=True)}
+        rungs = {(a, b) for a, b in pairwise(levels)}
     return sorted(rungs)
 
 

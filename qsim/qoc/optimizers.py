@@ -49,7 +49,7 @@ def lbfgs(
     # in these units the first field has length one, and so has the first step that SciPy tries
     scale = float(np.linalg.norm(u)) or 1.0
     log: list[dict[str, Any]] = []
-    replay = list(search.monitor.restored["evaluations"]) if _resumes(search, "lbfgs") else []
+    replay = list(_saved(search)["evaluations"]) if _resumes(search, "lbfgs") else []
     box = search.control.box()
     last = u
 
@@ -71,7 +71,7 @@ def lbfgs(
                 )
             log.append(entry)
             if len(log) == len(replay):
-                search.restore(search.monitor.restored)
+                search.restore(_saved(search))
             return -entry["objective"], -entry["gradient"] * scale
         entry = {"u": last.copy()}
         log.append(entry)  # completed below, before any checkpoint can be written
@@ -123,7 +123,7 @@ def gauss_newton(search: Search, u: NDArray[np.float64]) -> None:
     weight = objective.alpha * objective.tau
     damping = 1e-3
     if _resumes(search, "gauss_newton"):
-        saved = search.monitor.restored
+        saved = _saved(search)
         search.restore(saved)
         u, damping = saved["u"], float(saved["damping"])
         _, j, run = objective.trial(control.field(u))
@@ -197,7 +197,7 @@ def krotov(search: Search, field: NDArray[np.float64], step: float | str) -> Non
     propagator: Eigenbasis = objective.propagator  # type: ignore[assignment]
     lam = 0.0 if step == "auto" else float(step)
     if _resumes(search, "krotov"):
-        saved = search.monitor.restored
+        saved = _saved(search)
         search.restore(saved)
         field, lam, j = saved["current"], float(saved["lam"]), float(saved["j"])
         run = propagator.forward(field[None])
@@ -258,6 +258,11 @@ def _first_lambda(search: Search, field: NDArray[np.float64]) -> float:
 def _resumes(search: Search, kind: str) -> bool:
     """Whether the monitor brings a checkpoint of this optimiser."""
     return search.monitor.restored is not None and search.monitor.restored.get("kind") == kind
+
+
+def _saved(search: Search) -> Any:
+    """State of the checkpoint, known to be there."""
+    return search.monitor.restored
 
 
 __all__ = ["Finished", "gauss_newton", "krotov", "lbfgs"]

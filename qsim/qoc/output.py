@@ -188,4 +188,5 @@ def scalars(result: Result) -> dict[str, Scalar]:
 def spectrum(field: NDArray[np.float64], duration: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return angular frequencies (hartree) and ``|integral eps exp(i w t) dt|^2`` by a discrete Fourier transform."""
     tau = duration / field.size
-    return 2 * np.pi * np.fft.rfftfreq(field.size, tau), np.abs(np.fft.rfft(field) * tau) ** 2
+    frequency = np.asarray(2 * np.pi * np.fft.rfftfreq(field.size, tau), dtype=float)
+    return frequency, np.asarray(np.abs(np.fft.rfft(field) * tau) ** 2, dtype=float)

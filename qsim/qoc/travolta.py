@@ -57,17 +57,13 @@ def travolta(search: Search, field: NDArray[np.float64], options: Travolta) -> N
             return objective.values(f + gammas[:, None] * d)[1]
 
         gammas, values = grow(probe, result.objective, options, batch, objective)
-        if options.derivative == "exact":
 
-            def slope(gamma: float, f: Any = field, d: Any = direction) -> float:
+        def slope(gamma: float, f: Any = field, d: Any = direction, p: Any = probe) -> float:
+            if options.derivative == "exact":
                 return -float(objective.evaluate(f + gamma * d).gradient @ d)
-
-        else:
-
-            def slope(gamma: float, p: Any = probe) -> float:
-                h = options.derivative_step
-                up, down = p(np.array([gamma + h, gamma - h]))
-                return -float(up - down) / (2.0 * h)
+            h = options.derivative_step
+            up, down = p(np.array([gamma + h, gamma - h]))
+            return -float(up - down) / (2.0 * h)
 
         gamma, middles = bisect(slope, gammas[-1], options.bisection_tolerance)
         if search.iterations == 0:
@@ -102,7 +98,7 @@ def grow(
     gammas, values = [0.0], [start]
     upcoming = options.gamma_start
     while True:
-        block = []
+        block: list[float] = []
         while len(block) < batch and (not block or block[-1] <= options.gamma_max):
             block.append(upcoming)
             upcoming = (upcoming + options.gamma_add) * options.gamma_mul

@@ -24,7 +24,7 @@ JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fa
 
 
 @nb.njit(**JIT)
-def factor_shape(points):  # type: ignore[no-untyped-def]
+def factor_shape(points):
     """Shape of the factor array: (lanes, rows from either end + padding, 8).
 
     The padding keeps the lanes off multiples of 4096 bytes, where stores would be mistaken for later loads.
@@ -34,7 +34,7 @@ def factor_shape(points):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def _eliminate_row(s, b, m, c1, a2):  # type: ignore[no-untyped-def]
+def _eliminate_row(s, b, m, c1, a2):
     """Advance the elimination of all lanes by one row.
 
     One flat array holds the state (lanes of D_{i-1}, D_{i-2}, l1, eps): with a single base pointer the compiler can prove
@@ -60,7 +60,7 @@ def _eliminate_row(s, b, m, c1, a2):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def factor(h, mu, eps, half, o1, o2, fac, middle, s, left):  # type: ignore[no-untyped-def]
+def factor(h, mu, eps, half, o1, o2, fac, middle, s, left):
     """Factorise ``LANES`` matrices from both ends.
 
     Parameters
@@ -137,7 +137,7 @@ def factor(h, mu, eps, half, o1, o2, fac, middle, s, left):  # type: ignore[no-u
 
 
 @nb.njit(**JIT)
-def substitute(f, mid, a2, pr, pi, xr, xi):  # type: ignore[no-untyped-def]
+def substitute(f, mid, a2, pr, pi, xr, xi):
     """Solve ``U x = p`` with one lane of :func:`factor`, top and bottom recurrences interleaved.
 
     Parameters
@@ -262,7 +262,7 @@ def substitute(f, mid, a2, pr, pi, xr, xi):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def split_rows(count, size):  # type: ignore[no-untyped-def]
+def split_rows(count, size):
     """Return zeros of shape (count, size) whose rows do not lie a multiple of 4096 bytes apart."""
     pitch = (size + 511) // 512 * 512 + 88
     return np.zeros((count, pitch))[:, :size]

@@ -230,7 +230,7 @@ def eb_krotov(
 
 
 @nb.njit(**JIT)
-def _phases(theta, cs, sn):  # type: ignore[no-untyped-def]
+def _phases(theta, cs, sn):
     """Cosine and sine of a flat array, free of branches so that it vectorises; error below one unit in the last place of 1."""
     for k in range(theta.shape[0]):
         x = theta[k]
@@ -252,7 +252,7 @@ def _phases(theta, cs, sn):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def _block_phases(slope, eps, start, count, factor, theta, cs, sn):  # type: ignore[no-untyped-def]
+def _block_phases(slope, eps, start, count, factor, theta, cs, sn):
     """Phases of ``count`` steps from ``start``: rows of cs and sn (PHASE_BLOCK, K)."""
     size = slope.shape[0]
     for b in range(count):
@@ -263,7 +263,7 @@ def _block_phases(slope, eps, start, count, factor, theta, cs, sn):  # type: ign
 
 
 @nb.njit(**JIT)
-def _turn(n, cs, sn, w):  # type: ignore[no-untyped-def]
+def _turn(n, cs, sn, w):
     """``w = n exp(i theta)``; vectors hold all real parts, then all imaginary parts."""
     size = cs.shape[0]
     for k in range(size):
@@ -272,7 +272,7 @@ def _turn(n, cs, sn, w):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def _matvec(m, w, n):  # type: ignore[no-untyped-def]
+def _matvec(m, w, n):
     """``n = M w`` with the real form of M from :func:`_padded`, eight rows of it at a time."""
     size = w.shape[0]
     for k in range(size):
@@ -293,7 +293,7 @@ def _matvec(m, w, n):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def _gradient_sum(w, u, slope, size, acc):  # type: ignore[no-untyped-def]
+def _gradient_sum(w, u, slope, size, acc):
     """Return ``sum_k w_k slope_k u_k`` in eight partial sums, so that the order does not depend on the vector width."""
     for v in range(16):
         acc[v] = 0.0
@@ -312,7 +312,7 @@ def _gradient_sum(w, u, slope, size, acc):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(**JIT)
-def _eb_forward_cpu(w, m, slope, eps, factor, trajectory, keep):  # type: ignore[no-untyped-def]
+def _eb_forward_cpu(w, m, slope, eps, factor, trajectory, keep):
     """CPU twin of ``eb_forward`` for one trajectory: w (K,) in/out, eps (N,), trajectory (N, K) out."""
     states = w.shape[0]
     size = slope.shape[0]
@@ -341,7 +341,7 @@ def _eb_forward_cpu(w, m, slope, eps, factor, trajectory, keep):  # type: ignore
 
 
 @nb.njit(**JIT)
-def _eb_backward_cpu(q, m, slope, eps, factor, trajectory, out):  # type: ignore[no-untyped-def]
+def _eb_backward_cpu(q, m, slope, eps, factor, trajectory, out):
     """CPU twin of ``eb_backward`` for one costate: q (K,) in/out, out (N,)."""
     states = q.shape[0]
     size = slope.shape[0]
@@ -376,7 +376,7 @@ def _eb_backward_cpu(q, m, slope, eps, factor, trajectory, out):  # type: ignore
 
 
 @nb.njit(**JIT)
-def _eb_costates_cpu(q, m, slope, eps, factor, chi):  # type: ignore[no-untyped-def]
+def _eb_costates_cpu(q, m, slope, eps, factor, chi):
     """Costate after each step (acting on the state after the phase), last to first: chi (N, K)."""
     states = q.shape[0]
     size = slope.shape[0]
@@ -401,7 +401,7 @@ def _eb_costates_cpu(q, m, slope, eps, factor, chi):  # type: ignore[no-untyped-
 
 
 @nb.njit(**JIT)
-def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, high, tau):  # type: ignore[no-untyped-def]
+def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, high, tau):
     """Sequential update of all trajectories, see :func:`eb_krotov`."""
     count, states = w.shape
     new = np.empty(states, np.complex128)
@@ -451,7 +451,11 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
     single = w.dtype == np.complex64
     bytes_per = 8 if single else 16
     shared = (2 * threads + (states * threads if states > 32 else 0)) * bytes_per
-    return threads, {"REAL": "float" if single else "double", "SINGLE": int(single), "STATES": states}, shared + 64
+    return (
+        threads,
+        {"REAL": "float" if single else "double", "SINGLE": int(single), "STATES": states},
+        shared + 64,
+    )
 
 
 def _check(batch: EigenBatch, w: Any, eps: Any) -> None:

@@ -202,16 +202,13 @@ def _carry_back_cuda(
     kernel = kernels.function("qoc/kernels", "grid", name, defines, shared_bytes=shared)
     shape = (_real(q, batch.tau), _real(q, batch.dx), np.int32(batch.points), np.int32(steps))
     system = (batch.h, batch.mu, batch.off, batch.system, batch.field, batch.scale, eps, *shape)
-    if name == "cn_backward":
-        arguments = (q, source, *system, states, partial)
-    else:
-        arguments = (q, source, states, *system, partial)
-    kernel((costates,), (threads,), arguments, shared_mem=shared)
+    arguments = (q, source, *system, states) if name == "cn_backward" else (q, source, states, *system)
+    kernel((costates,), (threads,), (*arguments, partial), shared_mem=shared)
     return partial.sum(axis=2)
 
 
 @nb.njit(**JIT)
-def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):  # type: ignore[no-untyped-def]
+def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):
     """CPU twin of ``cn_forward`` for one trajectory: psi (L,) in/out, eps (N,), trajectory (N, L) out."""
     size = h.shape[0]
     steps = eps.shape[0]
@@ -244,19 +241,19 @@ def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):  # t
 
 
 @nb.njit(**JIT)
-def _cn_backward_cpu(q, h, mu, o1, o2, eps, scale, tau, dx, trajectory, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _cn_backward_cpu(q, h, mu, o1, o2, eps, scale, tau, dx, trajectory, out):
     """CPU twin of ``cn_backward`` for the costates (R, L) of one trajectory; out (R, N)."""
     _carry_back(q, q[0], h, mu, o1, o2, eps, scale, tau, dx, trajectory, True, out)
 
 
 @nb.njit(**JIT)
-def _cn_reverse_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _cn_reverse_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, out):
     """CPU twin of ``cn_reverse``: psi (L,) at the last time; at the first time on return."""
     _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, q, False, out)
 
 
 @nb.njit(**JIT)
-def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):
     """Carry costates back along stored means (keep) or along the reversed state."""
     rows, size = q.shape
     steps = eps.shape[0]
@@ -312,7 +309,7 @@ def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, ou
 
 
 @nb.njit(**JIT)
-def _dot(ar, ai, br, bi):  # type: ignore[no-untyped-def]
+def _dot(ar, ai, br, bi):
     """Sum of a * b (no conjugate) in eight partial sums, so that the order does not depend on the vector width."""
     size = ar.shape[0]
     acc = np.zeros(2 * LANES)
