@@ -61,10 +61,7 @@ def _best(work: Callable[[], object], repeats: int = 5) -> float:
 
 
 def _cpu(quick: bool) -> Ceilings:
-    size = 1 << (23 if quick else 25)  # doubles: 64 or 256 MiB
-    source, target = np.ones(size), np.ones(size)
-    copy = 16.0 * size / _best(lambda: np.copyto(target, source))
-    del source, target
+    copy = _cpu_copy(1 << (23 if quick else 25))
     rounds = 200_000
     acc = np.linspace(0.0, 1.0, LANES)
     rate = 2.0 * rounds * LANES * DEPTH / _best(lambda: _fma_rate(acc, rounds))
@@ -75,6 +72,11 @@ def _cpu(quick: bool) -> Ceilings:
     chain = 10_000_000
     latency = _best(lambda: _fma_chain(0.5, chain)) / chain
     return Ceilings(copy, max(rate, dgemm), dgemm, latency)
+
+
+def _cpu_copy(size: int) -> float:
+    source, target = np.ones(size), np.ones(size)
+    return 16.0 * size / _best(lambda: np.copyto(target, source))
 
 
 @nb.njit(fastmath={"contract", "nsz"}, error_model="numpy", cache=True)
@@ -100,31 +102,30 @@ def _fma_chain(x, rounds):
 def _cuda(device: Device, quick: bool) -> Ceilings:
     cp = device.xp
     module = cp.RawModule(code=Path(__file__).with_suffix(".cu").read_text(encoding="utf-8"))
+    rate, chain = module.get_function("fma_rate"), module.get_function("fma_chain")
+    blocks, rounds, links = 8 * multiprocessors(device), 20_000, 1 << 20
     with device.use():
-        count = min(1 << 27, device.free_memory() // 48) >> (3 if quick else 0)  # 16-byte elements: 2 GiB a buffer
-        source, target = cp.ones(2 * count), cp.empty(2 * count)
-        grid = (-(-count // 256),)
-        copy = 32.0 * count / _events(
-            cp, lambda: module.get_function("copy")(grid, (256,), (source, target, np.int64(count)))
-        )
-        del source, target
-        blocks, rounds, out = 8 * multiprocessors(device), 20_000, cp.zeros(1)
-        seconds = _events(
-            cp, lambda: module.get_function("fma_rate")((blocks,), (256,), (out, np.int32(rounds)))
-        )
-        fma = 2.0 * 8 * 256 * blocks * rounds / seconds
-        n = 2048 if quick else 8192
-        a, b = cp.random.standard_normal((n, n)), cp.random.standard_normal((n, n))
-        c = cp.empty((n, n))
-        dgemm = 2.0 * n**3 / _events(cp, lambda: cp.matmul(a, b, out=c))
-        del a, b, c
+        out = cp.zeros(1)
+        copy = _cuda_copy(device, module.get_function("copy"), 3 if quick else 0)
+        seconds = _events(cp, lambda: rate((blocks,), (256,), (out, np.int32(rounds))))
+        dgemm = _cuda_dgemm(cp, 2048 if quick else 8192)
+        latency = _events(cp, lambda: chain((1,), (1,), (out, np.int32(links)))) / links
         cp.get_default_memory_pool().free_all_blocks()
-        chain = 1 << 20
-        latency = (
-            _events(cp, lambda: module.get_function("fma_chain")((1,), (1,), (out, np.int32(chain)))) / chain
-        )
-    return Ceilings(copy, fma, dgemm, latency)
+    return Ceilings(copy, 2.0 * 8 * 256 * blocks * rounds / seconds, dgemm, latency)
 
+
+def _cuda_copy(device: Device, kernel: Any, smaller: int) -> float:
+    cp = device.xp
+    count = min(1 << 27, device.free_memory() // 48) >> smaller  # elements of 16 bytes: 2 GiB a buffer
+    source, target = cp.ones(2 * count), cp.empty(2 * count)
+    arguments = (source, target, np.int64(count))
+    return 32.0 * count / _events(cp, lambda: kernel((-(-count // 256),), (256,), arguments))
+
+
+def _cuda_dgemm(cp: Any, n: int) -> float:
+    a, b = cp.random.standard_normal((n, n)), cp.random.standard_normal((n, n))
+    c = cp.empty((n, n))
+    return 2.0 * n**3 / _events(cp, lambda: cp.matmul(a, b, out=c))
 
 
 def multiprocessors(device: Device) -> int:

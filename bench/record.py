@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.ceilings import measure
 from qsim import __version__
-from qsim.core.device import Device
+from qsim.core.device import Device, cpu
 from qsim.core.hardware import cpu_name
 from qsim.core.provenance import git_state, versions
 
@@ -46,7 +46,9 @@ def begin(devices: Sequence[Device], quick: bool, commit: str | None) -> dict[st
         },
         "quick": quick,
     }
-    print(f"qsim {__version__}, commit {state['commit']}, sources {state['sources']}, load {state['host']['load']}")
+    print(
+        f"qsim {__version__}, commit {state['commit']}, sources {state['sources']}, load {state['host']['load']}"
+    )
     for device in devices:
         ceilings = measure(device, quick)
         print(
@@ -59,15 +61,16 @@ def begin(devices: Sequence[Device], quick: bool, commit: str | None) -> dict[st
 
 def write(
     path: Path, state: dict[str, Any], devices: Sequence[Device], entries: list[dict[str, Any]], quick: bool
-) -> Path:
+) -> None:
     """Write the record."""
     record = state | {
-        "devices": {d.label: d.describe() | {"ceilings": asdict(measure(d, quick))} for d in devices},
+        "devices": {
+            d.label: d.describe() | {"ceilings": asdict(measure(d, quick))} for d in [*devices, cpu(1)]
+        },
         "cases": entries,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, default=float) + "\n", encoding="utf-8")
-    return path
 
 
 def sources() -> str:

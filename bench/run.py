@@ -49,10 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
         for device in devices:
             if device.kind in CASES[name].devices:
                 entries.append(_run(CASES[name], device, options.quick))
+                if options.json:  # after every case: a run that is cut short leaves what it has
+                    record.write(options.json, begun, devices, entries, options.quick)
     _goals(entries)
     if options.json:
-        path = record.write(options.json, begun, devices, entries, options.quick)
-        print(f"written: {path}")
+        print(f"written: {options.json}")
     return int(any(entry["status"] == "failed" for entry in entries))
 
 
@@ -60,7 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure qsim side by side with its peers and baselines.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names, * allowed; all without")
     parser.add_argument(
-        "--device", choices=("cpu", "cuda", "all"), default="all", help="all: the CPU, and a GPU if there is one"
+        "--device",
+        choices=("cpu", "cuda", "all"),
+        default="all",
+        help="all: the CPU, and a GPU if there is one",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the record to FILE")

@@ -374,6 +374,16 @@ def test_cn_shapes_are_checked(device):
     source = device.asarray(problem.source.astype(np.int32))
     with pytest.raises(ValueError, match=r"found \(5, 32\)"):
         cn_backward(device, batch, device.asarray(problem.q), source, wrong, eps)
+    psi, q = device.asarray(problem.psi), device.asarray(problem.q)
+    with pytest.raises(
+        ValueError, match=r"q must have shape \(costates, points\) = \(7, 33\), found \(6, 33\)"
+    ):
+        cn_backward(device, batch, q[:6], source, psi, eps)
+    short = device.asarray(np.zeros((5, 4, 33), complex))
+    with pytest.raises(ValueError, match=r"trajectory must have .* = \(5, 5, 33\), found \(5, 4, 33\)"):
+        cn_forward(device, batch, psi, eps, short)
+    with pytest.raises(ValueError, match=r"trajectory must have .* = \(5, 5, 33\), found \(5, 4, 33\)"):
+        cn_backward(device, batch, q, source, psi, eps, short)
     small = Grid(5, 5)
     with pytest.raises(ValueError, match="at least 6 points, found 5"):
         cn_forward(device, small.batch(device, np.float64), device.asarray(small.psi), eps)
@@ -612,6 +622,18 @@ def test_eb_shapes_are_checked(device):
         eb_forward(device, batch, device.asarray(problem.w[:4].copy()), eps)
     with pytest.raises(ValueError, match=r"eps must have shape \(fields, steps\), found \(5,\)"):
         eb_forward(device, batch, device.asarray(problem.w), eps[0])
+    source, q = device.asarray(problem.source.astype(np.int32)), device.asarray(problem.q)
+    kept = device.asarray(np.zeros((5, 5, 9), complex))
+    with pytest.raises(
+        ValueError, match=r"q must have shape \(costates, states\) = \(7, 9\), found \(6, 9\)"
+    ):
+        eb_backward(device, batch, q[:6], source, eps, kept)
+    for call in (
+        lambda: eb_forward(device, batch, device.asarray(problem.w), eps, kept[:, :4]),
+        lambda: eb_backward(device, batch, q, source, eps, kept[:, :4]),
+    ):
+        with pytest.raises(ValueError, match=r"trajectory must have .* = \(5, 5, 9\), found \(5, 4, 9\)"):
+            call()
 
 
 @pytest.mark.gpu

@@ -32,7 +32,11 @@ def imported_by(code: str) -> set[str]:
     """Top-level names of the packages that a fresh interpreter holds after running `code`."""
     report = "import sys, json; print('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
     reply = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{report}"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+        [sys.executable, "-c", f"{code}\n{report}"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     return set(json.loads(reply.stdout.splitlines()[-1]))
 
@@ -124,7 +128,9 @@ def test_decks_import_only_the_deck_layer(method):
                 continue
             known = package in sys.stdlib_module_names or package == "pydantic"
             known = known or module in ("qsim", "qsim.core", f"qsim.{method}")
-            assert known or any((module + ".").startswith(allow + ".") for allow in allowed), f"{part}: {module}"
+            assert known or any((module + ".").startswith(allow + ".") for allow in allowed), (
+                f"{part}: {module}"
+            )
 
 
 @pytest.mark.parametrize(

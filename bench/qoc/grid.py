@@ -18,6 +18,7 @@ CHAIN = 2.0  # dependent operations a row and step: two a row, on the way in and
 
 SIZES = (161, 321, 641, 1021)
 STEPS = 10_000
+BASELINE_STEPS = 2000  # of the CPU baseline in a run for the GPU
 
 
 def cost(sweep: str, points: int, steps: int, count: int = 1, bench: Bench | None = None) -> Cost:
@@ -43,11 +44,11 @@ def grid(bench: Bench) -> None:
         nominal = problem.morse(points, 4)
         propagator = problem.grid_propagator(bench.device, nominal, steps)
         field = problem.half_pi(nominal, steps)
-        launches = problem.sweeps(bench, propagator, field)
+        launches = problem.sweeps(propagator, field)
         for sweep in ("forward", "store", "backward", "reverse"):
             timing = kernel(bench.device, launches[sweep])
             bench.row(f"L={points} {sweep}", timing, cost(sweep, points, steps, 1, bench), steps=steps)
-        together = kernel(bench.device, lambda k=launches: (k["store"](), k["backward"]()))
+        together = kernel(bench.device, launches["gradient"])
         bench.row(
             f"L={points} gradient, kernels", together, cost("gradient", points, steps, 1, bench), steps=steps
         )
@@ -61,7 +62,7 @@ def grid(bench: Bench) -> None:
             **_order(bench, points, steps),
         )
         _baseline(bench, propagator, field, points, together.seconds / steps)
-        if points == SIZES[-1] and not bench.quick:
+        if points == SIZES[-1]:
             limit, where = (0.1, "GPU") if bench.device.is_cuda else (0.4, "one core")
             bench.goal(
                 f"gradient, L = {points}, {steps} steps, {where}, whole call", whole.seconds, limit, "s"
@@ -80,15 +81,22 @@ def _order(bench: Bench, points: int, steps: int) -> dict[str, float]:
 
 def _baseline(bench: Bench, propagator: Any, field: np.ndarray, points: int, ours: float) -> None:
     """Time the scalar baseline on one core and compare gradients."""
-    steps = field.size if not bench.device.is_cuda else min(field.size, 2000)  # the sizes of the check below differ
-    own = propagator if not bench.device.is_cuda else None
+    steps, own = field.size, propagator
+    if bench.device.is_cuda and steps > BASELINE_STEPS:
+        steps = BASELINE_STEPS
+        own = problem.grid_propagator(
+            bench.device, propagator.members.molecules[0], steps, duration=propagator.tau * steps
+        )
     nominal = propagator.members.molecules[0]
     shift = -0.5 * (nominal.energies[0] + nominal.energies[1])
     h, mu, off = nominal.diagonal + shift, nominal.dipole, nominal.off
-    duration = propagator.tau * steps
     eps, tau, dx = field[:steps], propagator.tau, nominal.dx
     trajectory = np.empty((steps, points), complex)
-    psi, q, out = nominal.states[0].astype(complex), nominal.states[1].astype(complex), np.empty(steps, complex)
+    psi, q, out = (
+        nominal.states[0].astype(complex),
+        nominal.states[1].astype(complex),
+        np.empty(steps, complex),
+    )
 
     def forward() -> None:
         baseline.forward(psi, h, mu, off[0], off[1], eps, tau, trajectory, True)
@@ -101,19 +109,17 @@ def _baseline(bench: Bench, propagator: Any, field: np.ndarray, points: int, our
     overlap = complex(np.sum(nominal.states[1] * psi) * dx)
     backward()
     expected = 2.0 * np.real(np.conj(overlap) * out)
-    if own is None:
-        own = problem.grid_propagator(bench.device, nominal, steps, duration=duration)
     found = problem.objective(own).evaluate(eps).gradient
     difference = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
-    for name, work, sweep in (("forward, storing", forward, "store"), ("backward", backward, "backward")):
-        bench.row(
-            f"L={points} scalar LDL^T (numba), {name}",
-            wall(bench.core, work),
-            cost(sweep, points, steps),
-            device=bench.core,
-            steps=steps,
-        )
-    scalar = wall(bench.core, lambda: (forward(), backward()))
+    if not bench.device.is_cuda:
+        for name, work, sweep in (("forward, storing", forward, "store"), ("backward", backward, "backward")):
+            bench.row(
+                f"L={points} scalar LDL^T (numba), {name}",
+                wall(bench.core, work),
+                cost(sweep, points, steps),
+                steps=steps,
+            )
+    scalar = wall(bench.core, lambda: (forward(), backward()), budget=0.5)
     bench.row(
         f"L={points} scalar LDL^T (numba), gradient",
         scalar,
@@ -130,8 +136,8 @@ def _step_size(bench: Bench, nominal: Any, steps: int) -> None:
     points = nominal.x.size
     for tau in (0.3, 0.02):
         propagator = problem.grid_propagator(bench.device, nominal, steps, duration=tau * steps)
-        launches = problem.sweeps(bench, propagator, problem.half_pi(nominal, steps, tau * steps))
-        timing = kernel(bench.device, lambda k=launches: (k["store"](), k["backward"]()))
+        launches = problem.sweeps(propagator, problem.half_pi(nominal, steps, tau * steps))
+        timing = kernel(bench.device, launches["gradient"])
         bench.row(
             f"L={points} gradient, kernels, tau = {tau}",
             timing,
@@ -149,11 +155,8 @@ def batch(bench: Bench) -> None:
     one: dict[str, float] = {}
     for count in (1, 132, 264):
         propagator = problem.grid_propagator(bench.device, nominal, steps, count)
-        launches = problem.sweeps(bench, propagator, field)
-        launches["gradient"] = lambda k=launches: (k["store"](), k["backward"]())
-        timings = {
-            name: kernel(bench.device, launches[name]) for name in ("forward", "gradient", "reverse")
-        }
+        launches = problem.sweeps(propagator, field)
+        timings = {name: kernel(bench.device, launches[name]) for name in ("forward", "gradient", "reverse")}
         for name, timing in timings.items():
             one.setdefault(name, timing.seconds)
             bench.row(

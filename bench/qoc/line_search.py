@@ -19,7 +19,11 @@ def sequence(count: int) -> np.ndarray:
     return np.array(gammas[:count])
 
 
-@case("qoc-linesearch", "the 90 (and 11) candidates of Fig. 1's line search at once against one after another", ("cuda",))
+@case(
+    "qoc-linesearch",
+    "the 90 (and 11) candidates of Fig. 1's line search at once against one after another",
+    ("cuda",),
+)
 def line_search(bench: Bench) -> None:
     """16 states, 30000 steps of 1 a.u.; the last candidate is a full pi pulse, as in the figure."""
     number = 3000 if bench.quick else 30_000
@@ -49,5 +53,8 @@ def line_search(bench: Bench) -> None:
 
         launched = kernel(bench.device, lambda b=batch, e=eps, s=w: eb_forward(bench.device, b, s, e))
         bench.row(
-            f"{count} candidates at once, kernel", launched, cost("forward", 16, number, count, bench), steps=number
+            f"{count} candidates at once, kernel",
+            launched,
+            cost("forward", 16, number, count, bench),
+            steps=number,
         )

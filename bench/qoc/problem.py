@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import Bench
 from qsim.core.device import Device
 from qsim.qoc.hamiltonian import Molecule, molecule
 from qsim.qoc.objective import Objective
@@ -40,9 +39,7 @@ def deck_text(
     points: int = 641, steps: int = 6000, states: int = 24, threshold: float = 0.999, optimizer: str = "lbfgs"
 ) -> str:
     """Return a deck: the unconstrained Morse problem, first field half a pi pulse."""
-    return DECK.format(
-        points=points, steps=steps, states=states, threshold=threshold, optimizer=optimizer
-    )
+    return DECK.format(points=points, steps=steps, states=states, threshold=threshold, optimizer=optimizer)
 
 
 def load(text: str) -> Any:
@@ -103,7 +100,13 @@ def grid_propagator(
     ensemble, levels = members(nominal, count), nominal.energies.size
     shift = -0.5 * (nominal.energies[0] + nominal.energies[1])
     return CrankNicolson(
-        device, ensemble, np.eye(levels, dtype=complex)[:1], steps, duration, shifts=np.array([shift]), store=store
+        device,
+        ensemble,
+        np.eye(levels, dtype=complex)[:1],
+        steps,
+        duration,
+        shifts=np.array([shift]),
+        store=store,
     )
 
 
@@ -112,9 +115,7 @@ def eigen_propagator(
 ) -> Eigenbasis:
     """Strang splitting in all levels of ``nominal``."""
     levels = nominal.energies.size
-    return Eigenbasis(
-        device, members(nominal, count), np.eye(levels, dtype=complex)[:1], steps, duration
-    )
+    return Eigenbasis(device, members(nominal, count), np.eye(levels, dtype=complex)[:1], steps, duration)
 
 
 def objective(propagator: Any) -> Objective:
@@ -122,11 +123,11 @@ def objective(propagator: Any) -> Objective:
     return Objective(propagator, [np.eye(propagator.levels, dtype=complex)[1:2]], 0.0)
 
 
-def sweeps(bench: Bench, propagator: Any, field: np.ndarray) -> dict[str, Callable[[], Any]]:
+def sweeps(propagator: Any, field: np.ndarray) -> dict[str, Callable[[], Any]]:
     """Return the kernel launches of a gradient on arrays that are on the device already.
 
     ``forward`` keeps nothing, ``store`` keeps the trajectory, ``backward`` carries one costate a trajectory back along it;
-    ``reverse`` (grid only) does so without it.
+    ``gradient`` is the two together; ``reverse`` (grid only) goes back without a trajectory.
     """
     from qsim.qoc.kernels.eigenbasis import eb_backward, eb_forward
     from qsim.qoc.kernels.grid import cn_backward, cn_forward
@@ -139,17 +140,21 @@ def sweeps(bench: Bench, propagator: Any, field: np.ndarray) -> dict[str, Callab
     if isinstance(propagator, Eigenbasis):
         w = device.xp.ones((count, propagator.levels), complex) / propagator.levels**0.5
         q = w.copy()
-        return {
-            "forward": lambda: eb_forward(device, batch, w, eps),
-            "store": lambda: eb_forward(device, batch, w, eps, trajectory),
-            "backward": lambda: eb_backward(device, batch, q, source, eps, trajectory),
-        }
+        return _with_gradient(
+            forward=lambda: eb_forward(device, batch, w, eps),
+            store=lambda: eb_forward(device, batch, w, eps, trajectory),
+            backward=lambda: eb_backward(device, batch, q, source, eps, trajectory),
+        )
     psi, q = run.handle["psi"], run.handle["psi"].conj()
-    found = {
-        "forward": lambda: cn_forward(device, batch, psi, eps),
-        "reverse": lambda: cn_backward(device, batch, q, source, psi, eps),
-    }
-    if trajectory is not None:
-        found["store"] = lambda: cn_forward(device, batch, psi, eps, trajectory)
-        found["backward"] = lambda: cn_backward(device, batch, q, source, psi, eps, trajectory)
-    return found
+    return _with_gradient(
+        forward=lambda: cn_forward(device, batch, psi, eps),
+        reverse=lambda: cn_backward(device, batch, q, source, psi, eps),
+        store=lambda: cn_forward(device, batch, psi, eps, trajectory),
+        backward=lambda: cn_backward(device, batch, q, source, psi, eps, trajectory),
+    )
+
+
+def _with_gradient(
+    *, store: Callable[[], Any], backward: Callable[[], Any], **others: Callable[[], Any]
+) -> dict[str, Callable[[], Any]]:
+    return {**others, "store": store, "backward": backward, "gradient": lambda: (store(), backward())}

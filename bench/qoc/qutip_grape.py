@@ -41,7 +41,11 @@ def _compare(bench: Bench, states: int, slots: int) -> None:
     field, error, evaluations = found["peer"]
     p = _exact(nominal, field)
     bench.row(
-        f"{label}: qutip-qtrl GRAPE", theirs, evaluations=evaluations, amplitude_error=error, exact_error=1.0 - p
+        f"{label}: qutip-qtrl GRAPE",
+        theirs,
+        evaluations=evaluations,
+        amplitude_error=error,
+        exact_error=1.0 - p,
     )
     for optimizer in ("lbfgs", "gauss_newton"):
 

@@ -1,6 +1,5 @@
 """Blocks of the qoc deck that describe the molecule and its states."""
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -10,6 +9,10 @@ from qsim.core.expression import ExpressionText
 from qsim.core.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
 
 MIN_POINTS = 16
+
+# A number in atomic units outside of these ranges is a slip, and products of several such numbers overflow.
+SIZE = Field(gt=1e-12, lt=1e12)
+SIGNED = Field(gt=-1e12, lt=1e12)
 
 
 # ------------------------------------------------------------------------------------------- states
@@ -25,8 +28,8 @@ def parse_weight(value: object) -> complex:
         )
     except ValueError:
         raise ValueError(f"expected a number or a text such as '0.5i', found {value!r}") from None
-    if not (math.isfinite(weight.real) and math.isfinite(weight.imag)):
-        raise ValueError(f"expected a finite weight, found {value!r}")
+    if not (weight == 0 or 1e-12 < abs(weight) < 1e12):
+        raise ValueError(f"expected a weight of ordinary size (they are normalised anyway), found {value!r}")
     return weight
 
 
@@ -36,9 +39,11 @@ def _parse_state(value: object) -> Any:
         if not value:
             raise ValueError("expected {level: weight, ...}, found an empty mapping")
         for key, weight in value.items():
-            if not str(key).isdigit():
+            if not (str(key).isascii() and str(key).isdigit()):
                 raise ValueError(f"expected {{level: weight}} with levels 0, 1, 2, ..., found level {key!r}")
             parse_weight(weight)
+        if len({int(key) for key in value}) != len(value):
+            raise ValueError(f"a level stands twice in {value!r}")
         if not any(abs(parse_weight(w)) > 0 for w in value.values()):
             raise ValueError("all weights of the superposition are zero")
         return value
@@ -87,9 +92,9 @@ class Morse(Block):
     """``V = D (exp(-beta (x - r0)) - 1)^2 - D``, Eq. (8)."""
 
     type: Literal["morse"]
-    D: Annotated[Energy, Field(gt=0)] = Field(description="well depth")
-    beta: Annotated[InverseLength, Field(gt=0)] = Field(description="range parameter")
-    r0: Length = Field(description="equilibrium distance")
+    D: Annotated[Energy, SIZE] = Field(description="well depth")
+    beta: Annotated[InverseLength, SIZE] = Field(description="range parameter")
+    r0: Annotated[Length, SIGNED] = Field(description="equilibrium distance")
 
 
 class Polynomial(Block):
@@ -105,8 +110,8 @@ class Harmonic(Block):
     """``V = m omega^2 (x - x0)^2 / 2``."""
 
     type: Literal["harmonic"]
-    omega: Annotated[Frequency, Field(gt=0)] = Field(description="angular frequency")
-    x0: Length = Field(default=0.0, description="minimum")
+    omega: Annotated[Frequency, SIZE] = Field(description="angular frequency")
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="minimum")
 
 
 class TableFile(Block):
@@ -127,15 +132,15 @@ class Mecke(Block):
     """``mu = mu0 x exp(-x / rstar)``."""
 
     type: Literal["mecke"]
-    mu0: DipoleSlope = Field(description="slope at the origin")
-    rstar: Annotated[Length, Field(gt=0)] = Field(description="decay length")
+    mu0: Annotated[DipoleSlope, SIGNED] = Field(description="slope at the origin")
+    rstar: Annotated[Length, SIZE] = Field(description="decay length")
 
 
 class Linear(Block):
     """``mu = slope x``."""
 
     type: Literal["linear"]
-    slope: DipoleSlope = Field(default=1.0, description="effective charge")
+    slope: Annotated[DipoleSlope, SIGNED] = Field(default=1.0, description="effective charge")
 
 
 Potential = Annotated[Morse | Polynomial | Harmonic | TableFile | FormulaOfX, Field(discriminator="type")]
@@ -149,8 +154,8 @@ DipoleFunction = Annotated[
 class Grid(Block):
     """Equidistant points, both ends included; the wavefunction vanishes outside."""
 
-    xmin: Length = Field(description="first point")
-    xmax: Length = Field(description="last point")
+    xmin: Annotated[Length, SIGNED] = Field(description="first point")
+    xmax: Annotated[Length, SIGNED] = Field(description="last point")
     points: Annotated[Count, Field(ge=MIN_POINTS, le=100_000)] = Field(description="number of points L")
 
 
@@ -164,7 +169,7 @@ class Pair(Block):
 class System(Block):
     """The molecule, its grid, and the states."""
 
-    mass: Annotated[Mass, Field(gt=0)] = Field(
+    mass: Annotated[Mass, SIZE] = Field(
         description="effective mass", json_schema_extra={"example": 1728.468338}
     )
     potential: Potential = Field(

@@ -14,7 +14,7 @@ from qsim.core.device import Memory
 from qsim.core.stages import Plan
 from qsim.qoc import checks
 from qsim.qoc.blocks import levels_of, parse_weight
-from qsim.qoc.control import Parametrisation, parametrisation
+from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
 from qsim.qoc.deck import CrankNicolsonPropagator, EigenbasisPropagator, values_of
 from qsim.qoc.guess import initial_field, ladder_rungs
 from qsim.qoc.hamiltonian import InvalidInput, Molecule, molecule
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MIN_LEVELS = 16  # retained levels of `states: auto`
 SPARE_LEVELS = 12  # levels kept above the highest one in use
+PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
 PERIOD_STEPS = 64  # steps a period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
@@ -79,17 +80,19 @@ class Problem:
 def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck, findings = loaded.deck, []
-    levels, points = level_count(deck), deck.system.grid.points
+    levels, points, modes = level_count(deck), deck.system.grid.points, 0
     steps = deck.time.steps if isinstance(deck.time.steps, int) else 0
     try:
         nominal = molecule(deck.system, levels)
         steps = step_count(deck, nominal)
         findings = list(checks.physics(deck, nominal, steps))
-        parametrisation(deck.control, midpoints(1000, deck.time.T), deck.time.T)
-        if not any(f.severity == "error" for f in findings):
-            initial_field(
-                deck, nominal, midpoints(min(steps, 2000), deck.time.T), np.ones(min(steps, 2000)), 0
-            )
+        sample = midpoints(min(steps, PLAN_TIMES), deck.time.T)
+        shape_function(deck.control.shape, sample, deck.time.T)
+        if deck.control.band is not None:
+            first, last = band_modes(deck.control.band, deck.time.T, steps)
+            modes = last - first + 1
+        if deck.control.guess.type != "random" and not any(f.severity == "error" for f in findings):
+            initial_field(deck, nominal, sample, np.ones(sample.size), 0)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     members = member_count(deck)
@@ -104,10 +107,15 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     rows = 2 * members * pairs * levels * steps * 8 if deck.optimizer.type == "gauss_newton" else 0
     return Plan(
         memory=Memory(
-            host=system + rows + 40 * steps * 8,
+            host=system + rows + (40 + modes) * steps * 8,
             device=together + system,
-            parts={"trajectory": together, "eigenstates": system, "costate derivatives": rows},
-            reduce="time.steps" if deck.optimizer.type != "gauss_newton" else "ensemble",
+            parts={
+                "trajectory": together,
+                "eigenstates": system,
+                "costate derivatives": rows,
+                "modes of the band": modes * steps * 8,
+            },
+            reduce=_reduce(deck, grid),
         ),
         sizes={
             "grid points": points,
@@ -122,6 +130,13 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     )
 
 
+def _reduce(deck: QocDeck, grid: bool) -> str:
+    """Return what to lower when memory does not suffice."""
+    if deck.optimizer.type == "gauss_newton" and deck.ensemble is not None:
+        return "ensemble"
+    return "time.steps, or set propagator.memory to reverse" if grid else "time.steps"
+
+
 def build(loaded: LoadedDeck[QocDeck], device: Device, comm: Comm) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
@@ -134,7 +149,7 @@ def build(loaded: LoadedDeck[QocDeck], device: Device, comm: Comm) -> Problem:
         times = midpoints(steps, deck.time.T)
         control = parametrisation(deck.control, times, deck.time.T)
         guess = initial_field(deck, nominal, times, control.shape, deck.run.seed or 0)
-        if deck.control.guess.type == "zero" and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
+        if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
             guess = _seed(deck, nominal, times, control, notices)
     except InvalidInput as problem:
         loaded.raise_for([Finding(problem.key, str(problem))])

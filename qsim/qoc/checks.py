@@ -38,6 +38,7 @@ def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     except IndexError:  # a level above the retained ones, reported by _levels
         return
     yield from _sampling(deck, molecule, rungs, steps)
+    yield from _random_guess(deck, steps)
     if deck.optimizer.type != "none":
         yield from _reach(deck, molecule, rungs)
 
@@ -103,6 +104,15 @@ def _sampling(
             f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree); {wanted} or more are wanted, "
             f"that is {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps",
             "warning",
+        )
+
+
+def _random_guess(deck: QocDeck, steps: int) -> Iterator[Finding]:
+    guess, highest = deck.control.guess, math.pi * steps / deck.time.T
+    if guess.type == "random" and guess.cutoff is not None and guess.cutoff > highest:
+        yield Finding(
+            "control.guess.cutoff",
+            f"{guess.cutoff:g} hartree is above pi / tau = {highest:.6g}, the highest frequency of {steps} steps",
         )
 
 

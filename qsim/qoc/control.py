@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.expression import Expression
-from qsim.qoc.hamiltonian import InvalidInput
+from qsim.qoc.hamiltonian import InvalidInput, formula
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.qoc.deck import Control
@@ -94,12 +95,17 @@ class Parametrisation:
         return (self.shape * self._clip(self._before_clip(u))[1]) ** 2
 
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return parameters whose field is closest to a wanted one."""
+        """Return parameters whose field is closest to a wanted one (before the clip, with a band: least squares)."""
         if self.bounded:
             margin = 0.9 if self.soft else 1.0
             field = np.clip(field, margin * self.low, margin * self.high)
             if self.soft:
                 field = self._unclip(field)
+        if self.modes is not None and np.any(self.shape != 1.0):
+            rows = self.modes * self.shape
+            overlaps = rows @ rows.T
+            overlaps[np.diag_indices_from(overlaps)] += 1e-10 * np.trace(overlaps) / overlaps.shape[0]
+            return np.asarray(np.linalg.solve(overlaps, rows @ field), dtype=float)
         safe = np.where(self.shape > 1e-3, self.shape, 1.0)
         u = np.where(self.shape > 1e-3, field / safe, 0.0)
         return u if self.modes is None else self.modes @ u
@@ -126,7 +132,8 @@ class Parametrisation:
         if not self.soft:
             return w, np.ones_like(w)
         bound = np.where(w >= 0, self.high, -self.low)
-        ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
+        with np.errstate(divide="ignore", over="ignore"):  # a bound may be zero
+            ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
         root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
         return w * root, root / (1.0 + ratio)
 
@@ -158,18 +165,29 @@ def parametrisation(control: Control, times: NDArray[np.float64], duration: floa
         low[:], high[:] = control.bounds
     modes = None
     if control.band is not None:
-        spacing = np.pi / duration
-        first, last = (int(np.ceil(control.band[0] / spacing)), int(np.floor(control.band[1] / spacing)))
-        first, last = max(first, 1), min(last, times.size)
-        if last < first:
-            raise InvalidInput(
-                "control.band",
-                f"no sine mode of the pulse lies between {control.band[0]:g} and {control.band[1]:g} hartree; "
-                f"their spacing is pi/T = {spacing:g}",
-            )
+        first, last = band_modes(control.band, duration, times.size)
         n = np.arange(first, last + 1)
         modes = np.sqrt(2.0 / times.size) * np.sin(np.pi / duration * np.outer(n, times))
     return Parametrisation(shape, low, high, control.zero_area, modes)
+
+
+def band_modes(band: Sequence[float], duration: float, steps: int) -> tuple[int, int]:
+    """Return the first and the last sine mode ``sin(n pi t / T)`` of a band that ``steps`` values can represent.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none.
+    """
+    spacing = np.pi / duration
+    first, last = max(int(np.ceil(band[0] / spacing)), 1), min(int(np.floor(band[1] / spacing)), steps)
+    if last < first:
+        raise InvalidInput(
+            "control.band",
+            f"no sine mode of the pulse lies between {band[0]:g} and {band[1]:g} hartree; their spacing is "
+            f"pi/T = {spacing:g}, and {steps} steps represent frequencies up to {steps * spacing:g}",
+        )
+    return first, last
 
 
 def shape_function(block: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
@@ -185,10 +203,8 @@ def shape_function(block: Any, times: NDArray[np.float64], duration: float) -> N
     elif block.type == "gaussian":
         shape = np.exp(-4.0 * np.log(2.0) * ((times - 0.5 * duration) / block.fwhm) ** 2)
     else:
-        with np.errstate(all="ignore"):
-            values = Expression(block.value, ("t", "T"))(t=times, T=duration)
-        shape = np.broadcast_to(values, times.shape).astype(float)
-    if not np.all(np.isfinite(shape)) or shape.min() < -1e-12 or shape.max() > 1 + 1e-12:
+        shape = formula(block.value, "control.shape.value", t=times, T=duration)
+    if shape.min() < -1e-12 or shape.max() > 1 + 1e-12:
         raise InvalidInput(
             "control.shape",
             f"the shape must stay between 0 and 1; it runs from {np.min(shape):g} to {np.max(shape):g}",

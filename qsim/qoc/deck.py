@@ -9,10 +9,12 @@ from pydantic import BeforeValidator, Field
 from qsim.core.deck import Block, Count, Deck, DeckPath, Finding, short_form
 from qsim.core.expression import ExpressionText
 from qsim.core.units import ElectricField, Energy, Frequency, Time
-from qsim.qoc.blocks import System, levels_of, parse_weight
+from qsim.qoc.blocks import SIGNED, SIZE, System, levels_of, parse_weight
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
+Factor = Annotated[float, Field(ge=1e-3, le=1e3)]  # of an ensemble member
+Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]  # the scale of the paper's steps is arbitrary
 
 
 # -------------------------------------------------------------------------------- time and propagation
@@ -21,13 +23,13 @@ Positive = Annotated[float, Field(gt=0.0)]
 class TimeGrid(Block):
     """Duration and steps; the field has one value a step, at its midpoint."""
 
-    T: Annotated[Time, Field(gt=0)] = Field(description="duration", json_schema_extra={"example": 30000})
+    T: Annotated[Time, SIZE] = Field(description="duration", json_schema_extra={"example": 30000})
     steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] | None = Field(
         default=None,
         description="number of intervals N (the paper's N time points are N - 1 intervals); auto: from the spectrum",
         json_schema_extra={"example": 6000},
     )
-    tau: Annotated[Time, Field(gt=0)] | None = Field(default=None, description="time step, instead of steps")
+    tau: Annotated[Time, SIZE] | None = Field(default=None, description="time step, instead of steps")
 
 
 class EigenbasisPropagator(Block):
@@ -46,7 +48,7 @@ class CrankNicolsonPropagator(Block):
     """The paper's propagator, Eq. (4), on the grid."""
 
     type: Literal["crank_nicolson"]
-    energy_shift: Energy | Literal["auto"] = Field(
+    energy_shift: Annotated[Energy, SIGNED] | Literal["auto"] = Field(
         default="auto",
         description="added to the potential; auto puts the zero between the states, 0.0 is the paper's Eq. (4)",
     )
@@ -77,14 +79,14 @@ class ResonantGuess(Block):
     """One carrier at the transition frequency."""
 
     type: Literal["resonant"]
-    area: Positive = Field(default=0.5, description="pulse area in units of pi")
+    area: Annotated[float, SIZE] = Field(default=0.5, description="pulse area in units of pi")
 
 
 class LadderGuess(Block):
     """A carrier for every rung between the initial and the target levels."""
 
     type: Literal["ladder"]
-    area: Positive | Literal["auto"] = Field(
+    area: Annotated[float, SIZE] | Literal["auto"] = Field(
         default="auto", description="area of each rung in units of pi, times sqrt(rungs)"
     )
 
@@ -107,8 +109,8 @@ class RandomGuess(Block):
     """A smooth random field: Fourier modes up to a cutoff with normal coefficients."""
 
     type: Literal["random"]
-    amplitude: Annotated[ElectricField, Field(gt=0)] = Field(description="root mean square of the field")
-    cutoff: Annotated[Frequency, Field(gt=0)] | None = Field(
+    amplitude: Annotated[ElectricField, SIZE] = Field(description="root mean square of the field")
+    cutoff: Annotated[Frequency, SIZE] | None = Field(
         default=None, description="highest frequency; default 1.5 times the highest transition of the ladder"
     )
 
@@ -124,7 +126,7 @@ class Sin2Edges(Block):
     """Flat, with sin^2 edges."""
 
     type: Literal["sin2_edges"]
-    rise: Annotated[float, Field(gt=0, le=0.5)] = Field(
+    rise: Annotated[float, Field(gt=1e-9, le=0.5)] = Field(
         default=0.05, description="length of either edge as a fraction of T"
     )
 
@@ -139,7 +141,7 @@ class GaussianShape(Block):
     """A Gaussian around T/2."""
 
     type: Literal["gaussian"]
-    fwhm: Annotated[Time, Field(gt=0)] = Field(description="full width at half maximum of the shape")
+    fwhm: Annotated[Time, SIZE] = Field(description="full width at half maximum of the shape")
 
 
 class ExpressionShape(Block):
@@ -157,13 +159,13 @@ class Control(Block):
 
     guess: Guess = Field(default=LadderGuess(type="ladder"), description="first field", validate_default=True)
     shape: Shape | None = Field(default=None, description="factor S(t) of every field")
-    bounds: Annotated[list[ElectricField], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="lowest and highest field"
+    bounds: Annotated[list[Annotated[ElectricField, SIGNED]], Field(min_length=2, max_length=2)] | None = (
+        Field(default=None, description="lowest and highest field")
     )
     zero_area: bool = Field(default=False, description="keep the time integral of the field at zero")
-    band: Annotated[list[Annotated[Frequency, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = (
-        Field(default=None, description="lowest and highest angular frequency")
-    )
+    band: (
+        Annotated[list[Annotated[Frequency, Field(ge=0, lt=1e12)]], Field(min_length=2, max_length=2)] | None
+    ) = Field(default=None, description="lowest and highest angular frequency")
 
 
 class Objective(Block):
@@ -172,7 +174,9 @@ class Objective(Block):
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.99, description="stop when P reaches this"
     )
-    alpha: Annotated[float, Field(ge=0)] = Field(default=0.0, description="fluence penalty, 1/(field^2 time)")
+    alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        default=0.0, description="fluence penalty, 1/(field^2 time)"
+    )
     combine: Literal["incoherent", "coherent"] = Field(
         default="incoherent",
         description="several pairs: mean of |o|^2, or |mean of o|^2 (relative phases count)",
@@ -203,7 +207,7 @@ class Krotov(Block):
     max_sweeps: Annotated[Count, Field(ge=2)] = Field(
         default=500, description="limit of forward plus backward propagations"
     )
-    step: Positive | Literal["auto"] = Field(
+    step: Annotated[float, SIZE] | Literal["auto"] = Field(
         default="auto", description="Krotov's lambda; auto doubles it until J rises"
     )
 
@@ -223,21 +227,23 @@ class Travolta(Block):
     type: Literal["travolta"]
     amplified: bool = Field(default=True, description="amplified gradient, Eq. (10)")
     amplify_below: Fraction = Field(default=0.1, description="P below which Eq. (10) amplifies")
-    amplify_factor: Positive = Field(default=0.1, description="numerator of beta = factor / sqrt(P)")
-    gamma_start: Positive = Field(default=0.1, description="second gamma of the sequence (the first is 0)")
-    gamma_add: Annotated[float, Field(ge=0)] = Field(
+    amplify_factor: Annotated[float, SIZE] = Field(
+        default=0.1, description="numerator of beta = factor / sqrt(P)"
+    )
+    gamma_start: Gamma = Field(default=0.1, description="second gamma of the sequence (the first is 0)")
+    gamma_add: Annotated[float, Field(ge=0, lt=1e30)] = Field(
         default=0.3, description="Eq. (9): gamma <- (gamma + add) * mul"
     )
-    gamma_mul: Annotated[float, Field(gt=1)] = Field(default=1.4, description="Eq. (9)")
-    gamma_max: Positive = Field(default=1e8, description="threshold that ends the sequence")
-    bisection_tolerance: Annotated[float, Field(gt=0, lt=1)] = Field(
+    gamma_mul: Annotated[float, Field(gt=1, lt=1e6)] = Field(default=1.4, description="Eq. (9)")
+    gamma_max: Gamma = Field(default=1e8, description="threshold that ends the sequence")
+    bisection_tolerance: Annotated[float, Field(gt=1e-15, lt=1)] = Field(
         default=0.01, description="interval / midpoint at the end"
     )
     derivative: Literal["difference", "exact"] = Field(
         default="difference", description="dJ/dgamma by the paper's central difference, or by the adjoint"
     )
-    derivative_step: Positive = Field(default=1e-4, description="absolute step of the central difference")
-    gradient_tau: Annotated[Time, Field(gt=0)] | None = Field(
+    derivative_step: Gamma = Field(default=1e-4, description="absolute step of the central difference")
+    gradient_tau: Annotated[Time, SIZE] | None = Field(
         default=None, description="time step whose discrete gradient gamma multiplies; default the run's own"
     )
     max_iterations: Annotated[Count, Field(ge=0)] = Field(default=50, description="limit of iterations")
@@ -261,12 +267,12 @@ Optimizer = Annotated[
 class Range(Block):
     """Equidistant values."""
 
-    start: float = Field(description="first value")
-    stop: float = Field(description="last value")
+    start: Factor = Field(description="first value")
+    stop: Factor = Field(description="last value")
     count: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(description="number of values")
 
 
-Values = Annotated[list[Positive], Field(min_length=1, max_length=1_000_000)] | Range
+Values = Annotated[list[Factor], Field(min_length=1, max_length=1_000_000)] | Range
 
 
 class Ensemble(Block):
@@ -352,12 +358,15 @@ class QocDeck(Deck):
                     return
         states = self.propagator.states if isinstance(self.propagator, EigenbasisPropagator) else "auto"
         room = system.grid.points if states == "auto" else states
-        for i, (initial, target) in enumerate(system.state_pairs()):
+        pairs = system.state_pairs()  # one of several pairs may ask to keep a state
+        nothing_to_do = self.optimizer.type != "none" and all(_same(a, b) for a, b in pairs)
+        for i, (initial, target) in enumerate(pairs):
             where = f"system.pairs.{i}." if system.pairs is not None else "system."
-            if _same(initial, target):
-                yield Finding(
-                    f"{where}target", f"initial and target are the same state ({target}); nothing to control"
-                )
+            if nothing_to_do:
+                same = f"the initial state lies within the target levels {target}"
+                if not isinstance(target, list):
+                    same = f"initial and target are the same state ({target})"
+                yield Finding(f"{where}target", f"{same}; nothing to control")
             for key, state in (("initial", initial), ("target", target)):
                 if max(levels_of(state)) >= room:
                     yield Finding(
@@ -377,6 +386,8 @@ class QocDeck(Deck):
             yield Finding(
                 "system.grid.xmin", f"xmin = {grid.xmin:g} must lie below xmax = {grid.xmax:g} bohr"
             )
+        elif grid.xmax - grid.xmin < 1e-9 * (1.0 + abs(grid.xmin)):
+            yield Finding("system.grid.xmax", f"the grid is only {grid.xmax - grid.xmin:.3g} bohr wide")
         if time.steps is None and time.tau is None:
             yield Finding("time.steps", "missing key; give steps (a number or auto), or tau")
         elif (
@@ -437,17 +448,15 @@ class QocDeck(Deck):
             count = 1
             for key in ("field_scale", "mass_scale", "potential_scale"):
                 values = getattr(self.ensemble, key)
-                if isinstance(values, Range) and min(values.start, values.stop) <= 0:
-                    yield Finding(f"ensemble.{key}", "factors must be positive")
                 count *= len(values_of(values)) if not isinstance(values, Range) else values.count
             if count > 1_000_000:
                 yield Finding("ensemble", f"{count} members; at most 1000000 are allowed")
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two states of a deck are the same ray."""
+    """Whether the first state of a deck is the second one (the same ray), or lies within its list of levels."""
     if isinstance(b, list):
-        return levels_of(a) == tuple(b) and not isinstance(a, dict)
+        return set(levels_of(a)) <= set(b)
     va = {int(k): parse_weight(w) for k, w in a.items()} if isinstance(a, dict) else {int(a): 1 + 0j}
     vb = {int(k): parse_weight(w) for k, w in b.items()} if isinstance(b, dict) else {int(b): 1 + 0j}
     na = math.sqrt(sum(abs(w) ** 2 for w in va.values()))

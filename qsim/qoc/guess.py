@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core import rng
-from qsim.core.expression import Expression
 from qsim.qoc.blocks import levels_of
-from qsim.qoc.hamiltonian import InvalidInput, read_columns
+from qsim.qoc.hamiltonian import InvalidInput, formula, read_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from qsim.qoc.hamiltonian import Molecule
 
 WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
+NO_DIPOLE = 1e-30  # a.u.; below, squares underflow
+LARGEST_FIELD = 1e10  # a.u. of a formula or a file
 RANDOM_STREAM = 11  # stream number of the random guess
 
 
@@ -41,15 +42,10 @@ def initial_field(
     if guess.type == "zero":
         return np.zeros(times.size)
     if guess.type == "expression":
-        with np.errstate(all="ignore"):
-            values = Expression(guess.value, ("t", "T"))(t=times, T=duration)
-        field = np.broadcast_to(values, times.shape).astype(float)
-        if not np.all(np.isfinite(field)):
-            worst = times[np.flatnonzero(~np.isfinite(field))[0]]
-            raise InvalidInput("control.guess.value", f"not finite at t = {worst:.6g} a.u.")
-        return field
+        field = formula(guess.value, "control.guess.value", t=times, T=duration)
+        return _reasonable(field, times, "control.guess.value") * shape
     if guess.type == "file":
-        return field_from_file(guess.file, times, duration)
+        return _reasonable(field_from_file(guess.file, times, duration), times, "control.guess.file")
     if guess.type == "random":
         return _random(guess, deck, molecule, times, seed) * shape
     if guess.type == "resonant":
@@ -82,6 +78,16 @@ def carriers(
     return field * shape
 
 
+def _reasonable(field: NDArray[np.float64], times: NDArray[np.float64], key: str) -> NDArray[np.float64]:
+    worst = int(np.argmax(np.abs(field)))
+    if abs(field[worst]) > LARGEST_FIELD:
+        raise InvalidInput(
+            key,
+            f"{field[worst]:.3g} a.u. at t = {times[worst]:.6g} a.u. is no field (at most {LARGEST_FIELD:g})",
+        )
+    return field
+
+
 def direct_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
     """Return the direct transitions between initial and target levels.
 
@@ -90,7 +96,7 @@ def direct_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
     InvalidInput
         If the dipole does not couple any of them.
     """
-    weak = WEAK * float(np.abs(molecule.dipole_matrix).max())
+    weak = max(WEAK * float(np.abs(molecule.dipole_matrix).max()), NO_DIPOLE)
     rungs = {
         (min(a, b), max(a, b))
         for initial, target in deck.system.state_pairs()
@@ -129,14 +135,19 @@ def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
                 rungs.update((min(p), max(p)) for p in pairwise(path))
     if not rungs:  # initial and target share all their levels: only phases differ
         levels = sorted({v for pair in deck.system.state_pairs() for s in pair for v in levels_of(s)})
-        rungs = {(a, b) for a, b in pairwise(levels)}
+        rungs = {(a, b) for a, b in pairwise(levels)} or {_neighbours(levels[0], molecule)}
     return sorted(rungs)
+
+
+def _neighbours(level: int, molecule: Molecule) -> tuple[int, int]:
+    """Return a level that shall only be kept, and the next one: what a field would drive."""
+    return (level, level + 1) if level + 1 < molecule.energies.size else (level - 1, level)
 
 
 def strongest_path(matrix: NDArray[np.float64], start: int, goal: int) -> list[int] | None:
     """Return the path of transitions with the smallest sum of 1/|mu| (Dijkstra), or None."""
     strength = np.abs(matrix)
-    weak = WEAK * float(strength.max())
+    weak = max(WEAK * float(strength.max()), NO_DIPOLE)
     best = {start: 0.0}
     queue: list[tuple[float, int, list[int]]] = [(0.0, start, [start])]
     while queue:
@@ -196,7 +207,7 @@ def _random(
         cutoff = 1.5 * max(
             abs(molecule.energies[b] - molecule.energies[a]) for a, b in ladder_rungs(deck, molecule)
         )
-    modes = max(1, int(cutoff * deck.time.T / np.pi))
+    modes = min(max(1, int(cutoff * deck.time.T / np.pi)), times.size)
     draws = rng.normal(rng.key_from_seed(seed), RANDOM_STREAM, 0, modes)
     field = np.zeros(times.size)
     for n in range(modes):  # one mode at a time: the table of all modes would be modes x N

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from qsim.qoc.blocks import System
 
+LARGEST_VALUE = (
+    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
+)
 DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
 
 
@@ -170,7 +173,7 @@ def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> 
     Raises
     ------
     InvalidInput
-        If a value is not finite, naming the point.
+        If a value is not finite, or so large that nothing else would count, naming the point.
     FileError
         If a table cannot be read or does not cover the grid.
     """
@@ -179,6 +182,13 @@ def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> 
     if not np.all(np.isfinite(value)):
         point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
         raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or system.grid")
+    largest = int(np.argmax(np.abs(value)))
+    if abs(value[largest]) > LARGEST_VALUE:
+        raise InvalidInput(
+            key,
+            f"{value[largest]:.3g} a.u. at x = {x[largest]:.6g} bohr is too large for double precision "
+            f"(at most {LARGEST_VALUE:g}); change the formula or system.grid",
+        )
     return value
 
 
@@ -195,7 +205,21 @@ def _evaluate(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDAr
         return block.slope * x
     if block.type == "table":
         return spline_table(block.file, x, key)
-    return np.broadcast_to(Expression(block.value, ("x",))(x=x), x.shape).astype(float)
+    return formula(block.value, f"{key}.value", x=x)
+
+
+def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
+    """Evaluate a formula of the deck.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not finite somewhere, naming the place.
+    """
+    try:
+        return Expression(text, tuple(variables))(**variables)
+    except NumericsError as error:
+        raise InvalidInput(key, str(error)) from error
 
 
 def spline_table(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.float64]:

@@ -167,7 +167,7 @@ def gauss_newton(search: Search, u: NDArray[np.float64]) -> None:
         damping = max(damping / 10.0, 1e-12)
         gain, j, u, run = value - j, value, new, next_run
         search.iterations += 1
-        search.record(candidate, p, j, 2.0 * float(np.linalg.norm(slope)), state)
+        search.record(candidate, p, j, 2.0 * float(np.linalg.norm(slope)), None if gain < GN_FLAT else state)
         if gain < GN_FLAT:
             search.reason = "converged (J is stationary)"
             return
@@ -241,7 +241,7 @@ def krotov(search: Search, field: NDArray[np.float64], step: float | str) -> Non
         if step == "auto":
             lam *= KROTOV_EASE
         search.iterations += 1
-        search.record(field, p, j, change * used * objective.tau, state)
+        search.record(field, p, j, change * used * objective.tau, None if gain < GN_FLAT else state)
         if gain < GN_FLAT:
             search.reason = "converged (J is stationary)"
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import NumericsError
 from qsim.qoc import checks, optimizers
 from qsim.qoc.objective import Objective
 from qsim.qoc.search import Finished, Search
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from qsim.core.progress import Monitor
     from qsim.qoc.build import Problem
 
+STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
+MEMBERS_AT_ONCE = 4096
 LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
 
 
@@ -64,6 +67,11 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     monitor.end()
     if deck.optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
+        if best < STALLED and search.reason.startswith("converged"):
+            raise NumericsError(
+                f"the search stops at P = {best:.3g}, where the gradient vanishes: a critical point, not a maximum",
+                hint="start from a stronger field, such as control.guess: ladder; or lower objective.alpha",
+            )
         monitor.warn(
             f"the threshold P = {deck.objective.threshold:g} was not reached (best {best:.6g}): {search.reason}"
         )
@@ -122,16 +130,8 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
     """Propagate the final field once more: amplitudes, populations, norm, verification."""
     propagator, objective, deck = problem.propagator, search.objective, problem.deck
     with monitor.stage("analyse"):
-        first = propagator.forward(search_guess(problem)[None], slice(0, 1))
-        guess = float(objective.member_probabilities(first.amplitudes)[0, 0])
-        chunks, norm = [], 0.0
-        for start in range(0, problem.members.count, 4096):
-            part = propagator.forward(final[None], slice(start, min(start + 4096, problem.members.count)))
-            norm = max(norm, part.norm_error)
-            chunks.append(objective.member_probabilities(part.amplitudes)[0])
-            if start == 0:
-                nominal = part
-        members = np.concatenate(chunks)
+        guess = float(_propagate_members(objective, search_guess(problem))[0].mean())
+        members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
         populations = propagator.populations(final)
         leak, warning = checks.truncation(populations, deck)
@@ -164,6 +164,21 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
         extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
+
+
+def _propagate_members(
+    objective: Objective, field: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float, Any]:
+    """Return P of every member, the largest norm error, and the run that holds the first members."""
+    propagator, count = objective.propagator, objective.propagator.members.count
+    probabilities, norm, first = np.empty(count), 0.0, None
+    for start in range(0, count, MEMBERS_AT_ONCE):
+        part = slice(start, min(start + MEMBERS_AT_ONCE, count))
+        run = propagator.forward(field[None], part)
+        norm = max(norm, run.norm_error)
+        probabilities[part] = objective.member_probabilities(run.amplitudes)[0]
+        first = first or run
+    return probabilities, norm, first
 
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:

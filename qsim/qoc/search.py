@@ -90,7 +90,10 @@ class Search:
             self.history[name].append(row[name])
         if objective > self.best or probability >= self.threshold:
             self.best, self.field = objective, field.copy()
-        self.monitor.step(min(self.objective.sweeps, self.max_sweeps), state, P=probability, J=objective)
+        # a checkpoint of the last report would be continued beyond it: the result itself follows at once
+        last = probability >= self.threshold or self.objective.sweeps >= self.max_sweeps
+        done = min(self.objective.sweeps, self.max_sweeps)
+        self.monitor.step(done, None if last else state, P=probability, J=objective)
         if probability >= self.threshold:
             self.reached, self.reason = True, "threshold reached"
             raise Finished

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qoc.search import Finished
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,6 +56,9 @@ def travolta(search: Search, field: NDArray[np.float64], options: Travolta) -> N
             gammas: NDArray[np.float64], f: Any = field, d: Any = direction, s: Any = state
         ) -> NDArray[np.float64]:
             search.monitor.poll(s)
+            if objective.sweeps >= search.max_sweeps:
+                search.reason = f"limit of {search.max_sweeps} sweeps reached"
+                raise Finished
             return objective.values(f + gammas[:, None] * d)[1]
 
         gammas, values = grow(probe, result.objective, options, batch, objective)

@@ -4,15 +4,13 @@
 // memory (broadcast reads), row k of M stays in registers for up to 32 states and in shared memory above.
 // Phases do not depend on the state, so their sine and cosine overlap with the matrix product.
 //
+// qsim-compile: may-spill=eb_forward,eb_backward
 // qsim-compile: -DSTATES=24
 // qsim-compile: -DSTATES=64
 #include "qsim.cuh"
 
 #ifndef STATES
 #define STATES 24
-#endif
-#ifndef SINGLE
-#define SINGLE 0  // 1 with -DREAL=float
 #endif
 #define THREADS ((STATES + 31) / 32 * 32)
 #define IN_REGISTERS (STATES <= 32)
@@ -24,10 +22,8 @@ __device__ __forceinline__ void together() {
 
 // exp(i theta) without branches: range reduction by Cody and Waite, then fdlibm's polynomials, as in the CPU twin; about 25
 // operations against 100 of the library's sincos, whose slow path for huge arguments a phase never needs.
-__device__ __forceinline__ cplx turn_by(real theta) {
-#if SINGLE
-    return expi(theta);
-#else
+__device__ __forceinline__ complex_of<float> turn_by(float theta) { return expi(theta); }
+__device__ __forceinline__ complex_of<double> turn_by(double theta) {
     const double y = rint(theta * 0.63661977236758134308);
     const double r = fma(-y, 2.02226624879595063154e-21, fma(-y, 6.07710050630396597660e-11,
                                                            fma(-y, 1.57079632673412561417e+00, theta)));
@@ -47,7 +43,6 @@ __device__ __forceinline__ cplx turn_by(real theta) {
     const int n = (int)(long long)y;
     const double a = n & 1 ? c : s, b = n & 1 ? s : c;
     return {(n + 1) & 2 ? -b : b, n & 2 ? -a : a};
-#endif
 }
 
 struct Rows {  // row k of the step matrix

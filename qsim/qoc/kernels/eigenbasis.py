@@ -95,7 +95,7 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
     trajectory : (trajectories, N, K) complex, out, optional
         State after each phase, wanted by :func:`eb_backward`.
     """
-    _check(batch, w, eps)
+    _check(batch, eps, w=w, trajectory=trajectory)
     if device.is_cuda:
         threads, defines, shared = _launch(batch, w)
         kernel = kernels.function("qoc/kernels", "eigenbasis", "eb_forward", defines, shared_bytes=shared)
@@ -154,6 +154,7 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
     (costates, N) complex
         ``d (q . w_{N-1}) / d eps_j``.
     """
+    _check(batch, eps, q=q, source=source, trajectory=trajectory)
     if device.is_cuda:
         out = device.xp.empty((q.shape[0], eps.shape[1]), q.dtype)
         threads, defines, shared = _launch(batch, q)
@@ -453,15 +454,26 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
     shared = (2 * threads + (states * threads if states > 32 else 0)) * bytes_per
     return (
         threads,
-        {"REAL": "float" if single else "double", "SINGLE": int(single), "STATES": states},
+        {"REAL": "float" if single else "double", "STATES": states},
         shared + 64,
     )
 
 
-def _check(batch: EigenBatch, w: Any, eps: Any) -> None:
+def _check(
+    batch: EigenBatch, eps: Any, w: Any = None, q: Any = None, source: Any = None, trajectory: Any = None
+) -> None:
     """Check shapes once, with names."""
-    expected = (batch.system.shape[0], batch.states)
-    if w.shape != expected:
-        raise ValueError(f"w must have shape (trajectories, states) = {expected}, found {w.shape}")
+    count, states = batch.system.shape[0], batch.states
+    if w is not None and w.shape != (count, states):
+        raise ValueError(f"w must have shape (trajectories, states) = {(count, states)}, found {w.shape}")
     if eps.ndim != 2:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
+    if q is not None and q.shape != (source.shape[0], states):
+        raise ValueError(
+            f"q must have shape (costates, states) = {(source.shape[0], states)}, found {q.shape}"
+        )
+    kept = (count, eps.shape[1], states)
+    if trajectory is not None and trajectory.shape != kept:
+        raise ValueError(
+            f"trajectory must have shape (trajectories, steps, states) = {kept}, found {trajectory.shape}"
+        )

@@ -10,6 +10,7 @@
 //
 // Cost at L rows a step: about 110 L fused multiply-adds to eliminate, 240 L / ROWS a reduction stage.
 //
+// qsim-compile: may-spill=cn_forward,cn_backward,cn_reverse
 // qsim-compile: -DROWS=8 -DTHREADS=128
 // qsim-compile: -DROWS=8 -DTHREADS=32
 // qsim-compile: -DROWS=16 -DTHREADS=256
@@ -22,9 +23,6 @@
 #define THREADS 128  // threads a block
 #endif
 #define INNER (ROWS - 2)
-#ifndef SINGLE
-#define SINGLE 0  // 1 with -DREAL=float
-#endif
 
 // Couplings whose square is below this do not change a rounded result.
 __device__ constexpr real NEGLIGIBLE = sizeof(real) == 8 ? real(1e-36) : real(1e-18);
@@ -43,16 +41,15 @@ struct Chunk {  // factors of a thread's interior rows
 
 // 1 / z by the hardware's approximation and two Newton steps (error below one unit in the last place): every |z|^2 here is
 // at least one, so the special cases of an IEEE division cannot occur.
-__device__ __forceinline__ cplx inverse(cplx z) {
-    const real n = abs2(z);
-#if SINGLE
-    const real r = real(1) / n;
-#else
+__device__ __forceinline__ float inverse(float n) { return 1.0f / n; }
+__device__ __forceinline__ double inverse(double n) {
     double r;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(n));
     r = fma(r, fma(-n, r, 1.0), r);
-    r = fma(r, fma(-n, r, 1.0), r);
-#endif
+    return fma(r, fma(-n, r, 1.0), r);
+}
+__device__ __forceinline__ cplx inverse(cplx z) {
+    const real r = inverse(abs2(z));
     return {z.re * r, -z.im * r};
 }
 
@@ -304,11 +301,7 @@ cn_forward(cplx* psi, const real* h, const real* mu, const real* off, const int*
 // Copy one complex number to shared memory without passing through a register.
 __device__ __forceinline__ void copy_async(cplx* to, const cplx* from) {
     const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-#if SINGLE
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(from));
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
-#endif
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(sizeof(cplx)));
 }
 
 // One costate carried back; without a trajectory the conjugated state rides along as a second right-hand side.

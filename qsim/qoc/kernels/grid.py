@@ -82,7 +82,7 @@ def cn_forward(device: Device, batch: GridBatch, psi: Any, eps: Any, trajectory:
     trajectory : (trajectories, N, L) complex, out, optional
         Midpoint means ``xbar_j``, wanted by :func:`cn_backward`.
     """
-    _check(batch, psi, eps)
+    _check(batch, psi, eps, trajectory=trajectory)
     if device.is_cuda:
         count, rows, steps = psi.shape[0], batch.points, eps.shape[1]
         threads, defines, shared = _launch(rows, psi)
@@ -152,7 +152,7 @@ def cn_backward(
     """
     if trajectory is None:
         return cn_reverse(device, batch, q, source, psi, eps)
-    _check(batch, psi, eps)
+    _check(batch, psi, eps, q, source, trajectory)
     if device.is_cuda:
         return _carry_back_cuda(device, batch, q, source, eps, trajectory, "cn_backward")
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
@@ -171,7 +171,7 @@ def cn_reverse(device: Device, batch: GridBatch, q: Any, source: Any, psi: Any, 
 
     The state at the last time rides along as a second right-hand side of the same factors: memory O(L).
     """
-    _check(batch, psi, eps)
+    _check(batch, psi, eps, q, source)
     if device.is_cuda:
         return _carry_back_cuda(device, batch, q, source, eps, psi, "cn_reverse")
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
@@ -329,7 +329,9 @@ def _dot(ar, ai, br, bi):
     return complex(re, im)
 
 
-def _check(batch: GridBatch, psi: Any, eps: Any) -> None:
+def _check(
+    batch: GridBatch, psi: Any, eps: Any, q: Any = None, source: Any = None, trajectory: Any = None
+) -> None:
     """Check shapes once, with names."""
     points, count = batch.points, batch.system.shape[0]
     if points < MIN_POINTS:
@@ -338,6 +340,15 @@ def _check(batch: GridBatch, psi: Any, eps: Any) -> None:
         raise ValueError(f"psi must have shape (trajectories, points) = {(count, points)}, found {psi.shape}")
     if eps.ndim != 2:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
+    if q is not None and q.shape != (source.shape[0], points):
+        raise ValueError(
+            f"q must have shape (costates, points) = {(source.shape[0], points)}, found {q.shape}"
+        )
+    kept = (count, eps.shape[1], points)
+    if trajectory is not None and trajectory.shape != kept:
+        raise ValueError(
+            f"trajectory must have shape (trajectories, steps, points) = {kept}, found {trajectory.shape}"
+        )
 
 
 def _real(psi: Any, value: float) -> Any:
@@ -359,5 +370,5 @@ def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
     # two alternating halves of the exchange: 10 matrix entries and 4 vector entries for each right-hand side a thread;
     # then the diagonals, and the prefetched means (or a second right-hand side, which takes less)
     shared = threads * (28 * 2 * real + 2 * rows * real + max(rows, 8) * 2 * real)
-    defines: dict[str, str | int] = {"REAL": "float" if single else "double", "SINGLE": int(single)}
+    defines: dict[str, str | int] = {"REAL": "float" if single else "double"}
     return threads, {**defines, "ROWS": rows, "THREADS": threads}, shared

@@ -1,0 +1,58 @@
+"""Decks for the physics tests: written as mappings, run through the same stages as those of users."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from qsim.core import pipeline
+from qsim.core.deck import load_deck
+from qsim.core.device import cpu
+from qsim.core.parallel import world
+from qsim.core.pipeline import Options
+from qsim.core.progress import Monitor
+from qsim.core.stages import stage
+
+
+class Decks:
+    """Writes decks of one method into a folder and runs them, whole or stage by stage."""
+
+    def __init__(self, method: str, folder: Path) -> None:
+        self.method, self.folder = method, folder
+
+    def write(self, name: str = "deck", **blocks) -> Path:
+        """Write ``<name>.yaml`` with the given blocks and return its path."""
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"method": self.method, **blocks}, sort_keys=False), encoding="utf-8")
+        return path
+
+    def load(self, **blocks):
+        """Load a deck and apply the checks of the plan, as before a run."""
+        loaded = load_deck(self.write(**blocks), stage(self.method, "deck").DECK)
+        loaded.raise_for(stage(self.method, "build").plan(loaded).findings)
+        return loaded
+
+    def build(self, device=None, **blocks):
+        """Return the problem of a deck."""
+        return stage(self.method, "build").build(self.load(**blocks), device or cpu(1), world())
+
+    def run(self, monitor=None, **blocks):
+        """Return the result of a deck; nothing is written."""
+        return stage(self.method, "run").run(self.build(**blocks), monitor or Monitor.silent())
+
+    def execute(self, name="deck", options=(), **blocks):
+        """Run a deck as the command line does, without figures; return its summary."""
+        settings = {
+            "figures": False,
+            "verbosity": -1,
+            "output": self.folder,
+            "device": "cpu",
+            **dict(options),
+        }
+        return pipeline.execute(self.method, self.write(name, **blocks), Options(**settings)).summary
+
+
+@pytest.fixture
+def qoc(tmp_path):
+    """Hand out qoc decks in an empty folder."""
+    return Decks("qoc", tmp_path)
