@@ -451,12 +451,9 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
     threads = -(-states // 32) * 32
     single = w.dtype == np.complex64
     bytes_per = 8 if single else 16
-    shared = (2 * threads + (states * threads if states > 32 else 0)) * bytes_per
-    return (
-        threads,
-        {"REAL": "float" if single else "double", "STATES": states},
-        shared + 64,
-    )
+    # two halves of the exchanged vector, gradient terms of 32 steps (odd pitch), and the matrix if not in registers
+    numbers = 2 * threads + 32 * (states | 1) + (states * threads if states > 32 else 0)
+    return threads, {"REAL": "float" if single else "double", "STATES": states}, numbers * bytes_per
 
 
 def _check(

@@ -271,6 +271,7 @@ cn_forward(cplx* psi, const real* h, const real* mu, const real* off, const int*
     Workspace<1>& ws = *reinterpret_cast<Workspace<1>*>(raw);
     real* h2 = reinterpret_cast<real*>(raw + sizeof(Workspace<1>));
     real* m2 = h2 + ROWS * THREADS;
+    cplx* stage = reinterpret_cast<cplx*>(m2 + ROWS * THREADS);  // (THREADS, ROWS + 1)
     const int t = blockIdx.x, s = system[t], g0 = threadIdx.x * ROWS;
     const real half = real(0.5) * tau, a1 = half * off[2 * s], a2 = half * off[2 * s + 1], f = scale[t];
     load_system(h2, m2, h + (size_t)s * size, mu + (size_t)s * size, half, size);
@@ -286,11 +287,12 @@ cn_forward(cplx* psi, const real* h, const real* mu, const real* off, const int*
         solve<1>(x, h2, m2, f * eps[j], a1, a2, size, ws);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) p[r] = cplx{2 * x[0][r].re - p[r].re, 2 * x[0][r].im - p[r].im};
-        if (keep) {
-            cplx* out = trajectory + (size_t)j * size + g0;
+        if (keep) {  // through shared memory, so that neighbouring threads write neighbouring addresses
+            cplx* out = trajectory + (size_t)j * size;
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r)
-                if (g0 + r < size) out[r] = x[0][r];
+            for (int r = 0; r < ROWS; ++r) stage[threadIdx.x * (ROWS + 1) + r] = x[0][r];
+            __syncthreads();
+            for (int i = threadIdx.x; i < size; i += THREADS) out[i] = stage[i + i / ROWS];
         }
     }
 #pragma unroll
@@ -313,7 +315,7 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
     const real* h2 = reinterpret_cast<const real*>(raw + sizeof(Workspace<NR>));
     const real* m2 = h2 + ROWS * THREADS;
     const int g0 = threadIdx.x * ROWS, warps = THREADS / 32;
-    cplx* next = reinterpret_cast<cplx*>(raw + sizeof(Workspace<NR>) + 2 * ROWS * THREADS * sizeof(real)) + threadIdx.x;
+    cplx* stage = reinterpret_cast<cplx*>(raw + sizeof(Workspace<NR>) + 2 * ROWS * THREADS * sizeof(real));
     cplx p[NR][ROWS], x[NR][ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -325,25 +327,27 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
         for (int n = 0; n < NR; ++n)
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) x[n][r] = p[n][r];
-        if (KEEP) {  // the stored mean of this step arrives during the solve; a thread reads what it copied itself
-#pragma unroll
-            for (int r = 0; r < ROWS; ++r)
-                if (g0 + r < size) copy_async(next + r * THREADS, trajectory + (size_t)j * size + g0 + r);
-        }
+        if (KEEP)  // the stored mean of this step arrives during the solve; the pitch keeps reads free of bank conflicts
+            for (int i = threadIdx.x; i < size; i += THREADS)
+                copy_async(stage + i + i / ROWS, trajectory + (size_t)j * size + i);
         solve<NR>(x, h2, m2, f * eps[j], a1, a2, size, ws);
-        if (KEEP) asm volatile("cp.async.wait_all;" ::: "memory");
+        if (KEEP) {
+            asm volatile("cp.async.wait_all;" ::: "memory");
+            __syncthreads();
+        }
         cplx sum = {0, 0};
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             cplx other = {0, 0};
             if (KEEP) {
-                if (g0 + r < size) other = next[r * THREADS];
+                if (g0 + r < size) other = stage[threadIdx.x * (ROWS + 1) + r];
             } else {
                 other = cplx{x[NR - 1][r].re, -x[NR - 1][r].im};
             }
             const real m = m2[r * THREADS + threadIdx.x];
             sum = cfma(cplx{m * x[0][r].re, m * x[0][r].im}, other, sum);
         }
+        if (KEEP) __syncthreads();  // the stage is free for the next mean
 #pragma unroll
         for (int n = 0; n < NR; ++n)
 #pragma unroll

@@ -367,8 +367,8 @@ def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
     threads = -(-points // (32 * rows)) * 32
     single = psi.dtype == np.complex64
     real = 4 if single else 8
-    # two alternating halves of the exchange: 10 matrix entries and 4 vector entries for each right-hand side a thread;
-    # then the diagonals, and the prefetched means (or a second right-hand side, which takes less)
-    shared = threads * (28 * 2 * real + 2 * rows * real + max(rows, 8) * 2 * real)
+    # two alternating halves of the exchange (10 matrix entries, 4 vector entries for each right-hand side a thread), the
+    # diagonals, and the staged means (or a second right-hand side, which takes less)
+    shared = threads * (28 * 2 * real + 2 * rows * real + (rows + 1) * 2 * real)
     defines: dict[str, str | int] = {"REAL": "float" if single else "double"}
     return threads, {**defines, "ROWS": rows, "THREADS": threads}, shared
