@@ -24,7 +24,7 @@ from qsim.qoc.kernels.eigenbasis import (
     eb_forward,
     eb_krotov,
 )
-from qsim.qoc.kernels.grid import GridBatch, cn_backward, cn_forward
+from qsim.qoc.kernels.grid import MAX_CUDA_POINTS, GridBatch, cn_backward, cn_forward
 from qsim.qoc.kernels.threads import each_trajectory
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}
@@ -32,7 +32,7 @@ C_GRID = 2.0  # of the grid bound; at most 0.35 was seen on a CPU
 C_BASIS = 4.0  # of the eigenbasis bound; at most 1.7 was seen on a CPU
 
 POINTS = [6, 7, 16, 31, 32, 33, 41, 161, 256, 257]
-POINTS_CUDA = [1021, 2049, 4096]
+POINTS_CUDA = [1021, 2049, MAX_CUDA_POINTS]
 STATES = [2, 7, 8, 9, 24, 31, 32, 33, 64]
 STEPS = [0, 1, 7, 8, 9, 33]
 
@@ -391,8 +391,10 @@ def test_cn_shapes_are_checked(device):
 
 @pytest.mark.gpu
 def test_cn_refuses_more_points_than_a_block_holds(cuda):
-    problem = Grid(4097, 1)
-    with pytest.raises(ValueError, match="up to 4096 points on a GPU, found 4097"):
+    problem = Grid(MAX_CUDA_POINTS + 1, 1)
+    with pytest.raises(
+        ValueError, match=f"up to {MAX_CUDA_POINTS} points on a GPU, found {MAX_CUDA_POINTS + 1}"
+    ):
         problem.forward(cuda)
 
 

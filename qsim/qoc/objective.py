@@ -8,7 +8,7 @@ averaged.  ``J = P - alpha sum_j eps_j^2 tau``, Eq. (6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class Objective:
     def evaluate(self, field: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact discrete gradient of one field (N,); two sweeps."""
         self.sweeps += 2
-        count, xp = self.propagator.members.count, self.propagator.device.xp
+        count = self.propagator.members.count
         probabilities = np.empty(count)
         gradient = np.zeros(field.size)
         step = self.propagator.chunk()
@@ -107,10 +107,19 @@ class Objective:
             probabilities[members] = self.member_probabilities(run.amplitudes)[0]
             bras = self.costates(run.amplitudes[0]) / count
             rows = self.propagator.backward(run, np.arange(bras.shape[0]), bras)
-            gradient += self.propagator.device.to_host(2.0 * xp.sum(rows.real, axis=0, dtype=np.float64))
+            gradient += 2.0 * self._summed(rows)
         p = float(probabilities.mean())
         total = gradient - 2.0 * self.alpha * self.tau * field
         return Evaluation(p, p - float(self.penalty(field)), total, probabilities)
+
+    def _summed(self, rows: Any) -> NDArray[np.float64]:
+        """Return the real part of the sum of the rows (R, N), on the host and in double precision."""
+        device = self.propagator.device
+        if not device.is_cuda:
+            return np.asarray(np.sum(rows.real, axis=0, dtype=np.float64))
+        # as a matrix product: it reads many rows at memory speed, which a sum along the first axis does not
+        ones = device.xp.ones((1, rows.shape[0]), rows.dtype)
+        return device.to_host((ones @ rows)[0].real).astype(float)
 
     def costates(self, amplitudes: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """Return the bras (M * pairs, K) whose overlap changes by dP/2 (real part) of each trajectory."""

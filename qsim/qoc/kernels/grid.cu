@@ -169,14 +169,23 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
         Exchange& x = ws.x[half];
         const cplx det = inverse(cfma(-B01, B01, (B00 * B11)));
         const cplx i00 = (B11 * det), i01 = ((-B01) * det), i11 = B00 * det;
-        const cplx w00 = cfma(i00, A00, (i01 * A10)), w01 = cfma(i00, A01, (i01 * A11));
-        const cplx w10 = cfma(i01, A00, (i11 * A10)), w11 = cfma(i01, A01, (i11 * A11));
         cplx v[NR][2];
 #pragma unroll
         for (int n = 0; n < NR; ++n) {
             v[n][0] = cfma(i00, R[n][0], (i01 * R[n][1]));
             v[n][1] = cfma(i01, R[n][0], (i11 * R[n][1]));
         }
+        if (k >= THREADS) {  // no couplings are left: every separator stands alone
+#pragma unroll
+            for (int n = 0; n < NR; ++n) {
+                ws.v[half][n][0][t] = b[n][INNER] = v[n][0];
+                ws.v[half][n][1][t] = b[n][INNER + 1] = v[n][1];
+            }
+            __syncthreads();
+            break;
+        }
+        const cplx w00 = cfma(i00, A00, (i01 * A10)), w01 = cfma(i00, A01, (i01 * A11));
+        const cplx w10 = cfma(i01, A00, (i11 * A10)), w11 = cfma(i01, A01, (i11 * A11));
         const real big = fmax(fmax(abs2(w00), abs2(w01)), fmax(abs2(w10), abs2(w11)));
         x.inv[0][t] = i00;
         x.inv[1][t] = i01;
