@@ -325,17 +325,23 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
     const real* m2 = h2 + ROWS * THREADS;
     const int g0 = threadIdx.x * ROWS, warps = THREADS / 32;
     cplx* stage = reinterpret_cast<cplx*>(raw + sizeof(Workspace<NR>) + 2 * ROWS * THREADS * sizeof(real));
+    // The costate waits in shared memory during the solve where there is room (HOLD): its registers would spill otherwise.
+    constexpr bool HOLD = KEEP && ROWS <= 8;
+    cplx* held = stage + (ROWS + 1) * THREADS + threadIdx.x;
     cplx p[NR][ROWS], x[NR][ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        p[0][r] = g0 + r < size ? q[g0 + r] : cplx{0, 0};
-        if (!KEEP) p[NR - 1][r] = g0 + r < size ? cplx{psi[g0 + r].re, -psi[g0 + r].im} : cplx{0, 0};
+        x[0][r] = g0 + r < size ? q[g0 + r] : cplx{0, 0};
+        if (!KEEP) x[NR - 1][r] = g0 + r < size ? cplx{psi[g0 + r].re, -psi[g0 + r].im} : cplx{0, 0};
     }
     for (int j = steps - 1; j >= 0; --j) {
 #pragma unroll
         for (int n = 0; n < NR; ++n)
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) x[n][r] = p[n][r];
+            for (int r = 0; r < ROWS; ++r) {
+                if (HOLD) held[r * THREADS] = x[n][r];
+                else p[n][r] = x[n][r];
+            }
         if (KEEP)  // the stored mean of this step arrives during the solve; the pitch keeps reads free of bank conflicts
             for (int i = threadIdx.x; i < size; i += THREADS)
                 copy_async(stage + i + i / ROWS, trajectory + (size_t)j * size + i);
@@ -360,7 +366,7 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
 #pragma unroll
         for (int n = 0; n < NR; ++n)
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) p[n][r] = cplx{2 * x[n][r].re - p[n][r].re, 2 * x[n][r].im - p[n][r].im};
+            for (int r = 0; r < ROWS; ++r) x[n][r] = 2 * x[n][r] - (HOLD ? held[r * THREADS] : p[n][r]);
         sum = warp_sum(sum);
         // m2 holds tau/2 mu: weight = 2 dx scale; times i
         if (threadIdx.x % 32 == 0)
@@ -368,7 +374,7 @@ __device__ __forceinline__ void backward(cplx* q, const cplx* psi, const real* e
     }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
-        if (g0 + r < size) q[g0 + r] = p[0][r];
+        if (g0 + r < size) q[g0 + r] = x[0][r];
 }
 
 struct Costate {  // what a block carries back

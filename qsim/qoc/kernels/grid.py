@@ -368,7 +368,8 @@ def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
     single = psi.dtype == np.complex64
     real = 4 if single else 8
     # two alternating halves of the exchange (10 matrix entries, 4 vector entries for each right-hand side a thread), the
-    # diagonals, and the staged means (or a second right-hand side, which takes less)
-    shared = threads * (28 * 2 * real + 2 * rows * real + (rows + 1) * 2 * real)
+    # diagonals, the staged means (or a second right-hand side, which takes less), and the waiting costate
+    held = rows if rows <= 8 else 0
+    shared = threads * (28 * 2 * real + 2 * rows * real + (rows + 1 + held) * 2 * real)
     defines: dict[str, str | int] = {"REAL": "float" if single else "double"}
     return threads, {**defines, "ROWS": rows, "THREADS": threads}, shared
