@@ -6,6 +6,7 @@ optimisers) does not know which one runs.  A trajectory is (field, ensemble memb
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ class Run:
     handle: dict[str, Any] = field(default_factory=dict)
 
 
-class Propagator:
+class Propagator(ABC):
     """What both propagators share.
 
     Parameters
@@ -117,24 +118,24 @@ class Propagator:
             self._chunk = int(min(self.members.count, max(1, budget // each)))
         return self._chunk
 
+    @abstractmethod
     def trajectory_bytes(self) -> int:
         """Bytes that the gradient of one trajectory keeps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, fields: NDArray[np.float64], members: slice | None = None, keep: bool = False) -> Run:
         """Propagate all members and pairs under each field (fields, N)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, run: Run, source: NDArray[np.int64], bras: NDArray[np.complex128]) -> Any:
         """Return d(bra . amplitudes)/d eps, (rows, N) complex on the device, for a run of one field made with ``keep``.
 
         ``bras`` (rows, K) act on level amplitudes; ``source`` (rows,) ascending names the trajectory within the run.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def populations(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the level populations (N, K) of the first member and pair at the end of every step."""
-        raise NotImplementedError
 
     def _layout(self, fields: int, members: slice) -> dict[str, Any]:
         """Index arrays of all trajectories, on the device; kept, since every sweep wants the same."""
