@@ -11,6 +11,7 @@ import ctypes
 import importlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "available_threads",
     "cpu",
     "cuda_status",
+    "namespace",
     "out_of_memory",
     "select",
 ]
@@ -163,6 +165,11 @@ class Device:
 
 
 # ------------------------------------------------------------------------------------------ selection
+
+
+def namespace(array: Any) -> Any:
+    """Return the module of an array: ``numpy``, or ``cupy``, which is loaded if the array exists."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def select(

@@ -336,7 +336,7 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
         method=loaded.deck.method,
         title=loaded.deck.title,
         status="complete",
-        tables=output.TABLES,
+        tables=output.tables(result) if hasattr(output, "tables") else output.TABLES,
         arrays={name: device.to_host(array) for name, array in output.arrays(result).items()},
         scalars=output.scalars(result),
         provenance=provenance,

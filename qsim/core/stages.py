@@ -99,7 +99,8 @@ class RunStage(Protocol):
 class OutputStage(Protocol):
     """``output.py``: what is written and drawn.
 
-    It may also hold ``HEADLINE``, names of the scalars that are shown first.
+    It may also hold ``HEADLINE``, names of the scalars that are shown first, and ``tables(result)``, declarations
+    that take the place of ``TABLES`` where the axes of an array depend on the deck.
     """
 
     @property
