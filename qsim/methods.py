@@ -16,10 +16,15 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     import qsim.qoc.deck
     import qsim.qoc.output
     import qsim.qoc.run
+    import qsim.tridiag.build
+    import qsim.tridiag.deck
+    import qsim.tridiag.output
+    import qsim.tridiag.run
     from qsim.core.stages import BuildStage, DeckStage, OutputStage, RunStage
 
     _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
         (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
+        (qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output),
     ]
 
 TABLE: dict[str, str] = {

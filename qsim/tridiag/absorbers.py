@@ -1,0 +1,102 @@
+"""Absorbers: complex potentials ``-i W(x)`` and masks at the walls of the box."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEMNISCATE = 2.622057554292119  # c of Manolopoulos' potential, where it diverges
+
+
+def width(block: Any) -> float:
+    """Return the width of either strip, bohr; 0 without an absorber."""
+    if block.type == "manolopoulos":
+        return LEMNISCATE / (2.0 * block.delta * block.kmin)
+    return 0.0 if block.type == "none" else float(block.width)
+
+
+def evaluate(
+    block: Any, x: NDArray[np.float64]
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
+
+    ``cap`` is W >= 0 of ``-i W`` in hartree, ``mask`` the factor of psi after every step.  The strips lie inside the box,
+    ``xmax - width`` to ``xmax`` and the mirror image; d is the depth in them:
+
+    * cap: ``W = strength (d / width)^power``;
+    * manolopoulos: ``W = kmin^2/2 (a u - b u^3 + 4/(c-u)^2 - 4/(c+u)^2)`` with ``u = 2 delta kmin d``, J. Chem. Phys. 117, 9552
+      (2002), Eqs. (2.19)-(2.25); u = c lies where psi vanishes, one spacing beyond the last point;
+    * mask: ``cos(pi/2 d/width)^power``; it would vanish on the last point, so d is counted to one spacing beyond that too.
+    """
+    if block.type == "none":
+        return None, None
+    x = np.asarray(x, float)
+    dx = float(x[1] - x[0])
+    strip = width(block)
+    beyond = 0.0 if block.type == "cap" else dx
+    depth = np.maximum(x - (x[-1] + beyond - strip), (x[0] - beyond + strip) - x)
+    depth = np.clip(depth, 0.0, strip)
+    if block.type == "cap":
+        return block.strength * (depth / strip) ** block.power, None
+    if block.type == "mask":
+        return None, np.clip(np.cos(0.5 * np.pi * depth / strip), 0.0, 1.0) ** block.power
+    c = LEMNISCATE
+    a, b = 1.0 - 16.0 / c**3, (1.0 - 17.0 / c**3) / c**2
+    u = np.minimum(2.0 * block.delta * block.kmin * depth, c * (1.0 - 1e-6))
+    cap = 0.5 * block.kmin**2 * (a * u - b * u**3 + 4.0 / (c - u) ** 2 - 4.0 / (c + u) ** 2)
+    return np.maximum(cap, 0.0), None
+
+
+def reflection(
+    block: Any, dx: float, momenta: NDArray[np.float64], dt: float = 1.0, points: int = 20_000
+) -> NDArray[np.float64]:
+    """Return the probability (m,) that a free electron of each momentum comes back from an absorber and the wall behind it.
+
+    The stationary equation is marched from the wall inwards by the compact stencil and matched to plane waves of the lattice.
+
+    Parameters
+    ----------
+    block
+        A member of `qsim.tridiag.blocks.Absorber`.
+    dx : float
+        Spacing, bohr.
+    momenta : (m,) float64
+        Above 0, below pi/dx.
+    dt : float
+        Time step, which a mask is applied after: it acts like ``W = -log(mask) / dt``.
+    points : int
+        A strip with more points is marched with a larger spacing.
+    """
+    k = np.asarray(momenta, float)
+    strip = width(block)
+    if strip == 0.0:
+        return np.ones(k.shape)
+    dx = max(dx, strip / points)
+    count = int(strip / dx) + 4
+    x = np.asarray(
+        dx * np.arange(2 * count + 4), dtype=float
+    )  # two walls, two strips, and a little space between them
+    cap, mask = evaluate(block, x)
+    if mask is not None:
+        cap = -np.log(np.maximum(mask, 1e-12)) / dt
+    assert cap is not None
+    w = cap[-count - 2 :][::-1]  # from the wall inwards, down to where it is zero
+    half, energy = 0.5 / dx**2, 0.5 * k**2
+    step = [(-1j * value - energy) / 12.0 for value in w]
+    before, now = np.zeros(k.shape, complex), np.ones(k.shape, complex)
+    for i in range(w.size - 1):
+        behind = step[i - 1] if i else -energy / 12.0
+        after = -((10.0 * step[i] + 2.0 * half) * now + (behind - half) * before) / (step[i + 1] - half)
+        size = np.maximum(np.abs(after), 1.0)
+        before, now = now / size, after / size
+    # (10 w + 2 h) + 2 (w - h) cos(q dx) = 0 with w = -E/12
+    free = -energy / 12.0
+    cosine = -(10.0 * free + 2.0 * half) / (2.0 * (free - half))
+    turn = np.exp(1j * np.arccos(np.clip(cosine, -1.0, 1.0)))  # one point towards the wall
+    towards = (before - now / turn) / (turn - 1.0 / turn)
+    back = now - towards
+    return np.abs(back / towards) ** 2

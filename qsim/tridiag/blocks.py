@@ -1,0 +1,413 @@
+"""Blocks of the tridiag deck that describe the electron, its grid, the laser and the absorber.
+
+Everything is one-dimensional and in atomic units; the electron has mass 1 and charge -1.  The functions behind the blocks
+are in :mod:`qsim.tridiag.potentials`, :mod:`qsim.tridiag.pulses`, :mod:`qsim.tridiag.states` and
+:mod:`qsim.tridiag.absorbers`.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from qsim.core.deck import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.expression import ExpressionText
+from qsim.core.units import Energy, Frequency, InverseLength, Length, Time
+from qsim.tridiag.laser_blocks import NOT_NEGATIVE, SIGNED, SIZE, Laser, Pulse, exactly_one
+
+__all__ = [
+    "Absorber",
+    "Grid",
+    "Initial",
+    "Laser",
+    "Potential",
+    "Pulse",
+    "TimeGrid",
+    "levels_of",
+]
+
+MIN_POINTS = 8
+
+# ------------------------------------------------------------------------------------------- potential
+
+
+class SoftCore(Block):
+    """``V = -Z / sqrt((x - x0)^2 + a2)``; with Z = 1 and a2 = 2 the ground state lies at -0.5 hartree."""
+
+    type: Literal["softcore"]
+    Z: Annotated[float, SIGNED] = Field(default=1.0, description="charge; negative repels")
+    a2: Annotated[float, SIZE] = Field(default=2.0, description="square of the softening length, bohr^2")
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="position of the charge")
+
+
+class Morse(Block):
+    """``V = D (exp(-beta (x - r0)) - 1)^2 - D``."""
+
+    type: Literal["morse"]
+    D: Annotated[Energy, SIZE] = Field(description="well depth", json_schema_extra={"example": 0.1994})
+    beta: Annotated[InverseLength, SIZE] = Field(
+        validation_alias=AliasChoices("beta", "a"),
+        description="range parameter (also: a)",
+        json_schema_extra={"example": 1.189},
+    )
+    r0: Annotated[Length, SIGNED] = Field(
+        default=0.0,
+        validation_alias=AliasChoices("r0", "x0"),
+        description="equilibrium distance (also: x0)",
+    )
+
+
+class Harmonic(Block):
+    """``V = omega^2 (x - x0)^2 / 2``."""
+
+    type: Literal["harmonic"]
+    omega: Annotated[Frequency, SIZE] = Field(
+        description="angular frequency", json_schema_extra={"example": 0.1}
+    )
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="minimum")
+
+
+class SquareWell(Block):
+    """``V = -depth`` on an interval, 0 outside; with ``edge`` the walls are error functions of that width."""
+
+    type: Literal["square_well"]
+    depth: Annotated[Energy, SIGNED] = Field(
+        validation_alias=AliasChoices("depth", "V0"),
+        description="depth (also: V0); negative makes a barrier",
+        json_schema_extra={"example": 0.5},
+    )
+    width: Annotated[Length, SIZE] = Field(description="full width", json_schema_extra={"example": 2.0})
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
+    edge: Annotated[Length, NOT_NEGATIVE] = Field(
+        default=0.0,
+        description="smoothing length of the walls; 0: sharp, and a grid point on a wall feels half the depth",
+    )
+
+
+class GaussianWell(Block):
+    """``V = -depth exp(-(x - x0)^2 / (2 width^2))``."""
+
+    type: Literal["gaussian_well"]
+    depth: Annotated[Energy, SIGNED] = Field(
+        validation_alias=AliasChoices("depth", "V0"),
+        description="depth (also: V0); negative makes a barrier",
+        json_schema_extra={"example": 0.5},
+    )
+    width: Annotated[Length, SIZE] = Field(
+        description="standard deviation", json_schema_extra={"example": 1.0}
+    )
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
+
+
+class PoschlTeller(Block):
+    """``V = -depth / cosh((x - x0) / a)^2``, with ``depth = n (n + 1) / (2 a^2)`` without reflection."""
+
+    type: Literal["poschl_teller"]
+    depth: Annotated[Energy, SIGNED] = Field(
+        validation_alias=AliasChoices("depth", "V0"),
+        description="depth (also: V0)",
+        json_schema_extra={"example": 1.0},
+    )
+    a: Annotated[Length, SIZE] = Field(default=1.0, description="range")
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
+
+
+class Eckart(Block):
+    """``V = V0 / cosh((x - x0) / a)^2``, the barrier with a known transmission."""
+
+    type: Literal["eckart"]
+    V0: Annotated[Energy, SIGNED] = Field(
+        validation_alias=AliasChoices("V0", "height"),
+        description="height (also: height)",
+        json_schema_extra={"example": 0.8},
+    )
+    a: Annotated[Length, SIZE] = Field(default=1.0, description="range")
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
+
+
+class DoubleWell(Block):
+    """``V = lambda ((x - x0)^2 - a^2)^2``, minima at ``x0 +- a``."""
+
+    type: Literal["double_well"]
+    lambda_: Annotated[float, SIZE] = Field(
+        alias="lambda", description="strength, hartree/bohr^4", json_schema_extra={"example": 0.02}
+    )
+    a: Annotated[Length, SIZE] = Field(
+        description="distance of the minima from the centre", json_schema_extra={"example": 3.0}
+    )
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
+
+
+class Yukawa(Block):
+    """``V = -Z exp(-r / range) / r`` with ``r = sqrt((x - x0)^2 + a2)``: a soft core of short range."""
+
+    type: Literal["yukawa"]
+    Z: Annotated[float, SIGNED] = Field(default=1.0, description="charge; negative repels")
+    range: Annotated[Length, SIZE] = Field(description="screening length", json_schema_extra={"example": 5.0})
+    a2: Annotated[float, SIZE] = Field(default=2.0, description="square of the softening length, bohr^2")
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="position of the charge")
+
+
+class Polynomial(Block):
+    """``sum_n c_n x^n``."""
+
+    type: Literal["polynomial"]
+    coefficients: Annotated[list[float], Field(min_length=1)] = Field(
+        description="ascending powers of x, atomic units"
+    )
+
+
+class PotentialTable(Block):
+    """Two columns, x and V in atomic units, interpolated by a cubic spline."""
+
+    type: Literal["table"]
+    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+
+
+class PotentialFormula(Block):
+    """A formula of x in atomic units."""
+
+    type: Literal["expression"]
+    value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
+
+
+class FreeParticle(Block):
+    """No potential."""
+
+    type: Literal["none", "free"]
+
+
+Potential = Annotated[
+    SoftCore
+    | Morse
+    | Harmonic
+    | SquareWell
+    | GaussianWell
+    | PoschlTeller
+    | Eckart
+    | DoubleWell
+    | Yukawa
+    | Polynomial
+    | PotentialTable
+    | PotentialFormula
+    | FreeParticle,
+    Field(discriminator="type"),
+    short_form,
+]
+
+
+# ------------------------------------------------------------------------------------------------ grid
+
+
+class Grid(Block):
+    """Equidistant points, both ends included; the wavefunction vanishes one spacing outside of them."""
+
+    xmin: Annotated[Length, SIGNED] = Field(description="first point", json_schema_extra={"example": -200.0})
+    xmax: Annotated[Length, SIGNED] = Field(description="last point", json_schema_extra={"example": 200.0})
+    points: Annotated[Count, Field(ge=MIN_POINTS, le=20_000_000_000)] = Field(
+        description="number of points", json_schema_extra={"example": 2001}
+    )
+    stencil: Literal["numerov", "three_point"] = Field(
+        default="numerov",
+        description="numerov: compact stencil of fourth order at the same cost; three_point: second order",
+    )
+
+    @property
+    def dx(self) -> float:
+        """Spacing, bohr."""
+        return (self.xmax - self.xmin) / (self.points - 1)
+
+    def check(self, key: str = "grid") -> Iterator[Finding]:
+        """Yield what contradicts itself."""
+        if self.xmin >= self.xmax:
+            yield Finding(f"{key}.xmin", f"xmin = {self.xmin:g} must lie below xmax = {self.xmax:g} bohr")
+        elif self.xmax - self.xmin < 1e-9 * (1.0 + max(abs(self.xmin), abs(self.xmax))):
+            yield Finding(f"{key}.xmax", f"the grid is only {self.xmax - self.xmin:.3g} bohr wide")
+
+
+# --------------------------------------------------------------------------------------------- initial
+
+
+class EigenstateInitial(Block):
+    """An eigenstate of the field-free Hamiltonian on this very lattice."""
+
+    type: Literal["eigenstate"]
+    level: Annotated[Count, Field(le=10_000)] = Field(default=0, description="0: ground state")
+    method: Literal["eigensolver", "imaginary_time"] = Field(
+        default="eigensolver",
+        description="inverse iteration, or relaxation in imaginary time (level 0 only); both give the same state",
+    )
+
+
+class SuperpositionInitial(Block):
+    """A superposition of eigenstates, normalised."""
+
+    type: Literal["superposition"]
+    levels: Annotated[dict[str, ComplexNumber], Field(min_length=1)] = Field(
+        description="{level: weight, ...}; weights may be complex: {0: 1, 1: 0.5i}",
+        json_schema_extra={"example": {"0": 1.0, "1": "1i"}},
+    )
+
+    def check(self, key: str = "initial") -> Iterator[Finding]:
+        """Yield what is wrong with the levels and weights."""
+        for name in self.levels:
+            if not (name.isascii() and name.isdigit() and int(name) <= 10_000):
+                yield Finding(f"{key}.levels", f"levels are 0, 1, 2, ... (at most 10000), found {name!r}")
+                return
+        if len({int(name) for name in self.levels}) != len(self.levels):
+            yield Finding(f"{key}.levels", "a level stands twice")
+        sizes = [abs(w) for w in self.levels.values()]
+        if max(sizes) == 0:
+            yield Finding(f"{key}.levels", "all weights of the superposition are zero")
+        elif not all(s == 0 or 1e-12 < s < 1e12 for s in sizes):
+            yield Finding(
+                f"{key}.levels", "weights of ordinary size are expected (they are normalised anyway)"
+            )
+
+    def weights(self) -> dict[int, complex]:
+        """Return the weights by level, lowest level first, not normalised."""
+        return {int(name): self.levels[name] for name in sorted(self.levels, key=int)}
+
+
+class GaussianInitial(Block):
+    """A packet ``exp(-(x - x0)^2 / (4 width^2) + i k0 x)``, normalised."""
+
+    type: Literal["gaussian"]
+    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="mean position")
+    k0: Annotated[InverseLength, SIGNED] = Field(default=0.0, description="mean momentum")
+    width: Annotated[Length, SIZE] = Field(
+        validation_alias=AliasChoices("width", "sigma"),
+        description="standard deviation of |psi|^2 (also: sigma)",
+        json_schema_extra={"example": 2.0},
+    )
+
+
+class FormulaInitial(Block):
+    """Real and imaginary part as formulas of x; normalised."""
+
+    type: Literal["expression"]
+    real: Annotated[str, ExpressionText("x")] = Field(description="real part, formula of x")
+    imag: Annotated[str, ExpressionText("x")] = Field(default="0", description="imaginary part, formula of x")
+
+
+class FileInitial(Block):
+    """A wavefunction from a file: columns x, re, im; or psi_final of a results file; interpolated and normalised."""
+
+    type: Literal["file"]
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+
+
+def _initial_form(value: object) -> object:
+    """Read ``initial: 2`` as that level, and ``initial: {0: 1, 1: 1i}`` as a superposition."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"type": "eigenstate", "level": value}
+    if isinstance(value, dict) and value and all(str(key).isascii() and str(key).isdigit() for key in value):
+        return {"type": "superposition", "levels": value}
+    return value
+
+
+Initial = Annotated[
+    EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
+    Field(discriminator="type"),
+    short_form,
+    BeforeValidator(_initial_form),
+]
+
+
+# -------------------------------------------------------------------------------------------- absorber
+
+
+class CapAbsorber(Block):
+    """``-i strength (d / width)^power`` on a strip of that width at either wall, d the depth in the strip."""
+
+    type: Literal["cap"]
+    width: Annotated[Length, SIZE] = Field(
+        description="width of either strip", json_schema_extra={"example": 50.0}
+    )
+    strength: Annotated[Energy, SIZE] = Field(
+        description="value at the wall", json_schema_extra={"example": 5.0e-4}
+    )
+    power: Annotated[float, Field(ge=1, le=20)] = Field(default=2.0, description="power of the depth")
+
+
+class ManolopoulosAbsorber(Block):
+    """The transmission-free potential of Manolopoulos, J. Chem. Phys. 117, 9552 (2002); its width follows from kmin."""
+
+    type: Literal["manolopoulos"]
+    kmin: Annotated[InverseLength, SIZE] = Field(
+        default=0.2, description="lowest momentum to absorb; reflection below 1 % above it (delta = 0.2)"
+    )
+    delta: Annotated[float, Field(ge=1e-3, le=1)] = Field(
+        default=0.2, description="accuracy; width = 2.622 / (2 delta kmin)"
+    )
+
+
+class MaskAbsorber(Block):
+    """A factor ``cos(pi/2 d / width)^power`` after every step; its strength depends on dt."""
+
+    type: Literal["mask"]
+    width: Annotated[Length, SIZE] = Field(
+        description="width of either strip", json_schema_extra={"example": 50.0}
+    )
+    power: Annotated[float, Field(gt=0, le=100)] = Field(default=0.125, description="power of the cosine")
+
+
+class NoAbsorber(Block):
+    """Hard walls."""
+
+    type: Literal["none"]
+
+
+Absorber = Annotated[
+    CapAbsorber | ManolopoulosAbsorber | MaskAbsorber | NoAbsorber,
+    Field(discriminator="type"),
+    short_form,
+]
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+class TimeGrid(Block):
+    """Duration and steps; the field of a step is taken at its midpoint."""
+
+    dt: Annotated[Time, SIZE] | None = Field(
+        default=None,
+        description="time step, instead of steps; shortened if it does not divide t_final",
+        json_schema_extra={"example": 0.05},
+    )
+    steps: Annotated[PositiveCount, Field(le=10**12)] | None = Field(
+        default=None, description="number of steps, instead of dt"
+    )
+    t_final: Literal["auto"] | Annotated[Time, SIZE] = Field(
+        default="auto", description="duration; auto: the end of the last pulse"
+    )
+    outputs: Annotated[PositiveCount, Field(le=1_000_000)] = Field(
+        default=200, description="equidistant output times after t = 0"
+    )
+
+    def check(self, key: str = "time") -> Iterator[Finding]:
+        """Yield what is missing or given twice."""
+        yield from exactly_one(self, key, "dt", "steps")
+        if self.dt is not None and not isinstance(self.t_final, str) and self.dt > self.t_final:
+            yield Finding(
+                f"{key}.dt", f"dt = {self.dt:g} a.u. is longer than t_final = {self.t_final:g} a.u."
+            )
+
+    def resolve(self, t_final: float) -> tuple[int, float]:
+        """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter."""
+        if self.steps is not None:
+            return self.steps, t_final / self.steps
+        assert self.dt is not None  # check() has seen to it
+        ratio = t_final / self.dt
+        nearest = round(ratio)
+        steps = nearest if nearest >= 1 and abs(ratio - nearest) <= 1e-6 * nearest else math.ceil(ratio)
+        return max(steps, 1), t_final / max(steps, 1)
+
+
+def levels_of(initial: Any) -> tuple[int, ...]:
+    """Return the eigenstates that an initial state is made of; none for a packet, formula or file."""
+    if isinstance(initial, EigenstateInitial):
+        return (initial.level,)
+    return tuple(initial.weights()) if isinstance(initial, SuperpositionInitial) else ()

@@ -1,0 +1,420 @@
+"""From the deck to a problem: grid, potential, field and state of a propagation, or a tridiagonal system."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck import Finding
+from qsim.core.device import Memory
+from qsim.core.errors import NumericsError
+from qsim.core.stages import Plan
+from qsim.tridiag import absorbers, potentials
+from qsim.tridiag.inputs import InvalidInput
+from qsim.tridiag.lattice import Lattice
+from qsim.tridiag.propagate_task import PIECE, pieces_of
+from qsim.tridiag.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck import LoadedDeck
+    from qsim.core.device import Device
+    from qsim.core.parallel import Comm
+    from qsim.tridiag.blocks import Grid
+    from qsim.tridiag.deck import TridiagDeck
+
+PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
+TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
+SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
+DENSITY_POINTS = 400
+DEFAULT_ORDERS = 30
+
+
+@dataclass
+class Propagation:
+    """Everything that a propagation needs; arrays of the host.
+
+    Attributes
+    ----------
+    lattice : Lattice
+    psi0 : (n,) complex128
+        Normalised state at t = 0.
+    dt, steps
+        Time step, a.u., and number of steps.
+    pulse : LaserField
+        The field as functions of time; zero without a laser.
+    energies : (levels,) float64 or None
+        Eigenvalues that the deck asks for.
+    states : (levels, m) float64 or None
+        The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
+    ip : float or None
+        Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
+    every : int
+        Steps between two samples of the trace.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    deck: TridiagDeck
+    device: Device
+    lattice: Lattice
+    psi0: NDArray[np.complex128]
+    dt: float
+    steps: int
+    pulse: LaserField
+    energies: NDArray[np.float64] | None
+    states: NDArray[np.float64] | None
+    window: int
+    ip: float | None
+    every: int = 1
+    notices: list[str] = field(default_factory=list)
+    loaded: LoadedDeck[TridiagDeck] | None = None
+
+    # ------------------------------------------------------------------------------------ the field
+
+    @property
+    def velocity_gauge(self) -> bool:
+        """Whether the kernel works in velocity gauge."""
+        return self.deck.laser is not None and self.deck.laser.gauge == "velocity"
+
+    def field_at(self, time: Any) -> Any:
+        """Return E at a time or at an array of times, a.u."""
+        return self.pulse.electric(time)
+
+    def vector_at(self, time: Any) -> Any:
+        """Return A at a time or at an array of times, a.u."""
+        return self.pulse.vector_potential(time)
+
+    @property
+    def midpoints(self) -> NDArray[np.float64]:
+        """Times (steps,) at which a step takes its field."""
+        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
+
+    def fundamental(self, block: Any) -> float:
+        """Return the frequency that the harmonics of a block count in."""
+        omega = self.pulse.omega if block.omega is None else block.omega
+        assert omega is not None  # the plan has seen to it
+        return float(omega)
+
+    def classical_cutoff(self, omega: float) -> float | None:
+        """Return (Ip + 3.17 Up) / omega, with Ip from the ground state; None where there is no such."""
+        if self.ip is None or self.pulse.up == 0.0:
+            return None
+        return (self.ip + 3.17 * self.pulse.up) / omega
+
+    def max_order(self, block: Any) -> float:
+        """Return the highest harmonic order of a block."""
+        if not isinstance(block.max_order, str):
+            return float(block.max_order)
+        omega = self.fundamental(block)
+        cutoff = self.classical_cutoff(omega) or 0.0
+        return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
+
+    def photoelectron_energies(self, block: Any) -> NDArray[np.float64]:
+        """Return the energies of the photoelectron spectrum, hartree."""
+        if block.energies is not None:
+            low, high = block.energies
+        else:
+            low, high = min(-1.2 * (self.ip or 0.0), -0.05), 10.0 * self.pulse.up + 0.5
+        return np.linspace(low, high, block.points)
+
+    # --------------------------------------------------------------------------------- the sequence
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """Step numbers of the output times, 0 first."""
+        outputs = min(self.deck.time.outputs, self.steps) if self.deck.time else 1
+        return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
+
+    def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
+        """Yield each output step after `start` with the calls (steps, every) that lead there."""
+        largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
+        at = start
+        for target in self.frames:
+            if target > start:
+                yield int(target), pieces_of(at, int(target), self.every, largest)
+                at = int(target)
+
+    def propagator(self, psi0: Any, start: int) -> Any:
+        """Return the propagator of the deck at a state and a step."""
+        deck, solver = self.deck, self.deck.solver
+        psi0 = np.array(psi0)  # the propagator works in place
+        electric = vector = None
+        if self.velocity_gauge:
+            vector = np.asarray(self.pulse.vector_potential(self.midpoints), float)
+        elif self.pulse.pulses:
+            electric = np.asarray(self.pulse.electric(self.midpoints), float)
+        slope = self.lattice.slope is not None
+        common: dict[str, Any] = {"precision": deck.run.precision, "blocks": solver.blocks, "slope": slope}
+        if solver.type != "nshape":
+            from qsim.tridiag.stepping import SolverPropagator
+
+            common["solver"] = solver.type
+            made: Any = SolverPropagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
+        else:
+            from qsim.tridiag.propagation import Propagator
+
+            common |= {"iterations": solver.iterations, "mode": solver.mode}
+            try:
+                made = Propagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
+            except ValueError as error:  # chunks of `mode: local` do not work for this step and spacing
+                text = str(error).removeprefix("solver.mode: ")
+                if self.loaded is not None:
+                    self.loaded.raise_for([Finding("solver.mode", text)])
+                raise NumericsError(f"solver.mode: {text}") from error
+        made.step = start
+        return made
+
+    # ------------------------------------------------------------------------------- what is stored
+
+    @property
+    def radii(self) -> list[float]:
+        """Radii of the norms that are asked for, bohr."""
+        return list(self.deck.observed("norm_within") or [])
+
+    @property
+    def places(self) -> list[float]:
+        """Places right of which the norm is asked for, bohr."""
+        return list(self.deck.observed("norm_right") or [])
+
+    @property
+    def columns(self) -> slice:
+        """Grid points of the density map."""
+        block, n = self.deck.observed("density"), self.lattice.points
+        first, last = 0, n
+        if block is not None and block.range is not None:
+            x, half = self.lattice.x, 0.5 * self.lattice.dx
+            first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
+        most = block.points if block is not None else DENSITY_POINTS
+        stride = max(1, -(-(last - first) // most))
+        return slice(first, last, stride)
+
+
+@dataclass
+class Systems:
+    """What a solve or scaling run needs.
+
+    Attributes
+    ----------
+    loaded : LoadedDeck
+        The deck and its place, for mistakes that only reading a file shows.
+    """
+
+    deck: TridiagDeck
+    device: Device
+    loaded: LoadedDeck[TridiagDeck]
+    notices: list[str] = field(default_factory=list)
+
+
+# ---------------------------------------------------------------------------------------------- plan
+
+
+def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
+    """Estimate memory and steps and check the physics; nothing large is allocated."""
+    deck = loaded.deck
+    if deck.task == "propagate":
+        return _plan_propagation(deck)
+    from qsim.tridiag import solve_task
+
+    return solve_task.plan(deck)
+
+
+def _plan_propagation(deck: TridiagDeck) -> Plan:
+    assert deck.grid is not None  # the deck has checked that
+    assert deck.time is not None
+    n, steps, findings = deck.grid.points, 0, list(_references(deck))
+    sizes: dict[str, Any] = {"grid points": n, "dx (bohr)": deck.grid.dx}
+    try:
+        pulse = LaserField(deck.laser)
+        steps, dt = step_count(deck, pulse)
+        sizes |= {"steps": steps, "dt (a.u.)": dt, "duration (a.u.)": steps * dt}
+        if not findings and n <= PLAN_POINTS:
+            findings += _physics(deck, pulse, dt, steps)
+    except InvalidInput as problem:
+        findings.append(Finding(problem.key, str(problem)))
+    levels = level_count(deck)
+    item = 8 if deck.run.precision == "single" else 16
+    outputs = min(deck.time.outputs, max(steps, 1)) + 1
+    columns = min(n, (deck.observed("density") or _Default).points)
+    parts = {
+        "wavefunction, potential, absorber": n * (3 * item + 4 * 8),
+        "eigenstates": levels * n * 8,
+        "density map": outputs * columns * 8,
+        "field and trace": steps * 8 * 10,
+    }
+    host = n * 8 * 12 + parts["eigenstates"] + parts["density map"] + parts["field and trace"]
+    return Plan(
+        memory=Memory(
+            host=host,
+            device=parts["wavefunction, potential, absorber"] + parts["eigenstates"] + steps * 48,
+            parts=parts,
+            reduce="grid.points" if n > steps else "time.steps (a longer dt)",
+        ),
+        sizes=sizes,
+        steps=steps,
+        findings=findings,
+    )
+
+
+def _physics(deck: TridiagDeck, pulse: LaserField, dt: float, steps: int) -> list[Finding]:
+    from qsim.tridiag import checks
+
+    assert deck.grid is not None
+    x = grid_points(deck.grid)
+    potential = potentials.evaluate(deck.potential, x)
+    try:
+        return list(checks.physics(deck, x, potential, pulse, dt, steps))
+    except ImportError as error:  # a machine that only checks decks need not have Numba
+        if error.name != "numba":
+            raise
+        return []
+
+
+class _Default:
+    points = DENSITY_POINTS
+
+
+def _references(deck: TridiagDeck) -> Iterator[Finding]:
+    """Yield what refers to something that is not there."""
+    carrier = deck.laser is not None and any(hasattr(pulse, "frequency") for pulse in deck.laser.pulses)
+    for index, item in enumerate(deck.observe):
+        for name in ("hhg", "gabor"):
+            block = getattr(item, name)
+            if block is not None and block.omega is None and not carrier:
+                yield Finding(
+                    f"observe.{index}.{name}",
+                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
+                )
+    blocks = deck.solver.blocks
+    if isinstance(blocks, list) and deck.grid is not None and sum(blocks) != deck.grid.points:
+        yield Finding(
+            "solver.blocks",
+            f"the blocks hold {sum(blocks)} rows, but the grid has {deck.grid.points} points",
+        )
+    if deck.grid is not None and isinstance(blocks, int) and blocks > deck.grid.points - 1:
+        yield Finding(
+            "solver.blocks",
+            f"{deck.grid.points} points have room for at most {deck.grid.points - 1} blocks, not {blocks}",
+        )
+    elif isinstance(blocks, list) and blocks[0] < 2:
+        yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
+        yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
+
+
+def level_count(deck: TridiagDeck) -> int:
+    """Return the number of eigenstates that a propagation needs."""
+    from qsim.tridiag.blocks import levels_of
+
+    wanted = [level + 1 for level in levels_of(deck.initial)]
+    populations = deck.observed("populations")
+    if populations is not None:
+        wanted.append(populations.levels)
+    return max(wanted, default=0)
+
+
+def grid_points(grid: Grid) -> NDArray[np.float64]:
+    """Return the grid points (n,), bohr."""
+    return np.asarray(grid.xmin + grid.dx * np.arange(grid.points), dtype=float)
+
+
+def step_count(deck: TridiagDeck, pulse: LaserField) -> tuple[int, float]:
+    """Return the number of steps and their length, a.u."""
+    assert deck.time is not None
+    end = deck.time.t_final
+    if isinstance(end, str):
+        end = pulse.duration
+        if not math.isfinite(end) or end <= 0:
+            raise InvalidInput(
+                "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
+            )
+    return deck.time.resolve(end)
+
+
+# --------------------------------------------------------------------------------------------- build
+
+
+def build(loaded: LoadedDeck[TridiagDeck], device: Device, comm: Comm) -> Propagation | Systems:
+    """Set up the task of the deck."""
+    deck = loaded.deck
+    if deck.task != "propagate":
+        return Systems(deck, device, loaded)
+    try:
+        problem = _propagation(deck, device)
+        problem.loaded = loaded
+        return problem
+    except InvalidInput as error:
+        loaded.raise_for([Finding(error.key, str(error))])
+        raise  # raise_for has raised already
+
+
+def _propagation(deck: TridiagDeck, device: Device) -> Propagation:
+    from qsim.tridiag import states
+    from qsim.tridiag.eigenstates import window_states
+
+    assert deck.grid is not None
+    assert deck.time is not None
+    grid, notices = deck.grid, []
+    x = grid_points(grid)
+    potential = potentials.evaluate(deck.potential, x)
+    cap, mask = absorbers.evaluate(deck.absorber, x)
+    lattice = Lattice(
+        grid.xmin,
+        grid.dx,
+        grid.points,
+        grid.stencil,
+        potential,
+        slope=potentials.slope(deck.potential, x),
+        cap=cap,
+        mask=mask,
+    )
+    pulse = LaserField(deck.laser)
+    steps, dt = step_count(deck, pulse)
+    if deck.time.dt is not None and abs(dt - deck.time.dt) > 1e-5 * dt:
+        notices.append(
+            f"time.dt: {deck.time.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
+        )
+    psi0 = states.initial_state(deck.initial, x, grid.dx, potential, grid.stencil)
+    populations = deck.observed("populations")
+    energies, vectors, window = None, None, 0
+    if populations is not None:
+        energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
+    ip = _ionisation_potential(deck, potential, energies) if pulse.pulses else None
+    problem = Propagation(
+        deck, device, lattice, psi0, dt, steps, pulse, energies, vectors, window, ip, notices=notices
+    )
+    problem.every = _every(problem)
+    return problem
+
+
+def _ionisation_potential(
+    deck: TridiagDeck, potential: NDArray[np.float64], energies: NDArray[np.float64] | None
+) -> float | None:
+    from qsim.tridiag.eigenstates import window_states
+
+    assert deck.grid is not None
+    free = potentials.threshold(deck.potential, potential)
+    if free is None or float(potential.min()) >= free:
+        return None
+    if energies is None:
+        try:
+            energies, _, _ = window_states(deck.grid.dx, potential, deck.grid.stencil, 1)
+        except NumericsError:  # no bound state
+            return None
+    return free - float(energies[0]) if energies[0] < free else None
+
+
+def _every(problem: Propagation) -> int:
+    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    deck, longest = problem.deck, max(1, -(-problem.steps // TRACE_SAMPLES))
+    wanted = [b for b in (deck.observed("hhg"), deck.observed("gabor")) if b is not None]
+    if not wanted:
+        return longest
+    highest = max(problem.fundamental(b) * problem.max_order(b) for b in wanted)
+    return max(1, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt)))

@@ -1,0 +1,373 @@
+"""Physics checks of a propagation: what a deck asks for that its grid, time step or absorber cannot give.
+
+Each check yields findings with the numbers in the message; errors stop the run, warnings are printed and stored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck import Finding
+from qsim.core.errors import NumericsError
+from qsim.tridiag import absorbers, potentials, states
+from qsim.tridiag.blocks import levels_of
+from qsim.tridiag.eigenstates import Pencil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.pulses import LaserField
+
+STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
+PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
+WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state at a wall
+IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
+OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
+REFLECTION = 1e-2
+SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution loses digits
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the checks look at.
+
+    Attributes
+    ----------
+    deck : TridiagDeck
+    x, potential : (n,) float64
+        Grid points, bohr, and V, hartree.
+    pulse : LaserField
+    dt : float
+        Time step, atomic units.
+    steps : int
+    psi : (n,) complex128
+        Initial state.
+    """
+
+    deck: Any
+    x: NDArray[np.float64]
+    potential: NDArray[np.float64]
+    pulse: LaserField
+    dt: float
+    steps: int
+    psi: NDArray[np.complex128]
+
+    @property
+    def dx(self) -> float:
+        """Spacing, bohr."""
+        return float(self.x[1] - self.x[0])
+
+    @property
+    def t_final(self) -> float:
+        """Duration, atomic units."""
+        return self.dt * self.steps
+
+    @property
+    def density(self) -> NDArray[np.float64]:
+        """Norm of the initial state at each grid point."""
+        return (self.psi.real**2 + self.psi.imag**2) * self.dx
+
+    @property
+    def threshold(self) -> float | None:
+        """Energy above which the electron is free; None if the potential confines it."""
+        return potentials.threshold(self.deck.potential, self.potential)
+
+    @property
+    def energy(self) -> float:
+        """Energy of the initial state, hartree."""
+        pencil = Pencil(self.potential, self.dx, self.deck.grid.stencil)
+        return (
+            sum(
+                float(part @ pencil.apply(np.ascontiguousarray(part)))
+                for part in (self.psi.real, self.psi.imag)
+            )
+            * self.dx
+        )
+
+    @property
+    def ip(self) -> float:
+        """Energy that ionises the initial state, hartree; 0 for a free electron."""
+        return max((self.threshold or 0.0) - self.energy, 0.0) if self.threshold is not None else 0.0
+
+
+def physics(
+    deck: Any,
+    x: NDArray[np.float64],
+    potential: NDArray[np.float64],
+    pulse: LaserField,
+    dt: float,
+    steps: int,
+) -> Iterator[Finding]:
+    """Yield the findings of all checks.
+
+    Parameters
+    ----------
+    deck : TridiagDeck
+        A deck with ``task: propagate``.
+    x, potential : (n,) float64
+        Grid points, bohr, and V, hartree.
+    pulse : LaserField
+        The field.
+    dt, steps
+        Time step, atomic units, and number of steps.
+
+    Raises
+    ------
+    InvalidInput, FileError
+        If there is no such initial state.
+    """
+    found = list(packet_in_box(deck))
+    yield from found
+    if any(finding.severity == "error" for finding in found):
+        return
+    dx = float(x[1] - x[0])
+    try:
+        psi = states.initial_state(deck.initial, x, dx, potential, deck.grid.stencil)
+    except NumericsError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        yield Finding("initial", f"{error}{hint}")
+        return
+    setup = Setup(deck, x, potential, pulse, dt, steps, psi)
+    for check in (
+        field_sampling,
+        time_step,
+        grid_spacing,
+        box_and_quiver,
+        absorber_strips,
+        absorber_reflection,
+        walls,
+        bound_levels,
+        field_length,
+        photoelectron_window,
+    ):
+        yield from check(setup)
+
+
+def packet_in_box(deck: Any) -> Iterator[Finding]:
+    """Yield a packet that lies outside of the box or sticks out of it."""
+    block, grid = deck.initial, deck.grid
+    if block.type != "gaussian":
+        return
+    if not grid.xmin < block.x0 < grid.xmax:
+        yield Finding(
+            "initial.x0",
+            f"the packet starts at x0 = {block.x0:g} bohr, outside of the box [{grid.xmin:g}, {grid.xmax:g}]",
+        )
+        return
+    root = math.sqrt(2.0) * block.width
+    outside = 0.5 * (math.erfc((block.x0 - grid.xmin) / root) + math.erfc((grid.xmax - block.x0) / root))
+    if outside > OUTSIDE[1]:
+        yield Finding(
+            "initial.width",
+            f"{outside:.2g} of the packet lies outside of the box [{grid.xmin:g}, {grid.xmax:g}] bohr; widen it",
+            "error" if outside > OUTSIDE[0] else "warning",
+        )
+
+
+def field_sampling(setup: Setup) -> Iterator[Finding]:
+    """Yield a carrier that the time step does not resolve."""
+    if setup.pulse.fastest == 0.0:
+        return
+    per_cycle = 2.0 * math.pi / setup.pulse.fastest / setup.dt
+    if per_cycle < STEPS_PER_CYCLE[1]:
+        wanted = 2.0 * math.pi / setup.pulse.fastest / STEPS_PER_CYCLE[1]
+        yield Finding(
+            _step_key(setup),
+            f"{per_cycle:.3g} steps an optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less",
+            "error" if per_cycle < STEPS_PER_CYCLE[0] else "warning",
+        )
+
+
+def time_step(setup: Setup) -> Iterator[Finding]:
+    """Yield a time step too long for the energies at play, or for the precision of the solver."""
+    up, ip = setup.pulse.up, setup.ip
+    packet = 0.5 * setup.deck.initial.k0**2 if setup.deck.initial.type == "gaussian" else 0.0
+    scales = {
+        "the energy of the initial state": abs(setup.energy),
+        "the kinetic energy of the packet": packet,
+        "the classical cutoff, Ip + 3.17 Up": ip + 3.17 * up if up and setup.threshold is not None else 0.0,
+    }
+    name, energy = max(scales.items(), key=lambda item: item[1])
+    if energy * setup.dt > PHASE_PER_STEP[1]:
+        yield Finding(
+            _step_key(setup),
+            f"dt times {name} ({energy:.4g} hartree) is {energy * setup.dt:.3g}: the phase of Crank-Nicolson is wrong by "
+            f"{energy**3 * setup.dt**2 / 12:.2g} a unit of time; take dt below {PHASE_PER_STEP[1] / energy:.3g} a.u.",
+            "error" if energy * setup.dt > PHASE_PER_STEP[0] else "warning",
+        )
+    reach = max(abs(float(setup.x[0])), abs(float(setup.x[-1])))
+    field = setup.pulse.peak(setup.t_final) * reach if setup.pulse.gauge == "length" else 0.0
+    largest = float(np.max(np.abs(setup.potential))) + field
+    if largest * setup.dt > SOLVER_PHASE:
+        yield Finding(
+            _step_key(setup),
+            f"dt times the largest potential on the grid ({largest:.4g} hartree) is {largest * setup.dt:.3g}, above "
+            f"{SOLVER_PHASE:g}: the solver loses digits; take a shorter dt or a smaller box",
+            "warning",
+        )
+
+
+def grid_spacing(setup: Setup) -> Iterator[Finding]:
+    """Yield momenta that the grid cannot hold: two points a wavelength are the limit, four are wanted."""
+    initial, pulse = setup.deck.initial, setup.pulse
+    momenta = {}
+    if initial.type == "gaussian":
+        momenta["the packet, |k0| + 1.5 / width"] = abs(initial.k0) + 1.5 / initial.width
+    if pulse.up > 0.0 and setup.threshold is not None:
+        momenta["electrons of 10 Up"] = math.sqrt(20.0 * pulse.up)
+    depth = setup.energy - float(np.min(setup.potential))
+    momenta["the initial state at the bottom of the potential"] = math.sqrt(2.0 * max(depth, 0.0))
+    name, highest = max(momenta.items(), key=lambda item: item[1])
+    if highest * setup.dx > 0.5 * math.pi:
+        yield Finding(
+            "grid.points",
+            f"dx = {setup.dx:.4g} bohr is {2 * math.pi / highest / setup.dx:.3g} points a wavelength for {name} "
+            f"({highest:.4g} a.u. of momentum); four or more are wanted, dx of {0.5 * math.pi / highest:.3g} bohr or less",
+            "error" if highest * setup.dx > math.pi else "warning",
+        )
+    swing = pulse.peak_vector_potential(setup.t_final) * setup.dx
+    if pulse.gauge == "velocity" and setup.deck.grid.stencil == "three_point" and swing > 0.5:
+        yield Finding(
+            "grid.points",
+            f"A dx reaches {swing:.3g}: the central difference of A p is poor; take a smaller dx, or stencil: numerov, which "
+            "treats A exactly",
+            "warning",
+        )
+
+
+def box_and_quiver(setup: Setup) -> Iterator[Finding]:
+    """Yield a box or free space smaller than the quiver motion."""
+    radius = setup.pulse.quiver
+    if radius == 0.0 or setup.threshold is None:
+        return
+    centre = float(np.sum(setup.density * setup.x))
+    room = min(centre - float(setup.x[0]), float(setup.x[-1]) - centre)
+    free = room - absorbers.width(setup.deck.absorber)
+    if room < radius:
+        yield Finding(
+            "grid.xmax",
+            f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius E0/omega^2 = {radius:.4g} bohr",
+        )
+    elif 0.0 < free < radius:
+        yield Finding(
+            "absorber",
+            f"the absorber begins {free:.4g} bohr from the initial state, within the quiver radius E0/omega^2 = "
+            f"{radius:.4g} bohr: it takes electrons that would return; widen grid",
+            "warning",
+        )
+
+
+def absorber_strips(setup: Setup) -> Iterator[Finding]:
+    """Yield strips that fill the box, or hold part of the initial state."""
+    strip = absorbers.width(setup.deck.absorber)
+    if strip == 0.0:
+        return
+    box = float(setup.x[-1] - setup.x[0])
+    key = "absorber.kmin" if setup.deck.absorber.type == "manolopoulos" else "absorber.width"
+    if 2.0 * strip >= box:
+        yield Finding(key, f"two strips of {strip:.4g} bohr leave nothing of a box of {box:.4g} bohr")
+        return
+    if 4.0 * strip > box:
+        yield Finding(
+            key,
+            f"the strips of {strip:.4g} bohr take {2 * strip / box:.0%} of the box of {box:.4g} bohr",
+            "warning",
+        )
+    inside = (setup.x > setup.x[-1] - strip) | (setup.x < setup.x[0] + strip)
+    part = float(np.sum(setup.density[inside]))
+    if part > IN_ABSORBER[1]:
+        yield Finding(
+            key,
+            f"{part:.2g} of the initial state lies in the absorber and will be lost; widen grid",
+            "error" if part > IN_ABSORBER[0] else "warning",
+        )
+
+
+def absorber_reflection(setup: Setup) -> Iterator[Finding]:
+    """Yield an absorber that throws back what it shall take, or is so thick in a step that it acts as a wall."""
+    block, pulse = setup.deck.absorber, setup.pulse
+    strip = absorbers.width(block)
+    if strip == 0.0 or 2.0 * strip >= float(setup.x[-1] - setup.x[0]):
+        return
+    momenta = []
+    if pulse.up > 0.0:
+        momenta.append(2.0 * math.sqrt(pulse.up))
+    if setup.deck.initial.type == "gaussian" and setup.deck.initial.k0:
+        momenta.append(abs(setup.deck.initial.k0))
+    momenta = [k for k in momenta if 1e-6 < k * setup.dx < 1.5]
+    if not momenta:
+        return
+    back = absorbers.reflection(block, setup.dx, np.array(momenta), setup.dt)
+    worst = int(np.argmax(back))
+    if back[worst] > REFLECTION:
+        yield Finding(
+            "absorber",
+            f"electrons of momentum {momenta[worst]:.3g} a.u. come back with probability {back[worst]:.2g}; "
+            + ("lower kmin" if block.type == "manolopoulos" else "change its strength or widen it"),
+            "warning",
+        )
+
+
+def walls(setup: Setup) -> Iterator[Finding]:
+    """Yield an initial state that feels the walls."""
+    ends = float(max(setup.density[0], setup.density[-1]))
+    if ends > WALL_DENSITY and setup.deck.potential.type not in ("none", "free"):
+        yield Finding(
+            "grid",
+            f"|psi|^2 dx of the initial state at a wall is {ends:.2g} (should stay below {WALL_DENSITY:g}); widen the box",
+            "warning",
+        )
+
+
+def bound_levels(setup: Setup) -> Iterator[Finding]:
+    """Yield levels that are no bound states but states of the box."""
+    levels, free = levels_of(setup.deck.initial), setup.threshold
+    if not levels or free is None or setup.deck.potential.type in ("none", "free"):
+        return
+    bound = Pencil(setup.potential, setup.dx, setup.deck.grid.stencil).below(free)
+    if max(levels) >= bound:
+        key = "initial.level" if setup.deck.initial.type == "eigenstate" else "initial.levels"
+        holds = f"bound levels 0 to {bound - 1} only" if bound else "no bound level"
+        yield Finding(
+            key,
+            f"level {max(levels)} is a state of the box, not of the potential, which holds {holds} on this grid",
+            "warning",
+        )
+
+
+def field_length(setup: Setup) -> Iterator[Finding]:
+    """Yield a run that ends within the pulse, and a pulse with a zero-frequency part."""
+    duration = setup.pulse.duration
+    if math.isfinite(duration) and setup.t_final < duration * (1.0 - 1e-6):
+        yield Finding(
+            "time.t_final",
+            f"the run ends at {setup.t_final:.6g} a.u., before the last pulse does ({duration:.6g} a.u.)",
+            "warning",
+        )
+    yield from setup.pulse.check_residual(setup.t_final)
+
+
+def photoelectron_window(setup: Setup) -> Iterator[Finding]:
+    """Yield an energy window narrower than the spacing of the box states."""
+    block = setup.deck.observed("photoelectron")
+    if block is None or block.gamma is None:
+        return
+    energy = max(2.0 * setup.pulse.up, 0.1)
+    spacing = math.pi * math.sqrt(2.0 * energy) / float(setup.x[-1] - setup.x[0])
+    if block.gamma < 0.5 * spacing:
+        yield Finding(
+            "observe",
+            f"photoelectron: gamma = {block.gamma:.3g} hartree resolves the single states of the box (spacing {spacing:.2g} "
+            f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
+            "warning",
+        )
+
+
+def _step_key(setup: Setup) -> str:
+    return "time.dt" if setup.deck.time.dt is not None else "time.steps"

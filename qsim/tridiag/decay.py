@@ -1,0 +1,74 @@
+"""How far a grid point feels the others within some Crank-Nicolson steps: the halo of the chunked propagation.
+
+On an endless lattice with a constant potential, K steps are a convolution with the transform of
+
+    ((1 - i tau eps(k)) / (1 + i tau eps(k)))^K,   eps = (1 - cos k)/dx^2 + V0  (over 1 - (1 - cos k)/6 for Numerov),
+
+whose entries fall off as exp(-kappa |j|), kappa = Re arccosh(1 - i/s) for one step, s = dt/(2 dx^2), V0 = 0.  A potential
+moves the resonance -1/(i tau) relative to the band, so the slowest decay over the range of V + x E counts, not that at V0 = 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qsim.tridiag.lattice import Stencil
+
+POINTS = 16384  # endless for halos up to a quarter of it
+SEEN = (
+    1e-9,
+    1e-12,
+)  # tails that stand clear of the rounding of the transform; below, the decay is extrapolated
+
+
+def tail(stencil: Stencil, dx: float, dt: float, steps: int, v0: float = 0.0) -> np.ndarray:
+    """Return a bound of ``sum over |j| >= m of |G(j)|``, m = 0 .. POINTS/2 - 1; G(j): effect of a unit amplitude j points away.
+
+    Ten times the largest entry from m on: entries fall by more than a tenth a point wherever chunks pay.
+    """
+    c = 1.0 - np.cos(2.0 * np.pi * np.arange(POINTS) / POINTS)
+    eps = c / dx**2 / ((1.0 - c / 6.0) if stencil == "numerov" else 1.0) + v0
+    g = np.abs(np.fft.ifft(((1.0 - 0.5j * dt * eps) / (1.0 + 0.5j * dt * eps)) ** steps))
+    half = np.maximum(g[: POINTS // 2], g[np.r_[0, POINTS - 1 : POINTS // 2 : -1]])
+    return np.asarray(10.0 * np.maximum.accumulate(half[::-1])[::-1])
+
+
+def halo(
+    stencil: Stencil, dx: float, dt: float, steps: int, potentials: Iterable[float], tolerance: float
+) -> int:
+    """Return the points beyond which ``steps`` steps are felt by less than ``tolerance``.
+
+    Parameters
+    ----------
+    potentials : iterable of float
+        Values of V + x E that occur, hartree; the worst one counts.
+
+    Returns
+    -------
+    int
+        POINTS / 4 if the effect reaches that far or further.
+    """
+    worst = 1
+    for v0 in potentials:
+        t = tail(stencil, dx, dt, steps, v0)
+        found = t < max(tolerance, SEEN[1])
+        m = int(np.argmax(found))
+        if not found[m] or m >= POINTS // 4:
+            return POINTS // 4
+        if tolerance < SEEN[1]:
+            first = int(np.argmax(t < SEEN[0]))
+            rate = np.log(t[first] / t[m]) / max(m - first, 1)
+            m += int(np.ceil(np.log(SEEN[1] / tolerance) / max(rate, 1e-3)))
+        worst = max(worst, m)
+    return min(worst, POINTS // 4)
+
+
+def range_of_potential(lowest: float, highest: float, dx: float) -> tuple[float, ...]:
+    """Return the values to try between the lowest and the highest V + x E: the ends, zero, and where the band is resonant."""
+    inside = [0.0, -0.5 / dx**2, -1.0 / dx**2, -1.5 / dx**2, -2.0 / dx**2]
+    return (lowest, highest, *(v for v in inside if lowest < v < highest))

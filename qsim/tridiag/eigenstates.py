@@ -1,0 +1,343 @@
+"""Eigenstates of the field-free Hamiltonian, on the very lattice that the propagation uses.
+
+Both stencils: bisection on the number of eigenvalues below an energy (`qsim.tridiag.kernels.sturm`), which cannot miss or
+confuse a level, and inverse iteration with the tridiagonal pencil ``(K + M V - E M) y = M f`` (``M = 1`` for the three-point
+stencil), then Rayleigh quotients.  Bound states are looked for in a window around the potential's minimum, which grows until
+they have died out in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FIRST_WINDOW = 4096  # points
+LARGEST_WINDOW = 8_000_000
+DEAD = 1e-14  # amplitude at the end of a window, relative to the largest, that counts as none
+CLUSTER = 1e-6  # hartree: levels this close are made orthogonal explicitly
+ITERATIONS = 20_000  # of the relaxation
+
+
+class Pencil:
+    """``H - z`` of a lattice as a tridiagonal pencil ``(K + M V - z M, M)``.
+
+    Parameters
+    ----------
+    potential : (n,) float64
+        V, or V - i W, hartree.
+    dx : float
+        Spacing, bohr.
+    stencil : {"three_point", "numerov"}
+    """
+
+    def __init__(self, potential: NDArray[Any], dx: float, stencil: str) -> None:
+        self.v, self.dx, self.compact = potential, dx, stencil == "numerov"
+        self.size = potential.shape[0]
+
+    def mass(self, f: NDArray[Any]) -> NDArray[Any]:
+        """Return ``M f``."""
+        if not self.compact:
+            return f
+        out = f * (10.0 / 12.0)
+        out[:-1] += f[1:] / 12.0
+        out[1:] += f[:-1] / 12.0
+        return out
+
+    def bands(self, z: complex) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return lower (n-1,), main (n,), upper (n-1,) diagonal of ``K + M (V - z)``."""
+        half = 0.5 / self.dx**2
+        if not self.compact:
+            off = np.full(self.size - 1, -half, dtype=np.result_type(self.v, z))
+            return off, 2.0 * half + self.v - z, off.copy()
+        w = (self.v - z) / 12.0
+        return w[:-1] - half, 10.0 * w + 2.0 * half, w[1:] - half
+
+    def solve(self, z: complex, f: NDArray[Any]) -> NDArray[Any]:
+        """Return ``(H - z)^-1 f``, by pivoted elimination.
+
+        Raises
+        ------
+        NumericsError
+            If z is an eigenvalue to the last bit.
+        """
+        from scipy.linalg import get_lapack_funcs
+
+        lower, main, upper = self.bands(z)
+        right = self.mass(f)
+        (gtsv,) = get_lapack_funcs(("gtsv",), (main, right))
+        *_, solution, info = gtsv(
+            lower, main, upper, right, overwrite_dl=1, overwrite_d=1, overwrite_du=1, overwrite_b=self.compact
+        )
+        if info != 0:
+            raise NumericsError(f"H - z is singular at z = {z:.17g}")
+        return solution
+
+    def apply(self, f: NDArray[Any]) -> NDArray[Any]:
+        """Return ``H f``."""
+        half = 0.5 / self.dx**2
+        kinetic = f * (2.0 * half)
+        kinetic[:-1] -= half * f[1:]
+        kinetic[1:] -= half * f[:-1]
+        if self.compact:
+            from scipy.linalg import solveh_banded
+
+            rows = np.full((2, self.size), 1.0 / 12.0)
+            rows[0] = 10.0 / 12.0
+            kinetic = solveh_banded(rows, kinetic, lower=True)
+        return kinetic + self.v * f
+
+    def below(self, energy: float) -> int:
+        """Return the number of eigenvalues below an energy."""
+        from qsim.tridiag.kernels import sturm
+
+        count = sturm.below_numerov if self.compact else sturm.below_three_point
+        return int(count(self.v, self.dx, energy))
+
+    @property
+    def top(self) -> float:
+        """An upper bound of the spectrum."""
+        return float(np.max(self.v)) + (3.0 if self.compact else 2.0) / self.dx**2 * (1.0 + 1e-9) + 1e-6
+
+
+def eigenstates(
+    x: NDArray[np.float64],
+    dx: float,
+    potential: NDArray[np.float64],
+    stencil: str,
+    count: int,
+    first: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the levels ``first`` to ``first + count - 1`` of the lattice.
+
+    Parameters
+    ----------
+    x : (n,) float64
+        Grid points, bohr (only their number counts).
+    dx : float
+        Spacing, bohr.
+    potential : (n,) float64
+        V, hartree.
+    stencil : {"three_point", "numerov"}
+    count : int
+        Number of levels.
+    first : int
+        Lowest level.
+
+    Returns
+    -------
+    energies : (count,) float64
+        Hartree, ascending.
+    states : (count, n) float64
+        ``sum phi^2 dx = 1``; the first lobe that reaches a hundredth of the maximum is positive.
+
+    Raises
+    ------
+    NumericsError
+        If there are not so many levels, or one spreads over more than `LARGEST_WINDOW` points.
+    """
+    if first + count > x.shape[0]:
+        raise NumericsError(f"{x.shape[0]} grid points have no level {first + count - 1}")
+    energies, states, low = window_states(dx, potential, stencil, count, first)
+    if states.shape[1] == x.shape[0]:
+        return energies, states
+    full = np.zeros((count, x.shape[0]))
+    full[:, low : low + states.shape[1]] = states
+    return energies, full
+
+
+def window_states(
+    dx: float, potential: NDArray[np.float64], stencil: str, count: int, first: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Return energies, states on a window (count, m), and the first point of the window; see `eigenstates`.
+
+    On a grid of 1e9 points the window of a bound state has some 1e4; overlaps with psi need no more.
+    """
+    n = potential.shape[0]
+    size = min(n, max(FIRST_WINDOW, 8 * (first + count)))
+    centre = int(np.argmin(potential))
+    while True:
+        low = min(max(centre - size // 2, 0), n - size)
+        part = np.ascontiguousarray(potential[low : low + size], dtype=float)
+        # Small windows cost little, but a state that is not bound there costs a full inverse iteration: look at the count first.
+        if size == n or Pencil(part, dx, stencil).below(_outside(potential, low, size)) >= first + count:
+            energies, states = _window(part, dx, stencil, count, first)
+            if size == n or _dead(states, low, size, n):
+                return energies, states, low
+        if size >= LARGEST_WINDOW:
+            raise NumericsError(
+                f"level {first + count - 1} spreads over more than {LARGEST_WINDOW:.3g} grid points",
+                hint="it is no bound state of this potential; ask for lower levels",
+            )
+        size = min(n, 2 * size)
+
+
+def _outside(potential: NDArray[np.float64], low: int, size: int) -> float:
+    """Return the lowest potential outside of the window: a state below it has no other place to be."""
+    parts = (potential[:low], potential[low + size :])
+    return min(float(np.min(part)) for part in parts if part.size)
+
+
+def _dead(states: NDArray[np.float64], low: int, size: int, n: int) -> bool:
+    largest = np.max(np.abs(states), axis=1)
+    left = low == 0 or bool(np.all(np.abs(states[:, 0]) <= DEAD * largest))
+    return left and (low + size == n or bool(np.all(np.abs(states[:, -1]) <= DEAD * largest)))
+
+
+def _window(
+    v: NDArray[np.float64], dx: float, stencil: str, count: int, first: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    pencil = Pencil(v, dx, stencil)
+    energies = _bisect(pencil, count, first)
+    states = np.empty((count, v.shape[0]))
+    start: NDArray[np.float64] = np.random.Generator(np.random.PCG64(20240301)).standard_normal(v.shape)
+    for k in range(count):
+        near = [states[j] for j in range(k) if energies[k] - energies[j] < CLUSTER]
+        energies[k], states[k] = _inverse_iteration(pencil, float(energies[k]), start, near)
+    _check_levels(pencil, energies, first)
+    return energies, states
+
+
+def _bisect(pencil: Pencil, count: int, first: int) -> NDArray[np.float64]:
+    """Return the wanted eigenvalues to about 1e-11 of the larger of |E| and 1, or the rounding of the spectrum."""
+    bottom, top = float(np.min(pencil.v)), pencil.top
+    low, high = np.full(count, bottom), np.full(count, top)
+    # steps upwards from the bottom: levels of interest lie far below the top of the spectrum
+    step = max(1e-3, 1e-3 * abs(bottom))
+    known_low = bottom
+    while known_low < top:
+        probe = min(known_low + step, top)
+        below = pencil.below(probe)
+        for k in range(count):
+            if below <= first + k:
+                low[k] = max(low[k], probe)
+            else:
+                high[k] = min(high[k], probe)
+        if below >= first + count:
+            break
+        known_low, step = probe, 4.0 * step
+    for k in range(count):
+        tolerance = max(1e-11 * max(1.0, abs(low[k])), 4e-16 * pencil.top)
+        while high[k] - low[k] > tolerance:
+            middle = 0.5 * (low[k] + high[k])
+            below = pencil.below(middle)
+            for j in range(k, count):
+                if below <= first + j:
+                    low[j] = max(low[j], middle)
+                else:
+                    high[j] = min(high[j], middle)
+    return 0.5 * (low + high)
+
+
+def _inverse_iteration(
+    pencil: Pencil, energy: float, start: NDArray[np.float64], near: list[NDArray[np.float64]]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the Rayleigh quotient and the normalised, signed eigenvector next to an energy."""
+    scale = 1.0 / np.sqrt(pencil.dx)
+    state = start / np.linalg.norm(start)
+    shift = energy
+    for step in range(5):
+        try:
+            state = pencil.solve(shift, state)
+        except NumericsError:  # the shift is an eigenvalue to the last bit
+            shift += 4e-16 * max(pencil.top, 1.0)
+            state = pencil.solve(shift, state)
+        for other in near:
+            state = state - (other @ state) * pencil.dx * other
+        state = state / np.linalg.norm(state)
+        if step >= 1:
+            residual = pencil.apply(state) - energy * state
+            if float(np.linalg.norm(residual)) < 4e-15 * pencil.top:
+                break
+    value = float(state @ pencil.apply(state))
+    state *= scale
+    lobe = int(np.argmax(np.abs(state) > 1e-2 * np.max(np.abs(state))))
+    return value, state if state[lobe] > 0 else -state
+
+
+def _check_levels(pencil: Pencil, energies: NDArray[np.float64], first: int) -> None:
+    """Verify the index of every level by the number of eigenvalues below it."""
+    for k, energy in enumerate(energies):
+        slack = 1e-10 * max(1.0, abs(float(energy))) + 1e-15 * pencil.top
+        if not pencil.below(float(energy) - slack) <= first + k < pencil.below(float(energy) + slack):
+            raise NumericsError(
+                f"the eigensolver lost level {first + k} (E = {energy:.12g} hartree)",
+                hint="make the grid spacing larger or the potential smoother",
+            )
+
+
+def imaginary_time(
+    x: NDArray[np.float64],
+    dx: float,
+    potential: NDArray[np.float64],
+    stencil: str,
+    dtau: float | None = None,
+    tolerance: float = 1e-13,
+) -> tuple[float, NDArray[np.float64], int]:
+    """Return the ground state by relaxation: steps ``(1 + dtau/2 H)^-1 (1 - dtau/2 H)`` with H shifted.
+
+    A step multiplies an eigenstate by ``(1 - a (E - s)) / (1 + a (E - s))`` with ``a = dtau/2`` and the shift s: by more than 1
+    below s, by less above it.  The matrix stays positive as long as ``dtau < 2 / (s - E0)``; dtau is 1.8 over a lower bound of
+    that, and s follows the estimate of E0 downwards.
+
+    Parameters
+    ----------
+    x, dx, potential, stencil
+        As in `eigenstates`.
+    dtau : float, optional
+        Time step, with s fixed at 0; by default chosen with s.
+    tolerance : float
+        Largest norm of ``(H - E) phi``, relative to the larger of ``|E|`` and 1, but not below the rounding of H.
+
+    Returns
+    -------
+    energy : float
+        Hartree.
+    state : (n,) float64
+        ``sum phi^2 dx = 1``, positive.
+    steps : int
+        Steps taken.
+
+    Raises
+    ------
+    NumericsError
+        If `dtau` is ``2 / |E0|`` or more, or the relaxation does not converge.
+    """
+    pencil = Pencil(np.asarray(potential, float), dx, stencil)
+    bottom = float(np.min(potential))
+    state = np.exp(
+        -0.5 * np.minimum(potential - bottom, 600.0)
+    )  # large where V is low; positive, so it overlaps
+    state /= np.linalg.norm(state)
+    energy = float(state @ pencil.apply(state))
+    shift, lowest = (energy + 0.1 * (energy - bottom), bottom) if dtau is None else (0.0, bottom)
+    goal, residual = max(tolerance, 2e-15 * pencil.top), np.inf
+    for step in range(1, ITERATIONS + 1):
+        a = 0.9 / (shift - lowest) if dtau is None else 0.5 * dtau
+        if dtau is not None and a * (shift - energy) >= 1.0:
+            raise NumericsError(
+                f"dtau = {dtau:.4g} is not below 2/|E0| = {2 / (shift - energy):.4g}: the relaxation would diverge"
+            )
+        # (1 + a (H - s)) y = f  is  (H - z) y = f / a  with  z = s - 1/a;  the step is 2 y - f
+        state = 2.0 / a * pencil.solve(shift - 1.0 / a, state) - state
+        state /= np.linalg.norm(state)
+        if step % 5 and residual > 1e-3:
+            continue
+        h = pencil.apply(state)
+        energy = float(state @ h)
+        residual = float(np.linalg.norm(h - energy * state))
+        if residual <= goal * max(1.0, abs(energy)):
+            sign = 1.0 if float(np.sum(state)) > 0 else -1.0
+            return energy, sign * state / np.sqrt(dx), step
+        if dtau is None:  # an eigenvalue lies within one residual of the estimate
+            gap = min(max(10.0 * residual, 1e-6), shift - energy)
+            shift, lowest = energy + gap, max(bottom, energy - residual)
+    raise NumericsError(
+        f"imaginary time did not converge in {ITERATIONS} steps; the residual is {residual:.3g} hartree",
+        hint="use method: eigensolver, or a potential with a well",
+    )

@@ -1,0 +1,414 @@
+"""Figures of a propagation; those of the other tasks are in :mod:`qsim.tridiag.figures_systems`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.plotting import COLORS, figure
+from qsim.core.units import to_unit
+from qsim.tridiag import figures_systems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from qsim.core.results import Results
+
+MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
+DECADES = 8.0  # of the density map
+SHOWN_LEVELS = 8
+
+
+def _femtoseconds(t: Any) -> Any:
+    return to_unit(np.asarray(t), "fs", "time")
+
+
+def _curve(t: Any, y: Any) -> tuple[Any, Any]:
+    """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
+    if y.size <= MAX_POINTS:
+        return t, y
+    block = -(-y.size // (MAX_POINTS // 2))
+    n = y.size // block
+    parts = y[: n * block].reshape(n, block)
+    low, high = parts.min(axis=1), parts.max(axis=1)
+    return np.repeat(t[: n * block : block], 2), np.stack([low, high], axis=1).ravel()
+
+
+def _time_axis(ax: Axes, r: Results, labelled: bool = True) -> None:
+    ax.set_xlim(0.0, float(_femtoseconds(r["time"][-1])))
+    if labelled:
+        ax.set_xlabel("time (fs)")
+
+
+def _has_field(r: Results) -> bool:
+    return "trace/field" in r and bool(np.any(r["trace/field"]))
+
+
+def _draw_field(ax: Axes, r: Results) -> None:
+    ax.plot(*_curve(_femtoseconds(r["trace/time"]), r["trace/field"]), linewidth=0.8)
+    ax.set_ylabel("E (a.u.)")
+
+
+# ------------------------------------------------------------------------------------------ overview
+
+
+def overview(r: Results) -> Figure | None:
+    """Field, norm, dipole and density on one page."""
+    if "density" not in r:
+        return None
+    fig = figure("double", 4.6)
+    (a, b), (c, d) = fig.subplots(2, 2)
+    if _has_field(r):
+        _draw_field(a, r)
+        _time_axis(a, r)
+        a.set_title("field")
+    else:
+        _draw_potential(a, r)
+        a.set_title("potential")
+    _draw_norms(b, r)
+    b.set_title("norm")
+    c.plot(*_curve(_femtoseconds(r["trace/time"]), r["trace/dipole"]), linewidth=0.8)
+    c.set_ylabel(r"$\langle x \rangle$ (bohr)")
+    c.set_title("dipole")
+    _time_axis(c, r)
+    _draw_density(fig, d, r)
+    d.set_title("density")
+    for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
+        ax.set_title(f"({letter})", loc="left", fontsize=7)
+    return fig
+
+
+def field(r: Results) -> Figure | None:
+    """Electric field and vector potential."""
+    if not _has_field(r):
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    _draw_field(ax, r)
+    ax.set_ylabel("E (a.u.)", color=COLORS["blue"])
+    other = ax.twinx()
+    other.plot(
+        *_curve(_femtoseconds(r["time"]), r["vector_potential"]),
+        color=COLORS["vermillion"],
+        linestyle="--",
+        linewidth=0.8,
+    )
+    other.set_ylabel("A (a.u.)", color=COLORS["vermillion"])
+    for one in (ax, other):  # zero at the same height
+        largest = 1.08 * max(abs(v) for v in one.get_ylim())
+        one.set_ylim(-largest, largest)
+    _time_axis(ax, r)
+    ax.set_title("laser field and vector potential")
+    return fig
+
+
+# -------------------------------------------------------------------------------- what time does to it
+
+
+def populations(r: Results) -> Figure | None:
+    """Level populations against time."""
+    if "populations" not in r:
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    t, p = _femtoseconds(r["time"]), r["populations"]
+    order = np.argsort(-p.max(axis=0), kind="stable")
+    shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
+    for k in shown:
+        ax.semilogy(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
+    ax.semilogy(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
+    ax.set_ylim(max(1e-10, 0.3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10) * 1e-3, 2.0)
+    _time_axis(ax, r)
+    ax.set_ylabel("population")
+    ax.set_title("populations of the eigenstates")
+    ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return fig
+
+
+def _draw_norms(ax: Axes, r: Results) -> None:
+    t = _femtoseconds(r["time"])
+    ax.plot(t, r["norm"], color=COLORS["black"], label="box")
+    if "norm_within" in r:
+        for k, radius in enumerate(r["radius"]):
+            ax.plot(t, r["norm_within"][:, k], label=rf"$|x| < {radius:g}$")
+    if "norm_right" in r:
+        for k, place in enumerate(r["place"]):
+            ax.plot(t, r["norm_right"][:, k], linestyle="--", label=rf"$x > {place:g}$")
+    if "norm_within" in r or "norm_right" in r:
+        ax.legend(loc="best")
+    lowest = float(min(r[name].min() for name in ("norm", "norm_within", "norm_right") if name in r))
+    if 1.0 - lowest < 1e-6:
+        ax.set_ylim(0.0, 1.1)
+    ax.set_ylabel("norm")
+    _time_axis(ax, r)
+
+
+def norm(r: Results) -> Figure | None:
+    """Norm in the box and within the radii; field-free energy."""
+    if "norm" not in r:
+        return None
+    fig = figure("double", 2.6)
+    a, b = fig.subplots(1, 2)
+    _draw_norms(a, r)
+    a.set_title("norm")
+    e = r["energy"]
+    b.plot(_femtoseconds(r["time"]), e)
+    if float(np.ptp(e)) < 1e-6 * max(1e-3, abs(float(e[0]))):  # rounding alone would fill the axis
+        margin = 0.01 * abs(float(e[0])) + 1e-3
+        b.set_ylim(float(e[0]) - margin, float(e[0]) + margin)
+    b.ticklabel_format(axis="y", useOffset=False)
+    _time_axis(b, r)
+    b.set_ylabel("energy (hartree)")
+    b.set_title(r"field-free energy $\langle (p+A)^2/2 + V \rangle$")
+    return fig
+
+
+def dipole(r: Results) -> Figure | None:
+    """Dipole, velocity and acceleration along the fine trace."""
+    if "trace/dipole" not in r:
+        return None
+    fig = figure("double", 4.2)
+    axes = fig.subplots(3, 1, sharex=True)
+    t = _femtoseconds(r["trace/time"])
+    for ax, name, label, color in zip(
+        axes,
+        ("dipole", "velocity", "acceleration"),
+        (
+            r"$\langle x \rangle$ (bohr)",
+            r"$\langle \dot x \rangle$ (a.u.)",
+            r"$\langle \ddot x \rangle$ (a.u.)",
+        ),
+        ("blue", "green", "vermillion"),
+        strict=True,
+    ):
+        ax.plot(*_curve(t, r[f"trace/{name}"]), color=COLORS[color], linewidth=0.7)
+        ax.set_ylabel(label)
+    axes[0].set_title("dipole, velocity and acceleration")
+    _time_axis(axes[-1], r)
+    fig.align_ylabels(axes)
+    return fig
+
+
+# ------------------------------------------------------------------------------------------- density
+
+
+def _map(ax: Axes, t: Any, y: Any, values: Any, top: float, decades: float) -> Any:
+    """Draw values (y, t) on even axes; an image is drawn a hundred times faster than a mesh."""
+    ax.grid(visible=False)
+    dt, dy = 0.5 * (t[1] - t[0]), 0.5 * (y[1] - y[0])
+    return ax.imshow(
+        values,
+        extent=(t[0] - dt, t[-1] + dt, y[0] - dy, y[-1] + dy),
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        cmap="magma",
+        vmin=top - decades,
+        vmax=top,
+    )
+
+
+def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+    rho = r["density"]
+    largest = max(float(rho.max()), 1e-300)
+    with np.errstate(divide="ignore"):
+        level = np.log10(np.maximum(rho, largest * 10.0**-DECADES))
+    image = _map(ax, _femtoseconds(r["time"]), r["x_density"], level.T, np.log10(largest), DECADES)
+    seen = np.flatnonzero(rho.max(axis=0) > largest * 10.0**-DECADES)
+    x = r["x_density"]
+    if seen.size:
+        margin = 0.03 * (x[seen[-1]] - x[seen[0]]) + 1e-9
+        ax.set_ylim(max(x[0], x[seen[0]] - margin), min(x[-1], x[seen[-1]] + margin))
+    _time_axis(ax, r)
+    ax.set_ylabel("x (bohr)")
+    fig.colorbar(image, ax=ax, label=r"$\log_{10} |\psi|^2$ (1/bohr)")
+
+
+def density(r: Results) -> Figure | None:
+    """Space-time map of the density, logarithmic."""
+    if "density" not in r:
+        return None
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    _draw_density(fig, ax, r)
+    ax.set_title("density")
+    return fig
+
+
+def _draw_potential(ax: Axes, r: Results) -> tuple[float, float]:
+    """Draw V where something happens; return the limits of the energy axis."""
+    x, v = r["x"], r["potential"]
+    rho = np.abs(r["psi_initial"]) ** 2
+    energies = (
+        r["energies"][:SHOWN_LEVELS] if "energies" in r else np.array([r.scalars["energy_initial"].value])
+    )
+    low, top = float(min(v.min(), energies.min())), float(energies.max())
+    height = float(v.max())
+    high = (
+        height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
+    )  # or a wall to cut off
+    high = max(high, top)
+    bound = np.flatnonzero((rho > 1e-6 * rho.max()) | (v < float(energies.max())))
+    inside = bound if bound.size else np.arange(x.size)
+    left, right = float(x[inside[0]]), float(x[inside[-1]])
+    centre = 0.5 * (left + right)
+    half = min(0.6 * (right - left) + 1.0, 0.5 * float(x[-1] - x[0]))
+    if half > 60.0 and float(np.abs(v).max()) > 0.0 and "energies" in r:
+        strong = x[np.abs(v - np.median(v)) > 0.02 * np.abs(v - np.median(v)).max()]
+        if strong.size:
+            centre, half = (
+                float(0.5 * (strong[0] + strong[-1])),
+                min(half, float(0.75 * (strong[-1] - strong[0]) + 5.0)),
+            )
+    span = max(high - low, 1e-3)
+    ax.plot(x, v, color=COLORS["black"])
+    ax.set_xlim(max(float(x[0]), centre - half), min(float(x[-1]), centre + half))
+    limits = (low - 0.08 * span, max(high + 0.15 * span, top + 0.35 * span))
+    ax.set_ylim(*limits)
+    ax.set_xlabel("x (bohr)")
+    ax.set_ylabel("energy (hartree)")
+    return limits
+
+
+def states(r: Results) -> Figure | None:
+    """Potential with the levels; densities of the first and the last state."""
+    if "psi_final" not in r:
+        return None
+    fig = figure("double", 2.9)
+    a, b = fig.subplots(1, 2)
+    low, high = _draw_potential(a, r)
+    colors = list(COLORS.values())
+    if "energies" in r:
+        for k, e in enumerate(r["energies"][:SHOWN_LEVELS]):
+            a.axhline(float(e), color=colors[k % 6], linewidth=0.7)
+    scale = 0.2 * (high - low)
+    rho0, x = np.abs(r["psi_initial"]) ** 2, r["x"]
+    at = float(r.scalars["energy_initial"].value or 0.0)
+    a.fill_between(x, at, at + scale * rho0 / rho0.max(), color=COLORS["sky"], alpha=0.6, linewidth=0)
+    a.set_title("potential, levels, initial density")
+    rho = np.abs(r["psi_final"]) ** 2
+    floor = 1e-14 * max(float(rho0.max()), float(rho.max()))
+    b.semilogy(*_curve(x, np.maximum(rho0, floor)), color="0.6", label="t = 0")
+    b.semilogy(*_curve(x, np.maximum(rho, floor)), linewidth=0.8, label="end")
+    b.set_xlim(float(x[0]), float(x[-1]))
+    b.set_ylim(floor, None)
+    if "absorber" in r or "mask" in r:
+        weight = r["absorber"] if "absorber" in r else 1.0 - r["mask"]
+        strip = x[weight > 0]
+        for part in (strip[strip < 0.5 * (x[0] + x[-1])], strip[strip > 0.5 * (x[0] + x[-1])]):
+            if part.size:
+                b.axvspan(float(part[0]), float(part[-1]), color="0.9", zorder=0)
+    b.set_xlabel("x (bohr)")
+    b.set_ylabel(r"$|\psi|^2$ (1/bohr)")
+    b.set_title("density" + (", absorber shaded" if "absorber" in r or "mask" in r else ""))
+    b.legend()
+    return fig
+
+
+# ------------------------------------------------------------------------------------------- spectra
+
+
+def hhg(r: Results) -> Figure | None:
+    """Harmonic spectrum with the classical and the measured cutoff."""
+    if "hhg_spectrum" not in r:
+        return None
+    fig = figure("double", 2.9)
+    ax = fig.subplots()
+    h, s = r["hhg_order"], r["hhg_spectrum"]
+    ax.semilogy(h, np.maximum(s, 1e-300), linewidth=0.7)
+    top = float(s[h > 0.5].max()) if np.any(h > 0.5) else float(s.max())
+    ax.set_ylim(max(top * 1e-15, float(s[s > 0].min()) * 0.3), top * 5.0)
+    ax.set_xlim(0.0, float(h[-1]))
+    for name, label, color in (
+        ("hhg_cutoff_classical", r"$(I_p + 3.17\,U_p)/\omega$", "vermillion"),
+        ("hhg_cutoff_order", "measured cutoff", "green"),
+    ):
+        value = r.scalars[name].value if name in r.scalars else None
+        if isinstance(value, float) and np.isfinite(value) and value <= h[-1]:
+            ax.axvline(
+                value, color=COLORS[color], linestyle="--", linewidth=0.8, label=f"{label} = {value:.1f}"
+            )
+    step = max(1, int(h[-1]) // 30)
+    ax.set_xticks(np.arange(1, int(h[-1]) + 1, 2 * step))
+    ax.set_xlabel(r"harmonic order $\omega_h/\omega$")
+    ax.set_ylabel("spectral power (a.u.)")
+    ax.set_title("high harmonics")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
+    return fig
+
+
+def gabor(r: Results) -> Figure | None:
+    """Time-frequency map of the emission."""
+    if "hhg_gabor" not in r:
+        return None
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    power = r["hhg_gabor"]
+    orders = r["gabor_order"]
+    largest = float(power[:, orders > 2].max()) if np.any(orders > 2) else float(power.max())
+    level = np.log10(np.maximum(power, largest * 1e-6))
+    image = _map(ax, _femtoseconds(r["gabor_time"]), orders, level.T, np.log10(largest), 6.0)
+    value = r.scalars["hhg_cutoff_classical"].value if "hhg_cutoff_classical" in r.scalars else None
+    if isinstance(value, float) and value <= orders[-1]:
+        ax.axhline(value, color="w", linewidth=0.6, linestyle=":")
+    ax.set_xlabel("time (fs)")
+    ax.set_ylabel("harmonic order")
+    ax.set_title("time-frequency analysis of the acceleration")
+    fig.colorbar(image, ax=ax, label=r"$\log_{10}$ power (a.u.)")
+    return fig
+
+
+def photoelectron(r: Results) -> Figure | None:
+    """Photoelectron spectrum; the bound part lies below zero energy."""
+    if "photoelectron_spectrum" not in r:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    e, p = r["photoelectron_energy"], r["photoelectron_spectrum"]
+    for name, label in (("left", "x < 0"), ("right", "x > 0")):
+        ax.semilogy(e, np.maximum(r[f"photoelectron_{name}"], 1e-300), linewidth=0.7, label=label)
+    ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label="all")
+    ax.legend()
+    shown = p[e > 0] if np.any(e > 0) else p
+    ax.set_ylim(
+        max(float(shown.max()) * 1e-12, float(shown[shown > 0].min(initial=1.0)) * 0.3), 3.0 * float(p.max())
+    )
+    up = r.scalars["up"].value if "up" in r.scalars else None
+    if isinstance(up, float) and up > 0:
+        for factor in (2, 10):
+            if factor * up < e[-1]:
+                ax.axvline(factor * up, color="0.6", linestyle=":", linewidth=0.8)
+                ax.annotate(
+                    rf"${factor}\,U_p$",
+                    (factor * up, 0.97),
+                    xycoords=("data", "axes fraction"),
+                    va="top",
+                    fontsize=6,
+                )
+    if e[0] < 0:
+        ax.axvline(0.0, color="0.4", linewidth=0.6)
+    ax.set_xlim(float(e[0]), float(e[-1]))
+    ax.set_xlabel("energy (hartree)")
+    ax.set_ylabel("P(E) (1/hartree)")
+    ax.set_title("photoelectron spectrum")
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "overview": overview,
+    "field": field,
+    "populations": populations,
+    "norm": norm,
+    "dipole": dipole,
+    "density": density,
+    "states": states,
+    "hhg": hhg,
+    "gabor": gabor,
+    "photoelectron": photoelectron,
+    **figures_systems.FIGURES,
+}

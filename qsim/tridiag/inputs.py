@@ -1,0 +1,206 @@
+"""What potentials, pulses and initial states read from a deck: formulas with their derivatives, and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError, NumericsError
+from qsim.core.expression import Expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from scipy.interpolate import CubicSpline
+
+CHUNK = (
+    1 << 20
+)  # values evaluated at a time, so that the stack of a formula on a grid of 1e9 points stays small
+
+
+class InvalidInput(ValueError):
+    """A value of the deck that shows to be wrong only when it is used; the stages turn it into a located deck error.
+
+    Attributes
+    ----------
+    key
+        Dotted key of the deck.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: Any) -> NDArray[np.float64]:
+    """Return ``function(x)`` of a one-dimensional float array, evaluated piece by piece."""
+    x = np.asarray(x, dtype=float)
+    if x.size <= CHUNK:
+        return np.asarray(function(x), dtype=float)
+    out = np.empty(x.size)
+    for low in range(0, x.size, CHUNK):
+        out[low : low + CHUNK] = function(x[low : low + CHUNK])
+    return out
+
+
+def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
+    """Evaluate a formula of the deck.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not finite somewhere, naming the place.
+    """
+    try:
+        return Expression(text, tuple(variables))(**variables)
+    except NumericsError as error:
+        raise InvalidInput(key, str(error)) from error
+
+
+def formula_slope(text: str, key: str, variable: str, **variables: Any) -> NDArray[np.float64]:
+    """Return the derivative of a formula with respect to one of its variables, exact up to rounding.
+
+    The formula's program is run on pairs (value, derivative).  Steps (``sign``, ``heaviside``) have the derivative 0, and
+    kinks (``abs``, ``min``, ``max``) that of one of their sides.
+
+    Raises
+    ------
+    InvalidInput
+        If the derivative is not finite somewhere.
+    """
+    stack: list[tuple[Any, Any]] = []
+    with np.errstate(all="ignore"):
+        for step in Expression(text, tuple(variables)).program:
+            if step.kind == "number":
+                stack.append((np.float64(step.value), np.float64(0.0)))
+            elif step.kind == "name":
+                value = np.asarray(variables[step.value], dtype=float)
+                stack.append((value, np.float64(1.0 if step.value == variable else 0.0)))
+            else:
+                arguments = stack[len(stack) - step.count :]
+                del stack[len(stack) - step.count :]
+                stack.append(_dual(step.value, arguments))
+    shape = np.shape(variables[variable])
+    result = np.array(np.broadcast_to(stack.pop()[1], shape), dtype=float)
+    if not np.all(np.isfinite(result)):
+        place = np.asarray(variables[variable], dtype=float)[~np.isfinite(result)].flat[0]
+        raise InvalidInput(key, f"the derivative of {text!r} is not finite at {variable} = {place:.6g}")
+    return result
+
+
+def _dual(name: str, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Apply one function or operator to pairs (value, derivative)."""
+    if name in ("min", "max"):
+        (f, df), *others = arguments
+        for g, dg in others:
+            first = f <= g if name == "min" else f >= g
+            f, df = np.where(first, f, g), np.where(first, df, dg)
+        return f, df
+    if len(arguments) == 2:
+        (f, df), (g, dg) = arguments
+        return _BINARY[name](f, df, g, dg)
+    ((f, df),) = arguments
+    value, slope = _UNARY[name](f)
+    return value, np.where(df == 0.0, 0.0, slope * df)  # 0 times an infinite slope is 0: sqrt(0 * x)
+
+
+def _power(f: Any, df: Any, g: Any, dg: Any) -> tuple[Any, Any]:
+    value = f**g
+    by_base = np.where((df == 0.0) | (g == 0.0), 0.0, g * f ** (g - 1.0) * df)
+    by_exponent = np.where((dg == 0.0) | (value == 0.0), 0.0, value * np.log(f) * dg)
+    return value, by_base + by_exponent
+
+
+def _erf(f: Any) -> tuple[Any, Any]:
+    from scipy.special import erf
+
+    return erf(f), 2.0 / np.sqrt(np.pi) * np.exp(-f * f)
+
+
+_BINARY: dict[str, Callable[..., tuple[Any, Any]]] = {
+    "+": lambda f, df, g, dg: (f + g, df + dg),
+    "-": lambda f, df, g, dg: (f - g, df - dg),
+    "*": lambda f, df, g, dg: (f * g, df * g + f * dg),
+    "/": lambda f, df, g, dg: (f / g, (df - f / g * dg) / g),
+    "^": _power,
+    "atan2": lambda f, df, g, dg: (np.arctan2(f, g), (df * g - f * dg) / (f * f + g * g)),
+}
+_UNARY: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "neg": lambda f: (-f, -1.0),
+    "sin": lambda f: (np.sin(f), np.cos(f)),
+    "cos": lambda f: (np.cos(f), -np.sin(f)),
+    "tan": lambda f: (np.tan(f), 1.0 / np.cos(f) ** 2),
+    "asin": lambda f: (np.arcsin(f), 1.0 / np.sqrt(1.0 - f * f)),
+    "acos": lambda f: (np.arccos(f), -1.0 / np.sqrt(1.0 - f * f)),
+    "atan": lambda f: (np.arctan(f), 1.0 / (1.0 + f * f)),
+    "sinh": lambda f: (np.sinh(f), np.cosh(f)),
+    "cosh": lambda f: (np.cosh(f), np.sinh(f)),
+    "tanh": lambda f: (np.tanh(f), 1.0 - np.tanh(f) ** 2),
+    "sech": lambda f: (1.0 / np.cosh(f), -np.tanh(f) / np.cosh(f)),
+    "exp": lambda f: (np.exp(f), np.exp(f)),
+    "log": lambda f: (np.log(f), 1.0 / f),
+    "log10": lambda f: (np.log10(f), 1.0 / (f * np.log(10.0))),
+    "sqrt": lambda f: (np.sqrt(f), 0.5 / np.sqrt(f)),
+    "abs": lambda f: (np.abs(f), np.sign(f)),
+    "sign": lambda f: (np.sign(f), 0.0 * f),
+    "heaviside": lambda f: (np.heaviside(f, 0.5), 0.0 * f),
+    "erf": _erf,
+}
+
+
+def spline(path: Path, name: str) -> CubicSpline:
+    """Return a two-column table as a cubic spline (not-a-knot); `name` is what the first column holds.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read or is no table.
+    """
+    from scipy.interpolate import CubicSpline
+
+    table = read_columns(path, 2)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    if len(table) < 4 or np.any(np.diff(table[:, 0]) <= 0):
+        raise FileError(
+            f"{path}: a table needs at least 4 rows with distinct {name}, found {len(table)} rows"
+        )
+    return CubicSpline(table[:, 0], table[:, 1])
+
+
+def read_columns(path: Path, count: int) -> NDArray[np.float64]:
+    """Read columns of numbers, separated by commas, semicolons or white space; ``#`` and one header line are skipped.
+
+    Returns
+    -------
+    (rows, count) float64
+        The first `count` columns.
+
+    Raises
+    ------
+    FileError
+        With the line that cannot be read.
+    """
+    rows: list[list[float]] = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"cannot read {path}: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split("#")[0].replace(",", " ").replace(";", " ").split()
+        if not fields:
+            continue
+        try:
+            row = [float(v) for v in fields[:count]]
+        except ValueError:
+            if not rows and number <= 2:  # a header
+                continue
+            raise FileError(f"{path}:{number}: expected {count} numbers, found {line.strip()!r}") from None
+        if len(row) < count or not np.all(np.isfinite(row)):
+            raise FileError(f"{path}:{number}: expected {count} finite numbers, found {line.strip()!r}")
+        rows.append(row)
+    if not rows:
+        raise FileError(f"{path}: no numbers found")
+    return np.array(rows)

@@ -1,0 +1,1 @@
+"""Kernels of ``tridiag``: partition stages, serial solvers and Crank-Nicolson propagation, CPU twin and CUDA."""

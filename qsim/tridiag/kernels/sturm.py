@@ -1,0 +1,53 @@
+"""Counts of eigenvalues below an energy, for the tridiagonal pencils of the two stencils (CPU).
+
+``H - E`` has as many negative eigenvalues as H has eigenvalues below E (Sylvester).  For the three-point stencil they are the
+negative pivots of the tridiagonal matrix itself.  For the compact stencil ``H = c (M^-1 - 1) + V`` with ``c = 6/dx^2`` and
+``M = 1 + delta^2/12``; with ``Q = c - V + E`` the block matrix ``[[M, sqrt(c)], [sqrt(c), Q]]`` has the Schur complements
+``-(H - E)`` and ``M - c/Q``, the latter tridiagonal, so that
+
+    below(E) = positive pivots of (M - c/Q)  -  negative entries of Q.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+TINY = 1e-290
+
+
+@nb.njit(**JIT)
+def below_three_point(v, dx, energy):
+    """Return the number of eigenvalues of the three-point Hamiltonian below `energy`; v (n,) float64."""
+    off2 = 0.25 / dx**4
+    count = 0
+    pivot = 1e300
+    for i in range(v.shape[0]):
+        pivot = 1.0 / dx**2 + v[i] - energy - off2 / pivot
+        if abs(pivot) < TINY:
+            pivot = -TINY
+        if pivot < 0.0:
+            count += 1
+    return count
+
+
+@nb.njit(**JIT)
+def below_numerov(v, dx, energy):
+    """Return the number of eigenvalues of the compact Hamiltonian below `energy`; v (n,) float64."""
+    c = 6.0 / dx**2
+    count = 0
+    pivot = 1e300
+    for i in range(v.shape[0]):
+        q = c - v[i] + energy
+        if abs(q) < TINY:
+            q = TINY
+        pivot = 10.0 / 12.0 - c / q - (1.0 / 144.0) / pivot
+        if abs(pivot) < TINY:
+            pivot = -TINY
+        if pivot > 0.0:
+            count += 1
+        if q < 0.0:
+            count -= 1
+    return count

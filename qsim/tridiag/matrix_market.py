@@ -1,0 +1,222 @@
+"""MatrixMarket files: tridiagonal matrices and vectors, ``coordinate`` and ``array``, of all symmetries.
+
+R. F. Boisvert, R. Pozo, K. A. Remington, "The Matrix Market exchange formats", NISTIR 5935 (1996).
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from qsim.core.errors import FileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["read_matrix", "read_vectors"]
+
+FORMATS = ("coordinate", "array")
+FIELDS = ("real", "integer", "complex", "double", "pattern")
+SYMMETRIES = ("general", "symmetric", "hermitian", "skew-symmetric")
+
+
+@dataclass
+class _Table:
+    """Header and numbers of a file: (entries, columns of the body)."""
+
+    path: Path
+    format: str
+    field: str
+    symmetry: str
+    rows: int
+    columns: int
+    body: NDArray[np.float64]
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The entries, in the order of the file."""
+        numbers = self.body[:, 2:] if self.format == "coordinate" else self.body
+        return numbers[:, 0] + 1j * numbers[:, 1] if self.field == "complex" else numbers[:, 0].copy()
+
+    def fail(self, message: str) -> NoReturn:
+        raise FileError(f"{self.path}: {message}")
+
+
+def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return diagonal a, lower b and upper c, (n,) each with zero corners.
+
+    Raises
+    ------
+    FileError
+        If the file is no MatrixMarket file, or its matrix not square or not tridiagonal (with the entry).
+    """
+    table = _read(path)
+    n = table.rows
+    if table.rows != table.columns:
+        table.fail(f"a square matrix is wanted, not {table.rows} x {table.columns}")
+    i, j, values = _entries(table)
+    far = np.flatnonzero((np.abs(i - j) > 1) & (values != 0))
+    if len(far):
+        k = int(far[0])
+        table.fail(
+            f"not tridiagonal: entry ({i[k] + 1}, {j[k] + 1}) is {_written(values[k])} ({len(far)} entries outside)"
+        )
+    near = np.abs(i - j) <= 1
+    i, j, values = i[near], j[near], values[near]
+    diagonals = [np.zeros(n, values.dtype) for _ in range(3)]
+    mirrored = table.symmetry != "general"
+    for diagonal, offset in zip(diagonals, (0, -1, 1), strict=True):
+        chosen = (j - i) == offset
+        rows = i[chosen]
+        if len(rows) != len(np.unique(rows)):
+            order = np.argsort(rows, kind="stable")
+            row = int(rows[order][1:][np.diff(rows[order]) == 0][0])
+            table.fail(f"entry ({row + 1}, {row + 1 + offset}) stands twice")
+        diagonal[rows] = values[chosen]
+    a, b, c = diagonals
+    if mirrored:
+        lower = b[1:].conj() if table.symmetry == "hermitian" else b[1:]
+        c[:-1] = -lower if table.symmetry == "skew-symmetric" else lower
+    if table.symmetry == "hermitian" and np.any(a.imag):
+        k = int(np.flatnonzero(a.imag)[0])
+        table.fail(
+            f"the diagonal of a Hermitian matrix is real, but entry ({k + 1}, {k + 1}) is {_written(a[k])}"
+        )
+    return a, b, c
+
+
+def read_vectors(path: Path) -> NDArray[Any]:
+    """Return a right-hand side (n,), or several (n, k)."""
+    table = _read(path)
+    if table.symmetry != "general":
+        table.fail(f"a right-hand side is 'general', not '{table.symmetry}'")
+    i, j, values = _entries(table)
+    out = np.zeros((table.rows, table.columns), values.dtype)
+    out[i, j] = values
+    return out[:, 0].copy() if table.columns == 1 else out
+
+
+def _entries(table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Return rows, columns (from 0) and values as they stand in the file; mirrored ones are not added."""
+    if table.format == "array":
+        return (*_array_places(table), table.values)
+    places = table.body[:, :2]
+    i, j = (places[:, k].astype(np.int64) - 1 for k in (0, 1))
+    for name, index, size, column in (("row", i, table.rows, 0), ("column", j, table.columns, 1)):
+        wrong = np.flatnonzero((index < 0) | (index >= size) | (places[:, column] != index + 1))
+        if len(wrong):
+            k = int(wrong[0])
+            table.fail(f"entry {k + 1} has {name} {places[k, column]:g}, outside of 1 .. {size}")
+    if table.symmetry != "general":
+        upper = np.flatnonzero(j > i if table.symmetry != "skew-symmetric" else j >= i)
+        if len(upper):
+            k = int(upper[0])
+            what = "below the diagonal" if table.symmetry == "skew-symmetric" else "on and below the diagonal"
+            table.fail(
+                f"a {table.symmetry} matrix is stored {what}, but there is an entry ({i[k] + 1}, {j[k] + 1})"
+            )
+    return i, j, table.values
+
+
+def _array_places(table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of an array's numbers, column by column; of the lower triangle only where there is a symmetry."""
+    if table.symmetry == "general":
+        j, i = np.divmod(np.arange(table.rows * table.columns), max(1, table.rows))
+        return i, j
+    j, i = np.triu_indices(table.rows, int(table.symmetry == "skew-symmetric"))
+    return i, j
+
+
+# --------------------------------------------------------------------------------------------- text
+
+
+def _read(path: Path) -> _Table:
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+            return _parse(path, lines)
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+
+
+def _parse(path: Path, lines: Any) -> _Table:
+    words = lines.readline().lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
+        raise FileError(
+            f"{path}: not a MatrixMarket file",
+            hint="its first line reads: %%MatrixMarket matrix coordinate real general",
+        )
+    for word, known, what in zip(
+        words[2:], (FORMATS, FIELDS, SYMMETRIES), ("format", "field", "symmetry"), strict=True
+    ):
+        if word not in known:
+            raise FileError(f"{path}:1: unknown {what} '{word}'; known are {', '.join(known)}")
+    form, field, symmetry = words[2:]
+    if field == "pattern":
+        raise FileError(f"{path}:1: a pattern has no values; store a real or a complex matrix")
+    if symmetry == "hermitian" and field != "complex":
+        raise FileError(f"{path}:1: a hermitian matrix is complex, not {field}; a real one is symmetric")
+    number, sizes = 1, ""
+    for number, sizes in enumerate(lines, 2):  # noqa: B007 - the line number is used below
+        if sizes.strip() and not sizes.lstrip().startswith("%"):
+            break
+    wanted = 3 if form == "coordinate" else 2
+    counts = sizes.split()
+    if len(counts) != wanted or not all(word.isdigit() for word in counts):
+        what = "rows, columns and entries" if wanted == 3 else "rows and columns"
+        raise FileError(f"{path}:{number}: expected the numbers of {what}, found '{sizes.strip()}'")
+    rows, columns, *entries = (int(word) for word in counts)
+    if rows < 1 or columns < 1:
+        raise FileError(f"{path}:{number}: a matrix of {rows} x {columns} is empty")
+    if symmetry != "general" and rows != columns:
+        raise FileError(f"{path}:{number}: a {symmetry} matrix is square, not {rows} x {columns}")
+    width = (2 if form == "coordinate" else 0) + (2 if field == "complex" else 1)
+    body = _numbers(path, lines, number, width, field)
+    skew = rows * (rows - 1) // 2
+    expected = {"general": rows * columns, "skew-symmetric": skew}.get(symmetry, skew + rows)
+    count = entries[0] if entries else expected
+    if len(body) != count:
+        raise FileError(f"{path}: {count} entries are announced, but {len(body)} found")
+    table = _Table(path, form, field, symmetry, rows, columns, body)
+    bad = np.flatnonzero(~np.isfinite(body).all(axis=1))
+    if len(bad):
+        k, place = int(bad[0]), f"entry {int(bad[0]) + 1}"
+        if form == "coordinate":
+            place = f"entry ({body[k, 0]:g}, {body[k, 1]:g})"
+        table.fail(f"{place} is not finite; all numbers must be finite")
+    return table
+
+
+def _numbers(path: Path, lines: Any, number: int, width: int, field: str) -> NDArray[np.float64]:
+    """Return the numbers of the body, `width` in a line."""
+    text = list(lines)
+    kept = [line for line in text if line.strip() and not line.lstrip().startswith("%")]
+    if not kept:
+        return np.zeros((0, width))
+    try:
+        body = np.loadtxt(kept, comments=None, ndmin=2)
+        if body.shape[1] == width:
+            return body
+    except ValueError:
+        pass
+    for at, line in enumerate(text, number + 1):  # slowly, to name the line
+        words = line.split()
+        if not words or words[0].startswith("%"):
+            continue
+        if len(words) != width:
+            more = f"; a {field} matrix has {width}" if len(words) != width else ""
+            raise FileError(f"{path}:{at}: {len(words)} numbers in a line{more}")
+        for word in words:
+            try:
+                float(word)
+            except ValueError:
+                raise FileError(f"{path}:{at}: '{word}' is not a number") from None
+    raise FileError(f"{path}: the numbers cannot be read")
+
+
+def _written(value: Any) -> str:
+    return f"{value:.6g}"

@@ -1,0 +1,364 @@
+"""`task: propagate`: carry the state from output time to output time, observe it, and analyse what was recorded.
+
+The run is a fixed sequence of pieces that depends on the deck alone, not on when it was interrupted: a resumed run repeats
+exactly the calls that the uninterrupted one would have made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.tridiag.lattice import Lattice, apply_h, energy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.tridiag.build import Propagation
+
+PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, that is told
+WINDOW = 1 << 24  # points of a large grid that an energy is taken of at once
+OVERLAP = 40  # points around them; the inverse mass matrix falls off tenfold a point
+PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
+
+
+@dataclass
+class Propagated:
+    """What a propagation leaves; see ``output.py`` for the names in the file.
+
+    Attributes
+    ----------
+    frames : dict of arrays, one row an output time
+        norm, dipole, acceleration, velocity, energy, density, populations, norm_within, norm_right.
+    trace : (samples, 4) float64
+        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
+    psi : (points,) complex
+        State at the end.
+    info : dict
+        How the steps were done.
+    spectra : dict of arrays
+        What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
+    numbers : dict
+        Scalars of the analysis.
+    """
+
+    problem: Propagation
+    frames: dict[str, NDArray[Any]]
+    trace: NDArray[np.float64]
+    psi: NDArray[Any]
+    info: dict[str, Any]
+    spectra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
+    numbers: dict[str, float | int | None] = attribute(default_factory=dict)
+
+
+def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
+    """Propagate, record, analyse."""
+    if monitor.restored is not None:
+        problem = _as_before(problem, monitor.restored)
+    observer = Observer(problem)
+    rows: list[dict[str, Any]] = []
+    trace: list[NDArray[np.float64]] = []
+    psi0, start = problem.psi0, 0
+    if monitor.restored is not None:
+        start, psi0 = int(monitor.restored["step"]), monitor.restored["psi"]
+        rows = _unstacked(monitor.restored["rows"])
+        trace = [monitor.restored["trace"]]
+    propagator = problem.propagator(psi0, start)
+    if not rows:
+        first = observer.sums(propagator.psi)
+        rows.append(observer.row(0, propagator.psi, first))
+        trace.append(np.array([[0.0, *first]]))
+
+    def state() -> dict[str, Any]:
+        return {
+            "step": propagator.step,
+            "psi": problem.device.to_host(propagator.psi),
+            "rows": _stacked(rows),
+            "trace": np.concatenate(trace),
+            "start": {name: getattr(problem, name) for name in _start(problem)},
+        }
+
+    monitor.begin(problem.steps, "steps", "propagate", done=start)
+    with monitor.stage("propagate"):
+        last = rows[-1]["norm"]
+        for target, pieces in problem.schedule(start):
+            for count, every in pieces:
+                samples = np.asarray(propagator.advance(count, every), float)
+                number = propagator.step - count + every * np.arange(1, len(samples) + 1)
+                kept = number % problem.every == 0
+                trace.append(np.column_stack([number, samples])[kept])
+                last = float(samples[-1, 0])
+                if propagator.step < target:
+                    monitor.step(propagator.step, state, norm=last)
+            if not math.isfinite(last):
+                raise NumericsError(f"norm is {last} after {propagator.step} steps", hint="lower time.dt")
+            rows.append(observer.row(propagator.step, propagator.psi, samples[-1]))
+            monitor.step(propagator.step, state, norm=last, dipole=rows[-1]["dipole"])
+    monitor.end()
+    with monitor.stage("analyse"):
+        result = Propagated(
+            problem,
+            _stacked(rows),
+            np.concatenate(trace),
+            problem.device.to_host(propagator.psi),
+            propagator.info(),
+        )
+        analyse(result, monitor)
+    return result
+
+
+def _start(problem: Propagation) -> tuple[str, ...]:
+    """Return what a resumed run takes from the checkpoint: eigenstates are good to rounding, not to the last bit."""
+    stored = problem.lattice.points <= PSI_LIMIT
+    return ("energies", "states", "window", "ip", *(("psi0",) if stored else ()))
+
+
+def _as_before(problem: Propagation, restored: Mapping[str, Any]) -> Propagation:
+    return replace(problem, **restored["start"])
+
+
+def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:
+    """Yield calls (steps, every) from one step number to another, such that every multiple of `every` is sampled.
+
+    The last sample belongs to `target`.
+    """
+    step = start
+    while step < target:
+        offset = (every - step % every) % every
+        if offset:
+            count = min(offset, target - step)
+            yield count, count
+        elif target - step >= every:
+            count = min((target - step) // every * every, largest)
+            yield count, every
+        else:
+            count = target - step
+            yield count, count
+        step += count
+
+
+# --------------------------------------------------------------------------------------- observation
+
+
+class Observer:
+    """Takes everything that is written at an output time from a state on the device."""
+
+    def __init__(self, problem: Propagation) -> None:
+        self.problem, self.lattice = problem, problem.lattice
+        self.xp = problem.device.xp
+        convert = problem.device.asarray
+        self.x = convert(self.lattice.x)
+        self.slope = None if self.lattice.slope is None else convert(self.lattice.slope)
+        self.states = None if problem.states is None else convert(problem.states)
+        self.radii = [self._part(-r, r) for r in problem.radii]
+        self.places = [self._part(place, math.inf) for place in problem.places]
+
+    def _part(self, low: float, high: float) -> tuple[int, int, float, float]:
+        """Return first and last point of an interval and their weights: the share of the cells of width dx around them."""
+        lattice = self.lattice
+        bounds = [(v - lattice.xmin) / lattice.dx + 0.5 for v in (low, high)]
+        cells = [min(max(v, 0.0), float(lattice.points)) for v in bounds]
+        cells = [float(round(2 * v)) / 2 if abs(2 * v - round(2 * v)) < 1e-6 else v for v in cells]
+        first, last = math.floor(cells[0]), math.ceil(cells[1]) - 1
+        return first, last, first + 1.0 - cells[0], cells[1] - last
+
+    def _inside(self, psi: Any, part: tuple[int, int, float, float]) -> Any:
+        """Return the norm in an interval of `_part`, a number of the device."""
+        first, last, left, right = part
+        if last < first:
+            return self.xp.zeros((), float)
+        if first == last:
+            return abs(psi[first]) ** 2 * ((left + right - 1.0) * self.lattice.dx)
+        ends = left * abs(psi[first]) ** 2 + right * abs(psi[last]) ** 2
+        middle = psi[first + 1 : last]
+        return (self.xp.vdot(middle, middle).real + ends) * self.lattice.dx
+
+    def sums(self, psi: Any) -> tuple[float, float, float]:
+        """Return norm, <x> and <V'> of a state, not divided by the norm."""
+        density, dx = self.xp.abs(psi) ** 2, self.lattice.dx
+        slope = 0.0 if self.slope is None else float(density @ self.slope)
+        return float(density.sum()) * dx, float(density @ self.x) * dx, slope * dx
+
+    def row(self, step: int, psi: Any, sums: Any) -> dict[str, Any]:
+        """Return the row of an output time; `sums` as `Propagator.advance` returns them."""
+        problem, xp = self.problem, self.xp
+        time = step * problem.dt
+        field, a = float(problem.field_at(time)), float(problem.vector_at(time))
+        a = a if problem.velocity_gauge else 0.0
+        pieces = {"velocity": self._current(psi).reshape(1), "density": abs(psi[problem.columns]) ** 2}
+        for name, parts in (("norm_within", self.radii), ("norm_right", self.places)):
+            if parts:
+                pieces[name] = xp.stack([self._inside(psi, part) for part in parts])
+        if self.states is not None:
+            pieces["populations"] = self._populations(psi, a)
+        host = problem.device.to_host(xp.concatenate(list(pieces.values())))  # one copy for all
+        ends = np.cumsum([piece.size for piece in pieces.values()])
+        found = dict(zip(pieces, np.split(host, ends[:-1]), strict=True))
+        norm = float(sums[0])
+        return {
+            "norm": norm,
+            "dipole": float(sums[1]),
+            "acceleration": -float(sums[2]) - field,
+            "energy": self._energy(psi, a),
+            **found,
+            "velocity": float(found["velocity"][0]) + a * norm,
+        }
+
+    def _current(self, psi: Any) -> Any:
+        """Return ``<p>`` by the central difference, of the order of the stencil; a number of the device."""
+        current = self.xp.vdot(psi[:-1], psi[1:]).imag
+        if self.lattice.stencil == "numerov":
+            current = (8.0 * current - self.xp.vdot(psi[:-2], psi[2:]).imag) / 6.0
+        return self.xp.asarray(current)
+
+    def _energy(self, psi: Any, a: float) -> float:
+        """Return the field-free energy, in windows on a large grid: what H needs of a window's surroundings is local."""
+        lattice, n = self.lattice, self.lattice.points
+        if n <= WINDOW:
+            return energy(lattice, psi, a)
+        total = 0.0
+        for low in range(0, n, WINDOW):
+            high = min(n, low + WINDOW)
+            first, last = max(0, low - OVERLAP), min(n, high + OVERLAP)
+            part = Lattice(
+                lattice.xmin + first * lattice.dx,
+                lattice.dx,
+                last - first,
+                lattice.stencil,
+                lattice.potential[first:last],
+            )
+            h = apply_h(part, psi[first:last], 0.0, a)
+            total += float(self.xp.vdot(psi[low:high], h[low - first : high - first]).real)
+        return total * lattice.dx
+
+    def _populations(self, psi: Any, a: float) -> Any:
+        """Return ``|<n|psi>|^2`` of the levels, of the length-gauge state in either gauge."""
+        states, dx = self.states, self.lattice.dx
+        assert states is not None
+        window = slice(self.problem.window, self.problem.window + states.shape[1])
+        psi = psi[window]
+        if a:
+            psi = psi * self.xp.exp(1j * a * self.x[window])
+        real, imag = self.xp.ascontiguousarray(psi.real), self.xp.ascontiguousarray(psi.imag)
+        return ((states @ real) ** 2 + (states @ imag) ** 2) * dx**2
+
+
+def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _unstacked(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    count = len(next(iter(columns.values())))
+    return [
+        {name: float(values[k]) if values.ndim == 1 else values[k] for name, values in columns.items()}
+        for k in range(count)
+    ]
+
+
+# ------------------------------------------------------------------------------------------- analysis
+
+
+def analyse(result: Propagated, monitor: Monitor) -> None:
+    """Spectra and warnings from what was recorded."""
+    problem, deck = result.problem, result.problem.deck
+    hhg, gabor, spectrum = (deck.observed(name) for name in ("hhg", "gabor", "photoelectron"))
+    if hhg is not None:
+        _harmonics(result, hhg)
+    if gabor is not None:
+        _time_frequency(result, gabor)
+    if spectrum is not None:
+        _photoelectrons(result, spectrum, monitor)
+    density = np.abs(result.psi) ** 2 * problem.lattice.dx
+    wall = float(max(density[0], density[-1]))
+    result.numbers["wall_density"] = wall
+    if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300):
+        monitor.warn(
+            f"|psi|^2 dx at a wall is {wall:.2g} at the end: reflected density disturbs what is seen; widen grid, "
+            + ("or add an absorber" if deck.absorber.type == "none" else "or strengthen the absorber")
+        )
+
+
+def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
+    """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
+    problem, trace = result.problem, result.trace
+    time = np.asarray(trace[:, 0] * problem.dt)
+    if name == "time":
+        return time
+    if name == "norm":
+        return np.asarray(trace[:, 1])
+    if name == "dipole":
+        return np.asarray(trace[:, 2])
+    field = np.asarray(problem.field_at(time), float)
+    if name == "field":
+        return field
+    acceleration = np.asarray(-trace[:, 3] - field)
+    if name == "acceleration":
+        return acceleration
+    # Ehrenfest: the integral of the acceleration, which holds no flux into the absorber
+    from scipy.integrate import cumulative_simpson
+
+    start = float(result.frames["velocity"][0])
+    return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
+
+
+def _harmonics(result: Propagated, block: Any) -> None:
+    from qsim.tridiag import spectra
+
+    problem = result.problem
+    omega, top = problem.fundamental(block), problem.max_order(block)
+    time, signal = trace_of(result, "time"), trace_of(result, block.form)
+    order, power = spectra.hhg(time, signal, omega, block.window, top, form=block.form)
+    result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
+    classical = problem.classical_cutoff(omega)
+    result.numbers["hhg_cutoff_classical"] = classical
+    result.numbers["hhg_cutoff_order"] = None
+    if classical is not None:
+        result.numbers["hhg_cutoff_order"] = spectra.cutoff_order(order, power, classical)
+
+
+def _time_frequency(result: Propagated, block: Any) -> None:
+    from qsim.tridiag import spectra
+
+    problem = result.problem
+    omega, top = problem.fundamental(block), problem.max_order(block)
+    time, signal = trace_of(result, "time"), trace_of(result, "acceleration")
+    t, order, power = spectra.gabor(time, signal, omega, max_order=top, width=block.width)
+    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
+
+
+def _photoelectrons(result: Propagated, block: Any, monitor: Monitor) -> None:
+    from qsim.tridiag import spectra
+
+    problem, lattice = result.problem, result.problem.lattice
+    energies = problem.photoelectron_energies(block)
+    a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
+    gamma = block.gamma if block.gamma is not None else float(energies[1] - energies[0])
+    monitor.begin(energies.size, "energies", "photoelectrons")
+    found = spectra.photoelectrons(
+        lattice.x,
+        lattice.dx,
+        lattice.potential,
+        lattice.stencil,
+        result.psi.astype(complex),
+        energies,
+        gamma,
+        block.order,
+        a,
+        each=monitor.step,
+    )
+    monitor.end()
+    result.spectra |= {
+        "photoelectron_energy": found.energy,
+        "photoelectron_spectrum": found.spectrum,
+        "photoelectron_left": found.left,
+        "photoelectron_right": found.right,
+    }

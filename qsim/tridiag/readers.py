@@ -1,0 +1,312 @@
+"""Tridiagonal systems and right-hand sides from files: .npz, .h5, .hdf5, .mtx, and .npy, .txt, .csv for right-hand sides.
+
+A ``.npz`` or HDF5 file holds ``a`` (diagonal), ``b`` (lower), ``c`` (upper) and, unless it is given apart, ``d`` (right-hand
+side); b and c have n or n - 1 entries.  All of them may have a batch axis in front.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError
+from qsim.core.hdf5 import open_datasets
+from qsim.tridiag.matrix_market import read_matrix, read_vectors
+from qsim.tridiag.systems import ArraySource, System
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["OpenFile", "check_shapes", "open_system", "read_rhs", "read_system"]
+
+SYSTEMS = (".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz")
+SIDES = (".npy", ".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz", ".txt", ".csv", ".dat")
+LETTERS = {
+    "a": "the diagonal",
+    "b": "the lower diagonal",
+    "c": "the upper diagonal",
+    "d": "the right-hand side",
+}
+CHUNK = 1 << 20
+
+
+def read_system(file: str | Path, rhs: str | Path | None = None) -> System:
+    """Read a system whole and check it.
+
+    Parameters
+    ----------
+    file
+        .npz, .h5, .hdf5 or .mtx (also .mtx.gz).
+    rhs
+        File of the right-hand side; by default ``d`` of the file itself.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, not readable, incomplete, not tridiagonal, or holds a NaN or an infinity.
+    """
+    with OpenFile(file, rhs) as opened:
+        source = opened.source
+        found = {letter: np.asarray(array[...]) for letter, array in opened.arrays.items()}
+        for letter, array in found.items():
+            _require_finite(
+                array, letter, opened.names[letter], source.batch, corner=source.n // source.batch
+            )
+        n, dtype = found["a"].shape[-1], source.dtype
+        out = {}
+        for letter in "abc":
+            part = np.zeros(found["a"].shape, dtype)
+            given = found[letter]
+            short = given.shape[-1] < n
+            part[..., int(short and letter == "b") : n - int(short and letter == "c")] = given
+            out[letter] = part
+        out["b"][..., 0] = 0
+        out["c"][..., -1] = 0
+        return System(out["a"], out["b"], out["c"], found["d"].astype(dtype, copy=False), source.name)
+
+
+def open_system(file: str | Path, rhs: str | Path | None = None) -> OpenFile:
+    """Open a system without reading it, for a solution block by block; use as a context manager."""
+    return OpenFile(file, rhs)
+
+
+class OpenFile:
+    """A system in a file; `source` reads blocks of it.  HDF5 datasets and uncompressed .npz arrays stay on disk.
+
+    Attributes
+    ----------
+    source : ArraySource
+    arrays, names : dict
+        Arrays or datasets by letter, and what to call them in messages.
+    """
+
+    def __init__(self, file: str | Path, rhs: str | Path | None = None) -> None:
+        path = Path(file)
+        self._open: list[Any] = []
+        self.arrays: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
+        try:
+            self._take(path, rhs)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, path: Path, rhs: str | Path | None) -> None:
+        kind = _require(path, SYSTEMS, "a system")
+        if kind.startswith(".mtx"):
+            for letter, array in zip("abc", read_matrix(path), strict=True):
+                self._add(letter, array, path)
+        else:
+            held = _arrays(path, kind, self._open)
+            for letter in "abc" if rhs is not None else "abcd":
+                if letter not in held:
+                    wanted = "system.rhs names a file that holds it" if letter == "d" else None
+                    raise FileError(
+                        f"{path}: no array '{letter}' ({LETTERS[letter]}); it holds {_listed(held)}",
+                        hint=wanted
+                        or "a system file holds a (diagonal), b (lower), c (upper) and d (right-hand side)",
+                    )
+                self._add(letter, held[letter], path)
+        if rhs is not None:
+            self._add("d", read_rhs(rhs, self._open), Path(rhs))
+        elif "d" not in self.arrays:
+            raise FileError(
+                f"{path} holds a matrix, but no right-hand side", hint="system.rhs names a file that holds it"
+            )
+        shapes = {letter: tuple(self.arrays[letter].shape) for letter in "abcd"}
+        try:
+            check_shapes(*(shapes[letter] for letter in "abcd"))
+        except ValueError as error:
+            files = dict.fromkeys(str(p) for p in (path, rhs) if p is not None)
+            raise FileError(f"{' and '.join(files)}: {error}") from error
+        a, b, c, d = (self.arrays[letter] for letter in "abcd")
+        self.source = ArraySource(a, b, c, d, path.name)
+
+    def _add(self, letter: str, array: Any, path: Path) -> None:
+        name = f"{path}: {letter}"
+        if array.dtype.kind not in "biufc":
+            raise FileError(f"{name} holds {array.dtype}, not numbers")
+        if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
+            raise FileError(f"{name} has extended precision ({array.dtype}); store double precision instead")
+        self.arrays[letter], self.names[letter] = array, name
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._open:
+            self._open.pop().close()
+
+    def __enter__(self) -> OpenFile:
+        """Return the open file."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the files."""
+        self.close()
+
+
+def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
+    """Raise a ValueError that says which of four shapes do not make up a system."""
+    if len(a) not in (1, 2) or 0 in a:
+        raise ValueError(f"a has shape {a}; it must be (n,) or (batch, n) with at least one row")
+    n = a[-1]
+    for letter, shape in (("b", b), ("c", c)):
+        if shape[:-1] != a[:-1] or len(shape) != len(a) or shape[-1] not in (n, n - 1):
+            expected = f"{a} or {(*a[:-1], n - 1)}"
+            raise ValueError(
+                f"{letter} has shape {shape}, but a has shape {a}; {letter} must have shape {expected}"
+            )
+    good = d == a if len(a) == 2 else len(d) in (1, 2) and d[0] == n and 0 not in d
+    if not good:
+        expected = str(a) if len(a) == 2 else f"({n},) or ({n}, k)"
+        raise ValueError(f"d has shape {d}, but the matrix has {n} rows; d must have shape {expected}")
+
+
+def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
+    """Return the right-hand side of a file.
+
+    Parameters
+    ----------
+    file
+        .npy; .npz or HDF5 with an array ``d``, or with a single array; .mtx; .txt, .csv, .dat with one column for each
+        right-hand side, complex numbers written as ``1.0+2.0j``.
+    opened
+        Receives files that must stay open for the array to be read.
+    """
+    path = Path(file)
+    kind = _require(path, SIDES, "a right-hand side")
+    keep: list[Any] = [] if opened is None else opened
+    try:
+        if kind == ".npy":
+            return _load(path)
+        if kind.startswith(".mtx"):
+            return read_vectors(path)
+        if kind in (".txt", ".csv", ".dat"):
+            return _read_text(path)
+        held = _arrays(path, kind, keep)
+        if "d" not in held and len(held) != 1:
+            raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {_listed(held)}")
+        found = held["d"] if "d" in held else next(iter(held.values()))
+        return found[...] if opened is None else found
+    finally:
+        if opened is None:
+            for handle in keep:
+                handle.close()
+
+
+# ------------------------------------------------------------------------------------------- formats
+
+
+def _require(path: Path, allowed: tuple[str, ...], what: str) -> str:
+    """Return the ending of a file that exists and has one of the allowed endings."""
+    name = path.name.lower()
+    kind = next((ending for ending in allowed if name.endswith(ending)), None)
+    if kind is None:
+        raise FileError(f"{path}: {what} is read from {', '.join(allowed)}, not '{path.suffix or path.name}'")
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    if path.is_dir():
+        raise FileError(f"{path} is a folder")
+    return kind
+
+
+def _listed(held: dict[str, Any]) -> str:
+    return ", ".join(sorted(held)) or "nothing"
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+
+
+def _arrays(path: Path, kind: str, opened: list[Any]) -> dict[str, Any]:
+    """Return the arrays of a .npz or HDF5 file, unread where that is possible."""
+    return _npz(path, opened) if kind == ".npz" else _hdf5(path, opened)
+
+
+def _npz(path: Path, opened: list[Any]) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            mapped = {m.filename.removesuffix(".npy"): _mapped(path, archive, m) for m in members}
+        if any(array is None for array in mapped.values()):
+            loaded = np.load(path, allow_pickle=False)
+            opened.append(loaded)
+            mapped |= {name: loaded[name] for name, array in mapped.items() if array is None}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+    return mapped
+
+
+def _mapped(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """Return a memory map of an uncompressed array inside a .npz; None if it has to be unpacked."""
+    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+        return None
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        reader = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = reader(stream)
+        header = stream.tell()
+    if dtype.hasobject or 0 in shape or (fortran and len(shape) > 1):
+        return None
+    with path.open("rb") as raw:  # the local header, whose lengths may differ from those of the directory
+        raw.seek(member.header_offset + 26)
+        name, extra = (int.from_bytes(raw.read(2), "little") for _ in range(2))
+    offset = member.header_offset + 30 + name + extra + header
+    return np.memmap(path, dtype, "r", offset, shape)
+
+
+def _hdf5(path: Path, opened: list[Any]) -> dict[str, Any]:
+    file, datasets = open_datasets(path)
+    opened.append(file)
+    return {name: item for name, item in datasets.items() if "/" not in name}
+
+
+def _read_text(path: Path) -> NDArray[Any]:
+    """Read columns of numbers; commas, semicolons and white space separate them, # and % begin a comment."""
+    rows: list[list[complex]] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.split("#")[0].split("%")[0]
+                words = text.replace(",", " ").replace(";", " ").split()
+                if not words:
+                    continue
+                row = [_number(path, number, word) for word in words]
+                if rows and len(row) != len(rows[0]):
+                    raise FileError(
+                        f"{path}:{number}: {len(row)} columns, but {len(rows[0])} in the lines before"
+                    )
+                rows.append(row)
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+    if not rows:
+        raise FileError(f"{path} holds no numbers")
+    values = np.array(rows)
+    if not np.iscomplexobj(values) or not np.any(values.imag):
+        values = values.real
+    return np.ascontiguousarray(values[:, 0] if values.shape[1] == 1 else values)
+
+
+def _number(path: Path, line: int, word: str) -> complex:
+    try:
+        return complex(word.replace("i", "j") if word.endswith("i") else word)
+    except ValueError:
+        raise FileError(f"{path}:{line}: '{word}' is not a number") from None
+
+
+def _require_finite(array: NDArray[Any], letter: str, name: str, batch: int, corner: int) -> None:
+    """Name an element that is NaN or infinite; unused corners do not count."""
+    good = np.isfinite(array)
+    if letter in "bc" and array.shape[-1] == corner:
+        good[..., 0 if letter == "b" else -1] = True
+    if not good.all():
+        place = np.unravel_index(int(np.argmin(good)), array.shape)
+        index = ", ".join(str(int(i)) for i in place)
+        raise FileError(f"{name}[{index}] is {array[place]}; all numbers must be finite")

@@ -1,0 +1,28 @@
+"""Do what the deck's task asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qsim.tridiag.build import Propagation
+
+if TYPE_CHECKING:
+    from qsim.core.progress import Monitor
+    from qsim.tridiag.build import Systems
+
+
+def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
+    """Propagate, solve, or measure the scaling of the solver."""
+    for text in problem.notices:
+        monitor.note(text)
+    if isinstance(problem, Propagation):
+        from qsim.tridiag.propagate_task import run_propagation
+
+        return run_propagation(problem, monitor)
+    from qsim.tridiag import solve_task
+
+    return (
+        solve_task.run_solve(problem, monitor)
+        if problem.deck.task == "solve"
+        else solve_task.run_scaling(problem, monitor)
+    )

@@ -1,0 +1,328 @@
+"""`task: scaling`: time of the N-shaped partition method against the number of blocks, as in the paper's Fig. 2.
+
+The literal stages are timed for every size, number of blocks and number of nested partitions; alpha and beta of the cost model
+(Eqs. 7-9) are fitted to one partition of the first size, and what the model then calls the best number of blocks stands beside
+the best one measured.  The copies that refresh the matrix, which the stages overwrite, are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.tables import Scalar, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+    from qsim.core.progress import Monitor
+    from qsim.tridiag.systems import Source
+
+__all__ = ["ScalingResult", "block_numbers", "measure"]
+
+LEAST, MOST = 16, 8  # `blocks: auto`: powers of two from 16 to n / 8
+
+TABLES = (
+    Table("blocks", ("blocks",), "", "blocks of the first partition"),
+    Table("iterations", ("iterations",), "", "nested partitions"),
+    Table(
+        "time_vs_blocks",
+        ("iterations", "blocks"),
+        "s",
+        "time of a solution, first size",
+        note="fastest of the repeats",
+    ),
+    Table("model", ("iterations", "blocks"), "s", "cost model with the fitted alpha and beta, first size"),
+    Table("optimum", ("iterations",), "", "blocks of the fastest solution measured, first size"),
+    Table("optimum_model", ("iterations",), "", "best number of blocks of the cost model, first size"),
+    Table("n", ("n",), "", "rows of the systems"),
+    Table("optimum_vs_n", ("n", "iterations"), "", "blocks of the fastest solution measured"),
+    Table("optimum_model_vs_n", ("n", "iterations"), "", "best number of blocks of the cost model"),
+    Table("time_vs_n", ("n", "iterations"), "s", "time of the fastest solution measured"),
+    Table(
+        "times",
+        ("n", "iterations", "blocks"),
+        "s",
+        "time of a solution",
+        note="NaN where n has no room for the blocks",
+    ),
+    Table("backward_error_vs_n", ("n",), "", "largest normwise backward error of the literal stages"),
+    Table(
+        "compare/*",
+        ("n",),
+        "s",
+        "time of another solver",
+        note="one CPU thread but for Woodbury; auto: the fast kernels",
+    ),
+)
+
+
+@dataclass
+class ScalingResult:
+    """What a scaling run leaves; S sizes, I numbers of nested partitions, B numbers of blocks.
+
+    Attributes
+    ----------
+    times : (S, I, B) float64
+        Seconds of a solution; NaN where there is no room for that many blocks.
+    alpha, beta : float
+        Of the cost model, seconds a row; fitted to the first number of partitions of the first size.
+    backward : (S,) float64
+        Largest backward error seen.
+    compare : dict of (S,) float64
+        Seconds of other solvers.
+    """
+
+    name: str
+    sizes: list[int]
+    blocks: NDArray[np.int64]
+    iterations: list[int]
+    times: NDArray[np.float64]
+    alpha: float
+    beta: float
+    backward: NDArray[np.float64]
+    compare: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> NDArray[np.int64]:
+        """Blocks of the fastest solution (S, I)."""
+        return np.asarray(self.blocks[np.nanargmin(self.times, axis=2)])
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """Best number of blocks of the cost model (S, I)."""
+        from qsim.tridiag.partition import optimum
+
+        return np.array([[optimum(n, i, self.alpha, self.beta) for i in self.iterations] for n in self.sizes])
+
+    def exponent(self) -> float | None:
+        """Return p of ``best blocks ~ n^p`` for the first number of partitions; the model says 1/2 for one."""
+        if len(set(self.sizes)) < 2:
+            return None
+        return float(np.polyfit(np.log(self.sizes), np.log(self.measured[:, 0]), 1)[0])
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the declarations of the arrays."""
+        return TABLES
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the results file by name."""
+        from qsim.tridiag.partition import cost
+
+        n, measured, predicted = self.sizes[0], self.measured, self.predicted
+        rows = [
+            [cost(n, float(b), i, self.alpha, self.beta) if b < n else np.nan for b in self.blocks]
+            for i in self.iterations
+        ]
+        return {
+            "blocks": self.blocks,
+            "iterations": np.array(self.iterations),
+            "time_vs_blocks": self.times[0],
+            "model": np.array(rows),
+            "optimum": measured[0],
+            "optimum_model": predicted[0],
+            "n": np.array(self.sizes),
+            "optimum_vs_n": measured,
+            "optimum_model_vs_n": predicted,
+            "time_vs_n": np.nanmin(self.times, axis=2),
+            "times": self.times,
+            "backward_error_vs_n": self.backward,
+            **{f"compare/{name}": seconds for name, seconds in self.compare.items()},
+        }
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return the headline numbers."""
+        best = float(np.nanmin(self.times[0]))
+        _size, first, blocks = np.unravel_index(int(np.nanargmin(self.times[:1])), self.times[:1].shape)
+        out = {
+            "alpha": Scalar(self.alpha, "s", description="cost model: RD, RU and SS of a row"),
+            "beta": Scalar(self.beta, "s", description="cost model: RS of a joint line"),
+            "optimum_blocks": Scalar(
+                int(self.blocks[blocks]), description="blocks of the fastest solution, first size"
+            ),
+            "optimum_iterations": Scalar(self.iterations[int(first)], description="its nested partitions"),
+            "solve_seconds": Scalar(best, "s", description="fastest solution of the first size"),
+            "rows": Scalar(self.sizes[0], description="rows of the first size"),
+            "rows_per_second": Scalar(
+                self.sizes[0] / best, "1/s", description="rows of the fastest solution"
+            ),
+            "backward_error": Scalar(
+                float(self.backward.max()), description="largest normwise backward error"
+            ),
+            "system": Scalar(self.name, description="what was solved"),
+        }
+        for index, count in enumerate(self.iterations):
+            out[f"optimum_blocks_{count}"] = Scalar(
+                int(self.measured[0, index]), description=f"fastest with {count} partitions"
+            )
+            out[f"optimum_model_{count}"] = Scalar(
+                int(self.predicted[0, index]), description=f"cost model with {count} partitions"
+            )
+        if (power := self.exponent()) is not None:
+            out["optimum_exponent"] = Scalar(power, description="p of best blocks ~ n^p; 1/2 in the model")
+        for name, seconds in self.compare.items():
+            out[f"{name}_seconds"] = Scalar(float(seconds[0]), "s", description=f"{name}, first size")
+            out[f"speedup_{name}"] = Scalar(
+                float(seconds[0]) / best, description=f"{name} over the fastest partition"
+            )
+        return out
+
+
+def block_numbers(sizes: Sequence[int]) -> list[int]:
+    """Return powers of two from 16 to an eighth of the largest size."""
+    top = max(MOST, max(sizes) // MOST)
+    found = [1 << k for k in range(int(math.log2(LEAST)), int(math.log2(top)) + 1)]
+    return found or [min(2, max(1, max(sizes) - 1))]
+
+
+def measure(
+    make: Callable[[int], Source],
+    device: Device,
+    sizes: Sequence[int],
+    blocks: Sequence[int] | None,
+    iterations: Sequence[int],
+    repeats: int,
+    compare: Sequence[str],
+    monitor: Monitor,
+) -> ScalingResult:
+    """Time the solvers.
+
+    Parameters
+    ----------
+    make
+        Makes the system of n rows.
+    blocks
+        Numbers of blocks; None: :func:`block_numbers`.
+    repeats
+        Repetitions; the fastest counts.
+    compare
+        Other solvers: thomas, lapack, woodbury.
+    """
+    from qsim.tridiag.partition import fit
+
+    counts = sorted(set(blocks or block_numbers(sizes)))
+    nested = sorted(set(iterations))
+    times = np.full((len(sizes), len(nested), len(counts)), np.nan)
+    backward = np.zeros(len(sizes))
+    others: dict[str, list[float]] = {name: [] for name in dict.fromkeys(compare)}
+    monitor.begin(int(times.size), "timings", "scaling")
+    done, name = 0, ""
+    for s, n in enumerate(sizes):
+        source = make(n)
+        name = source.name
+        host = [part.reshape(1, -1) for part in source.read(0, n)]
+        with device.use():
+            timer = _Timer(device, host, repeats)
+            for i, levels in enumerate(nested):
+                for k, count in enumerate(counts):
+                    if count < n:
+                        times[s, i, k], error = timer.literal(count, levels)
+                        backward[s] = max(backward[s], error)
+                    done += 1
+                    monitor.step(done)
+            if np.isnan(times[s]).all():
+                raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {counts[0]}")
+            cuts = counts[int(np.nanargmin(times[s, 0]))]
+            for other in dict.fromkeys(compare):
+                others[other].append(timer.other(other, host, cuts))
+            fast = timer.automatic()
+        if fast is not None:
+            others.setdefault("auto", []).append(fast)
+    monitor.end()
+    usable = np.isfinite(times[0, 0])
+    first = [count for count, good in zip(counts, usable, strict=True) if good]
+    alpha, beta = (
+        fit(first, times[0, 0][usable].tolist(), sizes[0], nested[0]) if len(first) > 1 else (0.0, 0.0)
+    )
+    if not device.is_cuda:
+        monitor.note(
+            f"the cost model has as many processors as blocks, this CPU {device.threads} threads: alpha and beta are formal"
+        )
+    return ScalingResult(
+        name,
+        list(sizes),
+        np.array(counts),
+        nested,
+        times,
+        alpha,
+        beta,
+        backward,
+        {other: np.array(seconds) for other, seconds in others.items()},
+    )
+
+
+class _Timer:
+    """One system, solved again and again."""
+
+    def __init__(self, device: Device, host: Sequence[NDArray[Any]], repeats: int) -> None:
+        self.device, self.repeats = device, repeats
+        self.given = [device.asarray(part) for part in host]
+        self.used = [device.xp.empty_like(part) for part in self.given]
+        self.x = device.xp.empty_like(self.given[3])
+
+    def _best(self, work: Callable[[], object], warm: bool = True) -> float:
+        """Return the seconds of the fastest call; the first one, which compiles, does not count."""
+        seconds = []
+        for repeat in range(self.repeats + warm):
+            for used, given in zip(self.used, self.given, strict=True):
+                used[...] = given
+            self.device.synchronize()
+            start = time.perf_counter()
+            work()
+            self.device.synchronize()
+            if repeat >= warm:
+                seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    def literal(self, blocks: int, iterations: int) -> tuple[float, float]:
+        """Return seconds and backward error of the literal stages."""
+        from qsim.tridiag.kernels import stages
+        from qsim.tridiag.partition import levels
+
+        a, b, c, d = self.used
+        partition = levels(a.shape[1], blocks, iterations)
+        seconds = self._best(lambda: stages.solve_levels(self.device, partition, a, b, c, d, self.x))
+        return seconds, self._error()
+
+    def _error(self) -> float:
+        from qsim.tridiag.kernels import stages
+
+        a, b, c, d = self.given
+        norms = stages.residual(self.device, a, b, c, d, self.x, self.used[3])
+        residual, x, rhs, matrix = norms[0]
+        return float(residual / (matrix * x + rhs)) if residual else 0.0
+
+    def automatic(self) -> float | None:
+        """Return the seconds of the fast kernels, if there are any."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if find_spec("qsim.tridiag.kernels.nshape") is None:
+            return None
+        solver = import_module("qsim.tridiag.kernels.nshape").partition_solve
+        flat = [part.reshape(-1) for part in (*self.used, self.x)]
+        return self._best(lambda: solver(self.device, *flat, flat[0].size))
+
+    def other(self, name: str, host: Sequence[NDArray[Any]], blocks: int) -> float:
+        """Return the seconds of another solver on the CPU."""
+        from qsim.core.device import cpu
+        from qsim.tridiag.kernels import serial
+        from qsim.tridiag.partition import joints
+        from qsim.tridiag.pieces import gtsv
+
+        where, x = cpu(self.device.threads), np.empty_like(host[3])
+        a, b, c, d = host
+        if name == "thomas":
+            return self._best(lambda: serial.thomas(where, a, b, c, d, x))
+        if name == "lapack":
+            return self._best(lambda: gtsv(a[0], b[0], c[0], d.T))
+        if name == "woodbury":
+            cut = joints(a.shape[1], blocks)
+            return self._best(lambda: serial.woodbury(where, cut, a, b, c, d, x))
+        raise ValueError(f"compare knows thomas, lapack and woodbury, not {name!r}")

@@ -1,0 +1,353 @@
+"""Solve tridiagonal systems: ``from qsim.tridiag import solve``.
+
+``T x = d`` with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to i + 1).  The
+N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed and climbs
+the ladder of :mod:`qsim.tridiag.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK (pivoted) and the
+Woodbury formula are there to compare with, on the CPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from qsim.core.device import Device, Memory, cpu, out_of_memory, select
+from qsim.tridiag import ladder
+from qsim.tridiag.kernels import serial, stages
+from qsim.tridiag.ladder import Outcome, SingularMatrixError, Systems
+from qsim.tridiag.partition import auto, joints, levels, nested, rows_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SingularMatrixError", "Solution", "solve"]
+
+Algorithm = Literal["nshape", "thomas", "lapack", "woodbury"]
+Blocks = int | Sequence[int] | Literal["auto"]
+TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number
+
+
+@dataclass
+class Solution:
+    """Solution of one system or of a batch.
+
+    Attributes
+    ----------
+    x
+        Solution, shaped like ``d`` and of its kind (NumPy or CuPy).
+    residual
+        Largest ``|T x - d|``, with ``|z| = |Re z| + |Im z|``.
+    backward_error
+        Largest normwise backward error ``max|T x - d| / (||T|| max|x| + max|d|)`` of a system.
+    algorithm
+        What solved the most difficult system: ``nshape-local``, ``nshape-exact``, ``nshape-literal``, ``nshape-shifted``,
+        ``thomas``, ``woodbury`` or ``lapack``.
+    blocks, iterations
+        Blocks of the first partition, and number of nested partitions.
+    min_pivot
+        Smallest ``|pivot| / max(|a|, |b|, |c|)`` of a row; 1 where LAPACK chose the pivots.
+    refinements
+        Largest number of refinements of a system.
+    seconds
+        Wall time, with all checks and copies between host and device.
+    notes
+        What the user should know.
+    """
+
+    x: Any
+    residual: float
+    backward_error: float
+    algorithm: str
+    blocks: int
+    iterations: int
+    min_pivot: float
+    refinements: int
+    seconds: float
+    notes: list[str]
+
+
+def solve(
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    *,
+    type: Algorithm = "nshape",
+    blocks: Blocks = "auto",
+    iterations: int | Literal["auto"] = "auto",
+    device: Device | str | None = None,
+    on_unstable: Literal["ladder", "error"] = "ladder",
+    tolerance: float | None = None,
+) -> Solution:
+    """Solve ``T x = d``.
+
+    Parameters
+    ----------
+    a : (n,) or (batch, n)
+        Diagonal.
+    b, c : n or n - 1 entries, and the batch axis of a or none
+        Lower and upper diagonal.  Of n entries, the first of b and the last of c do not count.
+    d : (n,), (n, k) or (batch, n)
+        Right-hand sides; columns of a (n, k) array are solved with the same matrix.
+    type
+        Algorithm.  ``thomas``, ``lapack`` and ``woodbury`` run on the CPU.
+    blocks
+        Number of blocks or their sizes.  With ``blocks`` and ``iterations`` both ``"auto"`` the fastest kernels run; otherwise
+        the literal stages of the paper, with this partition.
+    iterations
+        Number of nested partitions.
+    device
+        Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
+    on_unstable
+        ``"ladder"`` mends what needs pivoting (see :mod:`qsim.tridiag.ladder`); ``"error"`` refuses it.
+    tolerance
+        Largest backward error to accept; 1e-14 in double, 1e-6 in single precision.
+
+    Returns
+    -------
+    Solution
+        In the precision of the arrays (mixed ones are promoted, integers count as double).
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, partitions that do not, and arrays with NaN or infinity.
+    SingularMatrixError
+        If the matrix is singular, with the row.
+    NumericsError
+        If the backward error exceeds the tolerance.
+    """
+    start = time.perf_counter()
+    if on_unstable not in ("ladder", "error"):
+        raise ValueError(f"on_unstable is 'ladder' or 'error', not {on_unstable!r}")
+    where = _device(device, (a, b, c, d), type)
+    with where.use(), out_of_memory(where, Memory(reduce="system.n")):
+        systems, finish = _prepare(where, a, b, c, d, tolerance)
+        plan = _plan(systems.a.shape[1], where, type, blocks, iterations)
+        outcome, smallest = _first(systems, plan)
+        _finite(outcome, (a, b, c, d), systems)
+        ladder.climb(
+            systems,
+            outcome,
+            smallest,
+            None if type == "lapack" else plan.again(where),
+            partition=plan.partition or None,
+            shiftable=type == "nshape",
+            strict=on_unstable == "error",
+        )
+        x = finish(outcome.x)
+    return Solution(
+        x,
+        float(outcome.errors.residual.max()),
+        float(outcome.errors.backward.max()),
+        outcome.algorithm,
+        plan.blocks,
+        plan.iterations,
+        float(smallest.min()),
+        outcome.refinements,
+        time.perf_counter() - start,
+        outcome.notes,
+    )
+
+
+# ---------------------------------------------------------------------------------------- algorithms
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Algorithm and partition of a solution; ``partition`` is empty for the fast kernels and the serial solvers."""
+
+    type: str
+    blocks: int
+    iterations: int
+    partition: tuple[NDArray[np.int64], ...] = ()
+
+    def run(self, systems: Systems, d: Any) -> tuple[Any, Any, str]:
+        """Return solutions, smallest pivots (each system or all) and the name of the algorithm."""
+        device, matrix = systems.device, (systems.a, systems.b, systems.c)
+        if self.type == "lapack":
+            found = ladder.pivoted(Systems(device, *matrix, d, systems.tolerance))
+            return found, np.ones(len(found)), "lapack"
+        if self.type == "nshape" and self.partition:
+            x = d.copy()
+            a, b, c = (v.copy() for v in matrix)
+            smallest, _pivots = stages.solve_levels(device, self.partition, a, b, c, x, x)
+            return x, device.to_host(smallest), "nshape-literal"
+        x = device.xp.empty_like(d)
+        if self.type == "nshape":
+            flat = (v.reshape(-1) for v in (*matrix, d, x))
+            pivots = import_module("qsim.tridiag.kernels.nshape").partition_solve(device, *flat, d.shape[1])
+            return x, np.full(len(x), np.nan_to_num(pivots.min_pivot)), f"nshape-{pivots.mode}"
+        if self.type == "thomas":
+            return x, serial.thomas(device, *matrix, d, x), "thomas"
+        return x, serial.woodbury(device, self.partition[0], *matrix, d, x), "woodbury"
+
+    def again(self, _device: Device) -> ladder.Solver:
+        """Return the algorithm in the form that refinement wants."""
+        return lambda systems, d: self.run(systems, d)[0]
+
+
+@lru_cache(maxsize=64)
+def _cached(
+    n: int,
+    device: Device,
+    type: str,
+    blocks: int | tuple[int, ...] | None,
+    iterations: int | None,
+    fast: bool,
+) -> _Plan:
+    if type in ("thomas", "lapack"):
+        return _Plan(type, 1, 1)
+    if blocks is None:
+        count, depth = auto(n, device, iterations)
+    else:
+        count = blocks if isinstance(blocks, int) else len(blocks)
+        depth = iterations or nested(n, max(count, 1), device)
+    if type == "woodbury":
+        cut = joints(n, blocks if blocks is not None else min(max(2, count), max(1, n - 1)))
+        return _Plan(type, max(1, len(cut) - 1), 1, (cut,))
+    if fast:
+        return _Plan(type, count, depth)
+    partition = tuple(levels(n, count if isinstance(blocks, int | None) else blocks, depth))
+    return _Plan(type, max(1, len(partition[0]) - 1), len(partition), partition)
+
+
+def _plan(n: int, device: Device, type: str, blocks: Blocks, iterations: int | Literal["auto"]) -> _Plan:
+    if type not in ("nshape", "thomas", "lapack", "woodbury"):
+        raise ValueError(f"type is nshape, thomas, lapack or woodbury, not {type!r}")
+    sizes = rows_of(blocks)
+    if isinstance(iterations, str) and iterations != "auto":
+        raise ValueError(f"iterations is 'auto' or a number, not {iterations!r}")
+    depth = None if isinstance(iterations, str) else int(iterations)
+    if depth is not None and depth < 1:
+        raise ValueError(f"iterations must be at least 1, not {depth}")
+    fast = sizes is None and depth is None and _fast_kernels()
+    return _cached(n, device, type, sizes, depth, fast)
+
+
+@cache
+def _fast_kernels() -> bool:
+    return find_spec("qsim.tridiag.kernels.nshape") is not None
+
+
+def _first(systems: Systems, plan: _Plan) -> tuple[Outcome, NDArray[np.float64]]:
+    """Solve a batch once and measure the residual."""
+    x, smallest, algorithm = plan.run(systems, systems.d)
+    errors = systems.errors(x, systems.device.xp.empty_like(x))
+    return Outcome(x, errors, algorithm), smallest
+
+
+# --------------------------------------------------------------------------------------------- arrays
+
+
+@cache
+def _cpu() -> Device:
+    return cpu()
+
+
+@cache
+def _selected(name: str) -> Device:
+    return select(name)[0]
+
+
+def _device(device: Device | str | None, arrays: Sequence[Any], type: str) -> Device:
+    if type in ("thomas", "lapack", "woodbury"):
+        return device if isinstance(device, Device) and not device.is_cuda else _cpu()
+    if isinstance(device, Device):
+        return device
+    if device is not None:
+        return _selected(device)
+    for array in arrays:
+        if hasattr(array, "__cuda_array_interface__"):
+            return _selected(f"cuda:{array.device.id}")
+    return _cpu()
+
+
+def _prepare(device: Device, a: Any, b: Any, c: Any, d: Any, tolerance: float | None) -> tuple[Systems, Any]:
+    """Return the systems in the layout of the kernels, and what gives a solution the shape of d."""
+    on_device = any(hasattr(v, "__cuda_array_interface__") for v in (a, b, c, d))
+    xp = device.xp if device.is_cuda else np
+    a, b, c, d = (device.asarray(v) if device.is_cuda or on_device else np.asarray(v) for v in (a, b, c, d))
+    dtype = _dtype(a, b, c, d)
+    n = a.shape[-1] if a.ndim else 0
+    if a.ndim not in (1, 2) or n == 0:
+        raise ValueError(f"a has shape {a.shape}; it must be (n,) or (batch, n) with n at least 1")
+    columns = a.ndim == 1 and d.ndim == 2
+    count = d.shape[1] if columns else a.shape[0] if a.ndim == 2 else 1
+    allowed = [(n,), (n, "k")] if a.ndim == 1 else [a.shape]
+    if (d.shape != (n, count)) if columns else d.shape != a.shape:
+        shapes = " or ".join(str(s).replace("'", "") for s in allowed)
+        raise ValueError(f"d has shape {d.shape}; with a of shape {a.shape} it must be {shapes}")
+    if count == 0:
+        raise ValueError(f"d has shape {d.shape}: there is nothing to solve")
+
+    def fit(v: Any) -> Any:
+        """Return v with a batch axis; copied only where it has to be."""
+        v = v.reshape(1, n) if count == 1 else xp.broadcast_to(v, (count, n))
+        return xp.ascontiguousarray(v, dtype=dtype)
+
+    matrix = [fit(a)]
+    for name, v, place in (("b", b, slice(1, None)), ("c", c, slice(None, -1))):
+        if (
+            v.ndim not in (1, a.ndim)
+            or v.shape[-1] not in (n, n - 1)
+            or v.shape[:-1] not in ((), a.shape[:-1])
+        ):
+            raise ValueError(
+                f"{name} has shape {v.shape}; with a of shape {a.shape} it needs {n} or {n - 1} entries"
+            )
+        if v.shape[-1] == n:
+            matrix.append(fit(v))
+        else:
+            matrix.append(xp.zeros((count, n), dtype))
+            matrix[-1][:, place] = v
+    rhs = xp.ascontiguousarray(d.T if columns else d.reshape(count, n), dtype=dtype)
+    if tolerance is not None and not tolerance > 0.0:
+        raise ValueError(f"tolerance must be positive, not {tolerance}")
+    accepted = TOLERANCE[4 if dtype.char in "fF" else 8] if tolerance is None else float(tolerance)
+    shape = d.shape
+
+    def finish(x: Any) -> Any:
+        x = x.T if columns else x.reshape(shape)
+        if on_device and not device.is_cuda:
+            return import_module("cupy").asarray(x)
+        return x if on_device or not device.is_cuda else device.to_host(x)
+
+    return Systems(device, matrix[0], matrix[1], matrix[2], rhs, accepted), finish
+
+
+def _dtype(*arrays: Any) -> np.dtype[Any]:
+    """Return the working precision: the widest of the arrays; integers count as double."""
+    kinds = {v.dtype for v in arrays}
+    for dtype in kinds:
+        if dtype.kind not in "biufc":
+            raise ValueError(f"arrays must hold numbers, not {dtype}")
+    if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
+        return only
+    wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
+    if wide.char in "fdFD":
+        return wide
+    return np.dtype(complex) if wide.kind == "c" else np.dtype(float)
+
+
+def _finite(outcome: Outcome, arrays: Sequence[Any], systems: Systems) -> None:
+    """Name an element of the input that is not finite; every such one makes the residual infinite."""
+    if np.isfinite(outcome.errors.residual).all():
+        return
+    n = systems.a.shape[1]
+    for name, v in zip("abcd", arrays, strict=True):
+        array = systems.device.to_host(v) if hasattr(v, "__cuda_array_interface__") else np.asarray(v)
+        good = np.isfinite(array)
+        if name in "bc" and array.shape[-1] == n:  # unused corners may hold anything
+            good[..., 0 if name == "b" else -1] = True
+        if not good.all():
+            place = np.unravel_index(int(np.argmin(good)), array.shape)
+            index = ", ".join(str(int(i)) for i in place)
+            raise ValueError(f"{name}[{index}] is {array[place]}; all elements must be finite")

@@ -1,0 +1,170 @@
+"""Initial states."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError
+from qsim.core.hdf5 import open_datasets
+from qsim.tridiag.eigenstates import imaginary_time, window_states
+from qsim.tridiag.inputs import InvalidInput, formula, in_chunks, read_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+LOST = 1e-6  # norm outside of the grid that a state from a file may have
+
+
+def initial_state(
+    block: Any,
+    x: NDArray[np.float64],
+    dx: float,
+    potential: NDArray[np.float64],
+    stencil: str,
+    key: str = "initial",
+) -> NDArray[np.complex128]:
+    """Return the initial state, (n,) complex128, ``sum |psi|^2 dx = 1``.
+
+    Parameters
+    ----------
+    block
+        A member of `qsim.tridiag.blocks.Initial`.
+    x : (n,) float64
+        Grid points, bohr.
+    dx : float
+        Spacing, bohr.
+    potential : (n,) float64
+        V, hartree.
+    stencil : {"three_point", "numerov"}
+    key : str
+        Where the block stands in the deck.
+
+    Raises
+    ------
+    InvalidInput
+        If the state vanishes on the grid, or a level does not exist.
+    FileError, NumericsError
+        If a file cannot be used, or the eigensolver fails.
+    """
+    kind = block.type
+    if kind == "eigenstate":
+        if block.method == "imaginary_time":
+            if block.level != 0:
+                raise InvalidInput(
+                    f"{key}.method", "imaginary time finds level 0 only; use method: eigensolver"
+                )
+            return imaginary_time(x, dx, potential, stencil)[1].astype(complex)
+        return _superpose({block.level: 1.0 + 0.0j}, x, dx, potential, stencil, f"{key}.level")
+    if kind == "superposition":
+        return _superpose(block.weights(), x, dx, potential, stencil, f"{key}.levels")
+    if kind == "gaussian":
+        psi = gaussian(x, block.x0, block.k0, block.width)
+    elif kind == "expression":
+        real = in_chunks(lambda part: formula(block.real, f"{key}.real", x=part), x)
+        psi = real + 1j * in_chunks(lambda part: formula(block.imag, f"{key}.imag", x=part), x)
+    else:
+        psi = _from_file(block.file, x, key)
+    return normalised(psi, dx, key)
+
+
+def gaussian(x: NDArray[np.float64], x0: float, k0: float, width: float) -> NDArray[np.complex128]:
+    """Return ``(2 pi width^2)^(-1/4) exp(-(x - x0)^2 / (4 width^2) + i k0 x)``, of standard deviation `width` in density."""
+    with np.errstate(under="ignore", over="ignore"):
+        size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
+    return np.asarray(size * np.exp(1j * k0 * x), dtype=complex)
+
+
+def normalised(psi: NDArray[np.complex128], dx: float, key: str = "initial") -> NDArray[np.complex128]:
+    """Return psi with ``sum |psi|^2 dx = 1``.
+
+    Raises
+    ------
+    InvalidInput
+        If it vanishes or is not finite.
+    """
+    largest = float(np.max(np.abs(psi)))
+    if not math.isfinite(largest):
+        raise InvalidInput(key, "the wavefunction is not finite on the grid")
+    if largest < 1e-150:
+        raise InvalidInput(key, "the wavefunction vanishes on the grid; it lies outside of it")
+    psi = psi / largest
+    return psi / math.sqrt(float(np.vdot(psi, psi).real) * dx)
+
+
+def _superpose(
+    weights: dict[int, complex],
+    x: NDArray[np.float64],
+    dx: float,
+    potential: NDArray[np.float64],
+    stencil: str,
+    key: str,
+) -> NDArray[np.complex128]:
+    """Return the normalised superposition of eigenstates; the levels are few, so each is looked for on its own."""
+    n = x.shape[0]
+    if max(weights) >= n:
+        raise InvalidInput(key, f"{n} grid points have no level {max(weights)}")
+    psi = np.zeros(n, dtype=complex)
+    levels = sorted(level for level, weight in weights.items() if weight != 0)
+    lowest, count = levels[0], levels[-1] - levels[0] + 1
+    if count <= 64:  # together, so that levels next to each other are orthogonal
+        _, states, low = window_states(dx, potential, stencil, count, lowest)
+        for level in levels:
+            psi[low : low + states.shape[1]] += weights[level] * states[level - lowest]
+    else:
+        for level in levels:
+            _, states, low = window_states(dx, potential, stencil, 1, level)
+            psi[low : low + states.shape[1]] += weights[level] * states[0]
+    return normalised(psi, dx, key)
+
+
+def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.complex128]:
+    """Return a wavefunction from columns x, re, im or from a results file, interpolated to the grid."""
+    points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(path)
+    if points.shape == x.shape and np.allclose(points, x, rtol=0.0, atol=1e-9 * (1.0 + np.max(np.abs(x)))):
+        return values
+    if points.size < 4 or np.any(np.diff(points) <= 0):
+        raise FileError(f"{path}: x must rise and have at least 4 values")
+    weight = np.abs(values) ** 2
+    outside = (points < x[0]) | (points > x[-1])
+    lost = float(np.sum(weight[outside]) / max(np.sum(weight), 1e-300))
+    if lost > LOST:
+        raise InvalidInput(
+            f"{key}.file",
+            f"the grid [{x[0]:g}, {x[-1]:g}] bohr leaves out {lost:.2g} of the norm of the state in the file",
+        )
+    from scipy.interpolate import CubicSpline
+
+    inside = (x >= points[0]) & (x <= points[-1])
+    psi = np.zeros(x.shape, dtype=complex)
+    psi[inside] = CubicSpline(points, values)(x[inside])
+    return psi
+
+
+def _read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    table = read_columns(path, 3)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    return table[:, 0], table[:, 1] + 1j * table[:, 2]
+
+
+def _read_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    file, datasets = open_datasets(path)
+    with file:
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in ("x", "psi_final"):
+            item = datasets.get(f"results/{name}", datasets.get(name))
+            if item is None:
+                raise FileError(
+                    f"{path}: no array {name!r}; expected x and psi_final, as qsim tridiag writes them"
+                )
+            arrays[name] = np.asarray(item[()])
+    x, psi = np.asarray(arrays["x"], np.float64), arrays["psi_final"]
+    if psi.ndim == 2 and psi.shape[1] == 2 and not np.iscomplexobj(psi):
+        psi = psi[:, 0] + 1j * psi[:, 1]
+    if psi.shape != x.shape:
+        raise FileError(f"{path}: psi_final has shape {psi.shape}, x has {x.shape}")
+    return x, np.asarray(psi, np.complex128)
