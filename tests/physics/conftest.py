@@ -56,3 +56,9 @@ class Decks:
 def qoc(tmp_path):
     """Hand out qoc decks in an empty folder."""
     return Decks("qoc", tmp_path)
+
+
+@pytest.fixture
+def tridiag(tmp_path):
+    """Hand out tridiag decks in an empty folder."""
+    return Decks("tridiag", tmp_path)
