@@ -82,8 +82,8 @@ def step_table(
 
     * three_point: ``S_jj = kappa (V + x E + column 2) + i (1 + tau W) / sigma'``, ``psi' = (2 i / sigma') y - psi``;
       ``sigma' = sigma sqrt(1 + (A dx)^2)``, ``theta = atan(A dx)``;
-    * numerov: ``S_jj = 10 + 12 i sigma / u``, ``u = (1 + tau W + i tau (V + x E)) / 12 - i sigma``, right-hand side ``psi / u``,
-      ``psi' = 2 M y - psi``; ``theta = A dx``.
+    * numerov: ``S_jj = 10 + 144 i sigma / u``, ``u = 1 + tau W + i tau (V + x E) - 12 i sigma``, right-hand side ``psi / u``,
+      ``psi' = 2 (12 M) y - psi``; ``theta = A dx``.
 
     Here ``tau = dt/2`` and ``sigma = tau / (2 dx^2)``.
     """

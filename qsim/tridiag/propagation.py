@@ -123,7 +123,8 @@ class Propagator:
         elif self.mode == "local" and self.shape.halo == 0:
             self.mode = "exact"
         with device.use():
-            self.psi = device.asarray(np.ascontiguousarray(psi0, self.complex))
+            # a copy: passes write to both their arrays
+            self.psi = device.asarray(np.array(psi0, self.complex))
             self._operator = self._make_operator(lattice, slope, device)
             self._table: Any = None if self.shape is None else self._device_table()
             self._out = None if self.shape is None else device.xp.empty_like(self.psi)
@@ -150,7 +151,9 @@ class Propagator:
             If the fields end before.
         """
         if not self._static and self.step + steps > len(self._host_table):
-            raise ValueError(f"step {self.step + steps} is asked for, but the fields have {len(self._host_table)} steps")
+            raise ValueError(
+                f"step {self.step + steps} is asked for, but the fields have {len(self._host_table)} steps"
+            )
         with self.device.use():
             shape = self.shape
             samples = self._passes(shape, steps, every) if shape else self._solve_steps(steps, every)

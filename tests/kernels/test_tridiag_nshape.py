@@ -16,6 +16,8 @@ from qsim.tridiag.kernels import jit, nshape
 from qsim.tridiag.kernels.nshape import partition_solve
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]
+SINGLE = [(1, n) for n in (1, 2, 31, 32, 33, 255, 256, 257, 599)]
+SIZES = [*SINGLE, (5, 1), (3, 7), (7, 31), (9, 32), (11, 33), (40, 13), (3, 353), (2, 352), (300, 3)]
 ROUNDING = 100  # rounding errors allowed, condition number included; at most 15 were seen
 BACKWARD = 8  # rounding errors allowed in the backward error; at most 2 were seen
 MANY = Device("cpu", 0, "", 3)  # three threads: all three ways through the CPU code can be taken
@@ -111,11 +113,7 @@ def backward_error(a, b, c, d, x, length):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("batch", "length"),
-    [(1, 1), (1, 2), (5, 1), (3, 7), (1, 31), (1, 32), (1, 33), (1, 255), (1, 256), (1, 257), (1, 599)]
-    + [(7, 31), (9, 32), (11, 33), (40, 13), (3, 353), (2, 352), (300, 3)],
-)
+@pytest.mark.parametrize(("batch", "length"), SIZES)
 def test_systems_of_all_sizes(device, tiny, dtype, batch, length):
     system = dominant(batch * length, dtype)
     x, found = solved(device, system, length)
@@ -124,7 +122,9 @@ def test_systems_of_all_sizes(device, tiny, dtype, batch, length):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("batch", "length"), [(1, 2047), (1, 2048), (1, 8193), (1, 20011), (5, 2000), (3, 5003)])
+@pytest.mark.parametrize(
+    ("batch", "length"), [(1, 2047), (1, 2048), (1, 8193), (1, 20011), (5, 2000), (3, 5003)]
+)
 def test_pieces_of_the_usual_size(device, dtype, batch, length):
     system = dominant(batch * length, dtype)
     x, _found = solved(device, system, length)
@@ -144,16 +144,19 @@ def test_pieces_of_the_usual_size(device, dtype, batch, length):
     seed=st.integers(0, 99),
 )
 def test_sizes_pieces_and_dominance(batch, length, dtype, dominance, chunk, halo, exact, many, seed):
-    """|a| >= 1.02 |off-diagonal mean|: not every row is dominant, but the matrix is far from singular."""
+    """Columns 0.1 c make up for less dominance; then the backward error is that of elimination, eps over the smallest pivot."""
     system = dominant(batch * length, dtype, max(dominance, 1.01), seed)
-    if dominance < 1:  # as weak, but downwards only: what the windows see on the two sides differs
+    if dominance < 1:  # the inverse reaches far on one side only
         system[2] = (0.1 * system[2]).astype(dtype)
         system[0] = (dominance * system[0]).astype(dtype)
     with pytest.MonkeyPatch.context() as patch:
         constants(patch, chunk=chunk, halo=halo, exact=exact)
         x, found = solved(MANY if many else cpu(1), system, length, corners=1e30)
     wide = [v.astype(np.result_type(v, np.float64)) for v in system]
-    assert backward_error(*wide, x.astype(wide[0].dtype), length) < BACKWARD * np.finfo(dtype).eps / found.min_pivot
+    assert (
+        backward_error(*wide, x.astype(wide[0].dtype), length)
+        < BACKWARD * np.finfo(dtype).eps / found.min_pivot
+    )
     if dominance > 1:
         agree(x, lapack(*system, length), dtype)
 
@@ -288,17 +291,18 @@ def test_laplacian(device, monkeypatch, dtype):
     d = draw(np.random.default_rng(1), n, dtype).astype(dtype)
     x, found = solved(device, (a, b, c, d), n)
     assert found.mode == "exact"
-    assert 0.4 < found.min_pivot <= 1.0
+    # row by row pivots are 1 + 1/j, of 2; the joint line of a thread's 11 rows has 2 - 2 * 10 / 11 left
+    assert (0.09 if device.is_cuda else 0.49) < found.min_pivot <= 1.0
     wide = [v.astype(np.result_type(v, np.float64)) for v in (a, b, c, d)]
     # the pivots 1 + 1/j of a chunk are rounded to the same side for thousands of rows: 21 in single precision
     assert backward_error(*wide, x.astype(wide[0].dtype), n) < 5 * BACKWARD * np.finfo(dtype).eps
 
 
 def test_reduced_systems_of_reduced_systems(device, tiny):
-    """Chunks so small that the joint lines of the joint lines are several chunks, in a batch that does not fit them."""
-    for batch, length in ((1, 30011), (3, 9001), (7, 353)):
+    """Chunks so small that the joint lines of the joint lines are several chunks, in batches that fit them or do not."""
+    for batch, length in ((1, 30011), (3, 9001), (7, 353), (5, 704)):
         system = toeplitz(batch * length, 0.02)
-        x, found = solved(device, system, length)
+        x, found = solved(device, system, length, corners=1e30)
         assert found.mode == "exact"
         agree(x, lapack(*system, length), np.complex128, 1e4)  # condition number 1e4
 
@@ -387,6 +391,8 @@ def test_the_smallest_pivot_is_that_of_the_elimination(dtype):
     _x, found = solved(cpu(1), (a, b, c, d), 500)
     np.testing.assert_allclose(found.min_pivot, smallest, rtol=1e-10)
     with pytest.MonkeyPatch.context() as patch:
-        constants(patch, chunk=63, halo=250)  # windows from the first row on, all of them: the same elimination
+        constants(
+            patch, chunk=63, halo=250
+        )  # windows from the first row on, all of them: the same elimination
         _x, found = solved(MANY, (a, b, c, d), 500)
     assert smallest / np.sqrt(2) <= found.min_pivot <= smallest * np.sqrt(2)

@@ -1,7 +1,8 @@
 """Propagation by Crank-Nicolson passes: LAPACK steps, stored lattice results, orders of convergence, halos, and resumed runs.
 
 Tolerances.  ``T = M (1 + i tau H)`` is well conditioned (``3/2 (1 + tau |H|)``, below 30 here): a step errs by some ten rounding
-errors, N steps by at most N times that; 40 steps stay below 1e-13.  Entries L.. of ``reference_data/tridiag.json`` bring their own.
+errors, N steps by at most N times that; 40 steps stay below 1e-13.  Entries L.. of ``reference_data/tridiag.json`` bring
+their own.
 """
 
 import json
@@ -45,16 +46,9 @@ def soft_core(n, dx, stencil="three_point", absorber="none", centre=0.5):
     xmin = -dx * (n - 1) * centre
     x = xmin + dx * np.arange(n)
     depth = np.maximum(0.0, np.abs(np.arange(n) - 0.5 * (n - 1)) / (0.2 * n) - 1.5)
-    return Lattice(
-        xmin,
-        dx,
-        n,
-        stencil,
-        -1 / np.sqrt(x**2 + 2),
-        slope=x * (x**2 + 2) ** -1.5,
-        cap=0.2 * depth**2 if absorber == "cap" else None,
-        mask=np.cos(depth) ** 0.125 if absorber == "mask" else None,
-    )
+    cap = 0.2 * depth**2 if absorber == "cap" else None
+    mask = np.cos(depth) ** 0.125 if absorber == "mask" else None
+    return Lattice(xmin, dx, n, stencil, -1 / np.sqrt(x**2 + 2), x * (x**2 + 2) ** -1.5, cap, mask)
 
 
 def fields(kind, steps, seed=5):
@@ -122,8 +116,8 @@ def test_bands_are_those_of_the_hamiltonian(stencil, gauge, n):
     for state in (psi, psi.real):
         close(apply_h(lattice, state, e, a), h @ state, 1e-13)
         close(mass(lattice, state, a), m @ state, 1e-14)
-    free = h - (e * np.diag(x))
-    np.testing.assert_allclose(energy(lattice, psi, a), (psi.conj() @ free @ psi).real * 0.3, rtol=1e-12)
+    free = (psi.conj() @ (h - e * np.diag(x)) @ psi).real
+    np.testing.assert_allclose(energy(lattice, psi, a), free * 0.3, rtol=1e-12)
 
 
 def test_the_inverse_mass_by_images():
@@ -155,8 +149,10 @@ def test_modes_agree_with_lapack(device, stencil, absorber, field, options):
     assert propagator.step == steps
     info = propagator.info()
     mode = options.get("mode", "literal")
-    assert info["algorithm"] == f"nshape-{'local' if mode == 'auto' else mode}"
-    assert (info["halo"] > 0) == (mode in ("auto", "local"))
+    if mode == "auto":
+        mode = "exact" if device.is_cuda else "local"  # a block of a GPU holds this grid
+    assert info["algorithm"] == f"nshape-{mode}"
+    assert (info["halo"] > 0) == (mode == "local")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 33])
@@ -244,14 +240,18 @@ def test_threads_and_chunks_do_not_matter():
 
 
 def test_the_norm_does_not_drift(device):
-    """10^4 steps without absorber: at most the random walk of 10^4 roundings, 1e-14, would be seen; 1e-12 is allowed."""
-    for stencil, field in (("three_point", "length"), ("numerov", "velocity"), ("numerov", "none")):
+    """10^4 steps without absorber.  Roundings walk randomly if E or A changes the diagonal; else every step makes the same."""
+    for stencil, field in [(stencil, field) for stencil in STENCILS for field in FIELDS]:
         lattice = soft_core(64, 0.4, stencil)
         electric, vector = fields(field, 10_000)
         psi = noise(64)
         psi /= np.sqrt((abs(psi) ** 2).sum() * 0.4)
         samples = Propagator(device, lattice, psi, 0.1, electric, vector).advance(10_000, 100)
-        assert abs(samples[:, 0] - 1).max() < 1e-12
+        changing = field == "length" or (field, stencil) == ("velocity", "three_point")
+        assert abs(samples[:, 0] - 1).max() < (2e-13 if changing else 2e4 * np.finfo(float).eps), (
+            stencil,
+            field,
+        )
 
 
 def test_more_steps_than_fields_are_refused(device):
@@ -259,10 +259,17 @@ def test_more_steps_than_fields_are_refused(device):
     for mode in ("auto", "exact", "literal"):
         propagator = Propagator(device, soft_core(700, 0.2), noise(700), 0.05, electric, mode=mode)
         propagator.advance(30, 1)
-        with pytest.raises(ValueError, match="50 steps"):
+        with pytest.raises(ValueError, match="fields have 50 steps"):
             propagator.advance(21, 1)
         propagator.advance(20, 1)
         assert propagator.step == 50
+
+
+def test_the_initial_state_is_not_written_to(device):
+    for mode in ("auto", "exact", "literal"):
+        psi = noise(700)
+        Propagator(device, soft_core(700, 0.2), psi, 0.05, mode=mode).advance(40, 1)
+        np.testing.assert_array_equal(psi, noise(700))
 
 
 def test_two_absorbers_are_refused(device):
@@ -286,19 +293,21 @@ LATTICES = {
 
 @pytest.mark.parametrize("stencil", STENCILS)
 @pytest.mark.parametrize("name", LATTICES)
-@pytest.mark.parametrize(("dt", "steps"), [(0.02, 1), (0.02, 8), (0.02, 32), (0.1, 1), (0.1, 16), (0.002, 32)])
+@pytest.mark.parametrize(
+    ("dt", "steps"), [(0.02, 1), (0.02, 8), (0.02, 32), (0.1, 1), (0.1, 16), (0.002, 32)]
+)
 def test_halos_cover_what_a_point_does(stencil, name, dt, steps):
     """A unit amplitude, by exact steps on a long grid: beyond the halo less than the tolerance is left in any potential.
 
-    Elimination only multiplies there, so that even tails far below the rounding error of 1 are right.  A Propagator adds 10 %
-    and tries the result (`margin`), as potentials that are not constant can do a little more than the worst constant one.
+    Elimination only multiplies there, so that even tails far below the rounding error of 1 are right.  Halos are as short as
+    1.02 times what these need; a Propagator adds 10 %, and tries the result.
     """
     n, dx = 3001, 0.2
     x = dx * (np.arange(n) - n // 2)
     potential = LATTICES[name](np.clip(x, -25, 25))
     lattice = Lattice(x[0], dx, n, stencil, potential)
     values = decay.range_of_potential(potential.min(), potential.max(), dx)
-    reach = int(1.1 * decay.halo(stencil, dx, dt, steps, values, 1e-15)) + 1
+    reach = decay.halo(stencil, dx, dt, steps, values, 1e-15)
     assert reach < n // 2
     psi = np.zeros(n, complex)
     for place in (n // 2, n // 2 + 3):
@@ -322,19 +331,23 @@ def test_halos_grow_with_the_digits(tolerance):
     """Between the tails of twice larger and smaller tolerance, measured or extrapolated; one step: tails are geometric."""
     dx, dt = 0.1, 0.02
     kappa = np.arccosh(1 - 1j / (dt / (2 * dx**2))).real
-    amplitude = abs(2 / (0.5j * dt / dx**2 * np.sinh(np.arccosh(1 - 1j)))) * 10  # a tail is ten times its largest entry
+    amplitude = (
+        abs(2 / (0.5j * dt / dx**2 * np.sinh(np.arccosh(1 - 1j)))) * 10
+    )  # a tail is ten times its largest entry
     found = decay.halo("three_point", dx, dt, 1, (0.0,), tolerance)
     assert abs(found - np.log(amplitude / tolerance) / kappa) < 2
 
 
 def test_endless_halos():
     assert decay.halo("three_point", 0.01, 10.0, 32, (0.0,), 1e-15) == decay.POINTS // 4
-    assert decay.halo("three_point", 0.01, 10.0, 1, (0.0,), 1e-3) == decay.POINTS // 4
+    assert decay.halo("three_point", 0.001, 10.0, 1, (0.0,), 1e-6) == decay.POINTS // 4
 
 
 def test_potentials_to_try():
-    assert set(decay.range_of_potential(-30.0, 5.0, 0.2)) == {-30.0, 5.0, 0.0, -12.5, -25.0}
-    assert set(decay.range_of_potential(1.0, 2.0, 0.2)) == {1.0, 2.0}
+    """The ends, zero, and the multiples of half the kinetic diagonal that lie between."""
+    assert sorted(decay.range_of_potential(-60.0, 5.0, 0.25)) == [-60.0, -32.0, -24.0, -16.0, -8.0, 0.0, 5.0]
+    assert sorted(decay.range_of_potential(-15.0, -1.0, 0.25)) == [-15.0, -8.0, -1.0]
+    assert sorted(decay.range_of_potential(1.0, 2.0, 0.25)) == [1.0, 2.0]
 
 
 # ---------------------------------------------------------------------------------- choice of the mode
@@ -356,7 +369,7 @@ def test_slow_decay_is_refused_or_done_exactly(device, stencil):
     close(samples, sums(lattice, expected[3::4]), 1e-10)
 
 
-@pytest.mark.parametrize("error", [0.0, 0.3, 0.6, 0.8])
+@pytest.mark.parametrize("error", [0.0, 0.5, 0.8])
 def test_a_halo_too_short_is_found_out(device, monkeypatch, error):
     """If the estimate were wrong, the trial steps before the run would lengthen the halo, or give chunks up."""
     right = decay.halo
@@ -373,7 +386,7 @@ def test_a_halo_too_short_is_found_out(device, monkeypatch, error):
     expected = lapack_steps(lattice, noise(n), 0.05, electric, None, steps)[-1]
     close(device.to_host(propagator.psi), expected, 1e-12)
     assert (propagator.margin > 1.1) == (error > 0.2)
-    assert (propagator.mode == "local") == (error < 0.5)
+    assert (propagator.mode == "local") == (error < 0.7)
 
 
 @pytest.mark.parametrize("stencil", STENCILS)
@@ -439,7 +452,7 @@ def test_static_packet_of_the_reference(device):
             (samples[-1, 1], values["x"]),
             (density @ x**2, values["x2"]),
             (density @ v, values["V"]),
-            (density[x > 0].sum(), values["P_right"]),
+            (density[x > 1e-9].sum() + density[1000] / 2, values["P_right"]),
             (energy(lattice, found), values["energy"]),
             (found[1000], mid),
             (found[1200], other),
@@ -450,8 +463,7 @@ def test_static_packet_of_the_reference(device):
 
 def laser(dt, steps):
     """Return E and A at the midpoints of the four-cycle sin^2 pulse of L3, E0 = sqrt(1e14 / 3.50944758e16)."""
-    w0, e0 = 45.563352529 / 800, 0.053380252
-    e0 = np.sqrt(1e14 / 3.50944758e16)
+    w0, e0 = 45.563352529 / 800, np.sqrt(1e14 / 3.50944758e16)
     duration = 8 * np.pi / w0
     t = dt * (np.arange(steps) + 0.5)
     u, phase = np.pi * t / duration, w0 * (t - duration / 2)
@@ -480,7 +492,7 @@ def test_laser_pulses_of_the_reference(device, name):
     states = levels(lattice, 6)
     electric, _ = laser(dt, steps)
     propagator = Propagator(device, lattice, states[:, 0].astype(complex), dt, electric)
-    assert propagator.mode == "local"
+    assert propagator.mode == ("exact" if device.is_cuda and n < 2500 else "local")
     for samples, (time, norm, x, acceleration) in zip(
         propagator.advance(steps, steps // 4), values["trace_t_norm_x_acc"], strict=True
     ):
@@ -492,10 +504,8 @@ def test_laser_pulses_of_the_reference(device, name):
     populations = abs(states.T @ psi * dx) ** 2
     np.testing.assert_allclose(populations, values["pops0_5"], rtol=tolerance)
     for radius in (20, 50):
-        inside = abs(lattice.x) <= radius + 1e-9
-        np.testing.assert_allclose(
-            (abs(psi[inside]) ** 2).sum() * dx, values[f"n{radius}"], rtol=tolerance
-        )
+        weight = np.clip(radius - abs(lattice.x) + dx / 2, 0, dx)  # half for points on the edge
+        np.testing.assert_allclose(weight @ abs(psi) ** 2, values[f"n{radius}"], rtol=tolerance)
 
 
 def test_velocity_gauge_against_lapack(device):
@@ -520,18 +530,23 @@ def test_velocity_gauge_against_lapack(device):
 
 @pytest.mark.parametrize("stencil", STENCILS)
 def test_gauges_agree(device, stencil):
-    """Density after the pulse of L3 (A = 0 at both ends); the step is good to (omega dt)^2, A dx to dx^2 or dx^4."""
-    n, dx, steps = 1601, 0.25, 4000
+    """Density after a pulse with A = 0 at both ends: different by the errors of the step, dt^2, and of A dx, dx^2 or dx^4."""
+    n, dx, steps, peak = 481, 0.25, 4000, 0.5
+    duration = 40.0
+    t = duration * (np.arange(steps) + 0.5) / steps
+    angle = np.pi * t / duration
+    sine, cosine = np.sin(6 * angle), np.cos(6 * angle)
+    vector = peak * np.sin(angle) ** 2 * sine
+    electric = -peak * np.pi / duration * (np.sin(2 * angle) * sine + 6 * np.sin(angle) ** 2 * cosine)
     lattice = soft_core(n, dx, stencil)
-    dt = 8 * np.pi / (45.563352529 / 800) / steps
     start = levels(lattice, 1)[:, 0].astype(complex)
-    electric, vector = laser(dt, steps)
     found = []
     for pair in ((electric, None), (None, vector)):
-        propagator = Propagator(device, lattice, start, dt, *pair)
+        propagator = Propagator(device, lattice, start, duration / steps, *pair)
         propagator.advance(steps, steps)
         found.append(abs(device.to_host(propagator.psi)) ** 2)
-    assert abs(found[0] - found[1]).sum() * dx < (0.05 if stencil == "three_point" else 0.005)
+    assert abs(found[0] - found[1]).sum() * dx < (5e-3 if stencil == "three_point" else 5e-5)
+    assert abs(found[0] - abs(start) ** 2).sum() * dx > 0.1  # something has happened
 
 
 # ---------------------------------------------------------------------------------- orders of convergence
@@ -553,7 +568,6 @@ def test_second_order_in_dt(stencil):
         propagator.advance(steps, steps)
         return propagator.psi
 
-    h = apply_h(lattice, np.eye(n, dtype=complex)[:, 0])
     h = np.array([apply_h(lattice, column.astype(complex)) for column in np.eye(n)]).T
     values, states = np.linalg.eigh(h)
     exact = {0.0: states @ (np.exp(-1j * t * values) * (states.conj().T @ packet(lattice.x)))}

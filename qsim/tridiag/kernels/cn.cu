@@ -67,16 +67,17 @@ struct Row {      // what a step needs of one row
     cplx s, g;    // diagonal; 1/u (numerov)
 };
 
-// u of Numerov's stencil; v: V + x E of the row, w: W of the absorber
+// u of Numerov's stencil, times twelve like M and T: 1, 10, 1 have no rounding errors, which would make the norm drift.
+// v: V + x E of the row, w: W of the absorber
 [[maybe_unused]] QSIM_DEVICE cplx factor_of(real v, real w, real tau, real sigma) {
-    return {ABSORB == 1 ? fma(tau / 12, w, real(1) / 12) : real(1) / 12, fma(tau / 12, v, -sigma)};
+    return {ABSORB == 1 ? fma(tau, w, real(1)) : real(1), fma(tau, v, -12 * sigma)};
 }
 
 QSIM_DEVICE Row row_of(const Step& p, real v, real w, bool inside, real tau, real sigma) {
     Row r;
 #if NUMEROV
     r.g = inverse(factor_of(v, w, tau, sigma));
-    r.s = {fma(-12 * sigma, r.g.im, real(10)), 12 * sigma * r.g.re};
+    r.s = {fma(-144 * sigma, r.g.im, real(10)), 144 * sigma * r.g.re};
 #else
     r.g = {1, 0};
     r.s = {p.kappa * (v + p.shift), ABSORB == 1 ? fma(tau, w, real(1)) * p.inverse_sigma : p.inverse_sigma};
@@ -213,7 +214,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
         const cplx f = psi[INNER], u = factor_of(fma(slope, real(first + INNER), base) + v[INNER],
                                                  ABSORB == 1 ? m.w[first + INNER] : real(0), tau, sigma);
         const cplx z = inverse(u) * joint;
-        psi[INNER] = cfma(real(1) / 6, f, cplx{2 * sigma * z.im, -2 * sigma * z.re}) - u * f;
+        psi[INNER] = cfma(real(2), f, cplx{288 * sigma * z.im, -288 * sigma * z.re}) - u * f;
     }
 #endif
     // ---- substitute
@@ -228,7 +229,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
         if (k < INNER) {
             const cplx sum = below + up;
             const cplx u = factor_of(fma(slope, real(first + k), base) + v[k], ABSORB == 1 ? m.w[first + k] : real(0), tau, sigma);
-            psi[k] = cfma(-u, psi[k], cfma(real(10) / 6, y[k], (real(1) / 6) * sum));
+            psi[k] = cfma(-u, psi[k], cfma(real(20), y[k], real(2) * sum));
             up = y[k];
         }
     }

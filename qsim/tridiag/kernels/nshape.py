@@ -15,6 +15,7 @@ import numpy as np
 
 from qsim.core import kernels
 from qsim.tridiag.kernels import serial
+from qsim.tridiag.kernels.cn import aligned
 from qsim.tridiag.kernels.jit import JIT, each_part, magnitude, reciprocal
 from qsim.tridiag.kernels.nshape_cpu import (
     COMPLEX_ROW,
@@ -92,7 +93,7 @@ def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int
     def work(first: int, last: int) -> None:
         scratch = getattr(_scratch, "array", None)
         if scratch is None or scratch.size != size:
-            scratch = _scratch.array = np.empty(size)
+            scratch = _scratch.array = aligned(size)
         _partition_solve_cpu(
             a, b, c, d, x, length, chunk, CPU_HALO, first, last, scratch, is_complex, pivots, flag
         )
@@ -199,8 +200,8 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
                 e = m * e
             if j < stop - 1:
                 ratio = magnitude(p) / max(magnitude(a[j]), max(magnitude(bj), magnitude(cj)))
-                if not ratio >= smallest:
-                    smallest = ratio if ratio >= 0.0 else 0.0  # a NaN must be seen, also after rows that are not
+                if not ratio >= smallest:  # a NaN must be seen, also after rows that are not
+                    smallest = ratio if ratio >= 0.0 else 0.0
                 inv = reciprocal(p)
                 above = cj
                 fi = f * inv
