@@ -21,7 +21,7 @@ def batch(bench: Bench) -> None:
         system = problem.random_system(device, n, systems)
         x, cost = device.xp.empty_like(system[3]), problem.solve_cost(rows, complex)
         count, label = problem.repeats(rows), f"{systems} x {n}"
-        launch = problem.burst(device, lambda s=system, x=x, n=n: nshape.start_solve(*s, x, n), count)
+        launch = problem.burst(device, lambda s=system, x=x, n=n: nshape.start_solve(device, *s, x, n), count)
         bench.row(
             f"{label} start_solve, launched one after another",
             launch,

@@ -103,8 +103,8 @@ def _sized(bench: Bench, n: int, dtype: Any) -> None:
     x = device.xp.empty_like(system[3])
     cost, kind = problem.solve_cost(n, dtype), "complex" if dtype is complex else "real"
     count = problem.repeats(n)
-    launch = problem.burst(device, lambda: nshape.start_solve(*system, x, n), count)
-    flag = int(nshape.start_solve(*system, x, n).get()[1])
+    launch = problem.burst(device, lambda: nshape.start_solve(device, *system, x, n), count)
+    flag = int(nshape.start_solve(device, *system, x, n).get()[1])
     bench.row(
         f"n={n} {kind} start_solve, launched one after another",
         launch,
@@ -117,7 +117,7 @@ def _sized(bench: Bench, n: int, dtype: Any) -> None:
         best = recorded(bench, f"n={n} {kind} one-pass kernel, in a graph", system, x, n, cost) or launch
     checked = problem.burst(device, lambda: nshape.partition_solve(device, *system, x, n), count)
     bench.row(f"n={n} {kind} partition_solve, with check of every solution", checked, cost)
-    exact = problem.burst(device, lambda: nshape._solve_exact(*system, x, n), count)
+    exact = problem.burst(device, lambda: nshape._solve_exact(device, *system, x, n), count)
     own = EXACT_BYTES * np.dtype(dtype).itemsize / 16 * n / bench.ceilings().copy
     bench.row(
         f"n={n} {kind} exact route, two passes",

@@ -29,8 +29,8 @@ CPU_ROWS = 1024  # rows of a block on a CPU: the five arrays of a block stay in 
 CPU_SERIAL = 16384  # joint lines that a CPU core solves serially rather than partition again
 MOST_ITERATIONS = 6
 # Seconds a row of a thread's three sweeps through global memory and of its serial RS; seconds of one more partition's
-# launches.  Rough: fit() measures the first two.
-CUDA_ALPHA, CUDA_BETA, CUDA_LAUNCHES = 2.0e-7, 2.5e-7, 1.2e-5
+# launches.  Fitted on an H200 (bench case tridiag-fig2).
+CUDA_ALPHA, CUDA_BETA, CUDA_LAUNCHES = 1.5e-6, 6.0e-7, 1.3e-4
 
 
 def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:

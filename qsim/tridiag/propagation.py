@@ -299,7 +299,7 @@ class Propagator:
                 break
             if self._agrees(shape):
                 return shape
-        return whole if mode == "auto" else None
+        return whole if mode == "auto" or n <= EXACT_ROWS else None
 
     def _whole(self, n: int) -> Shape | None:
         """Return the whole grid as one chunk, which is exact: on the CPU always, on the GPU while a block holds it."""

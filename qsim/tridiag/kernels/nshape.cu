@@ -284,7 +284,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     m.joints[t] = r[0];
     __syncthreads();
     const scalar left = t > 0 ? m.joints[t - 1] : number(0);
-    if (!joints) {
+    if (!joints && halo > 0) {  // without a halo, chunks hold whole systems
         // the last joint before the chunk's own rows and the first one after them
         const int joint = t * ROWS + INNER, last = halo + chunk - 1;
         const bool above = start > 0 && joint < halo && joint >= halo - ROWS;
