@@ -27,6 +27,11 @@ class Case:
     devices: tuple[str, ...]
     run: Callable[[Bench], None]
 
+    @property
+    def method(self) -> str:
+        """Method of qsim that the case measures: what its name begins with."""
+        return self.name.partition("-")[0]
+
 
 def case(name: str, summary: str, devices: tuple[str, ...] = ("cpu", "cuda")) -> Callable[..., Any]:
     """Register a function ``run(bench)`` as a case."""
@@ -66,13 +71,22 @@ class Timing:
 
 
 def wall(
-    device: Device, work: Callable[[], object], budget: float = 1.0, least: int = 3, most: int = 25
+    device: Device,
+    work: Callable[[], object],
+    budget: float = 1.0,
+    least: int = 3,
+    most: int = 25,
+    prepare: Callable[[], object] | None = None,
 ) -> Timing:
-    """Wall time of ``work`` after one warm-up, repeated for about ``budget`` seconds."""
+    """Wall time of ``work`` after one warm-up, repeated for about ``budget`` seconds; ``prepare`` comes first, untimed."""
+    before = prepare or (lambda: None)
+    before()
     work()
     device.synchronize()
     times, busy = [], []
     while len(times) < least or (sum(times) < budget and len(times) < most):
+        before()
+        device.synchronize()
         cpu, start = time.process_time(), time.perf_counter()
         work()
         device.synchronize()

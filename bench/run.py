@@ -1,6 +1,7 @@
-"""Measure qsim: ``python bench/run.py [CASE...] [--device cpu|cuda|all] [--quick] [--json FILE]``.
+"""Measure qsim: ``python bench/run.py [CASE...] [--method qoc|tridiag|trotter] [--device cpu|cuda|all] [--quick] [--json FILE]``.
 
-Without a case all cases run.  See README.md for what they measure and how to read the record.
+Without a case all cases run, those of one method with ``--method``.  See README.md for what they measure and how to read
+the record.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from typing import Any  # noqa: E402
 from bench import record  # noqa: E402
 from bench.harness import CASES, Bench, Case, Skip  # noqa: E402
 from bench.qoc import decks, dense, eigenbasis, grid, line_search, qutip_grape  # noqa: E402, F401
+from bench.tridiag import batch, literal, solve, step, stream, threads  # noqa: E402, F401
+from bench.trotter import gates, measure, scaling  # noqa: E402, F401
+from bench.trotter import step as trotter_step  # noqa: E402, F401
+from bench.trotter import threads as trotter_threads  # noqa: E402, F401
 from qsim.core.device import Device, cpu, select  # noqa: E402
 from qsim.core.errors import QsimError  # noqa: E402
 
@@ -30,13 +35,16 @@ from qsim.core.errors import QsimError  # noqa: E402
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen cases; return 1 if one failed (a goal that is not met is no failure)."""
     options = _parser().parse_args(arguments)
+    cases = {
+        name: item for name, item in CASES.items() if options.method in ("all", item.method)
+    }  # in their order
     if options.list:
-        for item in CASES.values():
-            print(f"{item.name:<16} {'+'.join(item.devices):<9} {item.summary}")
+        for item in cases.values():
+            print(f"{item.name:<18} {'+'.join(item.devices):<9} {item.summary}")
         return 0
-    chosen = [name for name in CASES if any(fnmatch.fnmatch(name, text) for text in options.cases or ["*"])]
+    chosen = [name for name in cases if any(fnmatch.fnmatch(name, text) for text in options.cases or ["*"])]
     if not chosen:
-        print(f"no such case; choose from {', '.join(CASES)}", file=sys.stderr)
+        print(f"no such case; choose from {', '.join(cases)}", file=sys.stderr)
         return 2
     try:
         devices = _devices(options.device)
@@ -60,6 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure qsim side by side with its peers and baselines.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names, * allowed; all without")
+    parser.add_argument(
+        "--method",
+        choices=("all", *dict.fromkeys(item.method for item in CASES.values())),
+        default="all",
+        help="cases of one method only",
+    )
     parser.add_argument(
         "--device",
         choices=("cpu", "cuda", "all"),
