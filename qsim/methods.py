@@ -20,11 +20,16 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     import qsim.tridiag.deck
     import qsim.tridiag.output
     import qsim.tridiag.run
+    import qsim.trotter.build
+    import qsim.trotter.deck
+    import qsim.trotter.output
+    import qsim.trotter.run
     from qsim.core.stages import BuildStage, DeckStage, OutputStage, RunStage
 
     _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
         (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
         (qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output),
+        (qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output),
     ]
 
 TABLE: dict[str, str] = {

@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,12 +52,15 @@ class Memory:
         Bytes of the largest pieces by name, for the message.
     reduce
         Deck key to lower if it does not fit, such as ``"grid.points"``.
+    fits
+        Says what would fit into so many free bytes, such as ``"28 spins fit"``; may return an empty text.
     """
 
     host: int = 0
     device: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
+    fits: Callable[[int], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Device:
             (host, free_host_memory() if host else 0, "in host memory"),
         ):
             if free and need > free:
-                raise MemoryLimitError(_too_large(need, free, where, memory), hint=_reduce(memory))
+                raise MemoryLimitError(_too_large(need, free, where, memory), hint=_reduce(memory, free))
 
     def describe(self) -> dict[str, Any]:
         """Return what a results file records about the device and its software."""
@@ -402,11 +405,15 @@ def out_of_memory(device: Device, memory: Memory | None = None) -> Iterator[None
     try:
         yield
     except MemoryError as error:
-        raise MemoryLimitError(_ran_out(device, memory, error), hint=_reduce(memory)) from error
+        raise MemoryLimitError(
+            _ran_out(device, memory, error), hint=_reduce(memory, device.free_memory())
+        ) from error
     except Exception as error:
         # cupy.cuda.memory.OutOfMemoryError is a MemoryError; libraries below CuPy report a status instead
         if device.is_cuda and re.search(r"ErrorMemoryAllocation|ALLOC_FAILED|OUT_OF_MEMORY", str(error)):
-            raise MemoryLimitError(_ran_out(device, memory, error), hint=_reduce(memory)) from error
+            raise MemoryLimitError(
+                _ran_out(device, memory, error), hint=_reduce(memory, device.free_memory())
+            ) from error
         raise
 
 
@@ -424,8 +431,10 @@ def _too_large(need: int, free: int, where: str, memory: Memory) -> str:
     return f"the problem needs {_bytes(need)} {where}{parts}, but {_bytes(free)} is free"
 
 
-def _reduce(memory: Memory) -> str:
-    return f"lower {memory.reduce}" if memory.reduce else "make the problem smaller"
+def _reduce(memory: Memory, free: int) -> str:
+    hint = f"lower {memory.reduce}" if memory.reduce else "make the problem smaller"
+    fits = memory.fits(free) if memory.fits is not None else ""
+    return f"{hint}; {fits}" if fits else hint
 
 
 def _bytes(number: int) -> str:

@@ -62,3 +62,9 @@ def qoc(tmp_path):
 def tridiag(tmp_path):
     """Hand out tridiag decks in an empty folder."""
     return Decks("tridiag", tmp_path)
+
+
+@pytest.fixture
+def trotter(tmp_path):
+    """Hand out trotter decks in an empty folder."""
+    return Decks("trotter", tmp_path)

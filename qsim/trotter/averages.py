@@ -1,0 +1,82 @@
+"""Means and errors over an ensemble, one trajectory at a time, in numbers that a checkpoint can hold.
+
+The sample whose spread gives the error is a realisation of the disorder, averaged over its random states; where there is one
+realisation only, it is a random state.  Trajectories come in a fixed order, so that the sums do not depend on interruptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["Averages"]
+
+
+@dataclass
+class Averages:
+    """Running means by the method of Welford.
+
+    Attributes
+    ----------
+    group : int
+        Trajectories in one sample.
+    count : int
+        Complete samples.
+    mean, m2 : dict of float64 arrays
+        Mean of the samples, and sum of squared deviations from it.
+    pending : dict of float64 arrays
+        Sum over the trajectories of the sample that is not complete yet.
+    waiting : int
+        Their number.
+    """
+
+    group: int = 1
+    count: int = 0
+    mean: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    m2: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    pending: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    waiting: int = 0
+
+    def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the arrays of one trajectory; names and shapes are those of all others."""
+        for name, array in arrays.items():
+            values = np.asarray(array, dtype=float)
+            self.pending[name] = self.pending[name] + values if self.waiting else values
+        self.waiting += 1
+        if self.waiting < self.group:
+            return
+        self.count += 1
+        for name, total in self.pending.items():
+            sample = total / self.waiting
+            if self.count == 1:
+                self.mean[name], self.m2[name] = sample, np.zeros_like(sample)
+                continue
+            before = sample - self.mean[name]
+            self.mean[name] = self.mean[name] + before / self.count
+            self.m2[name] = self.m2[name] + before * (sample - self.mean[name])
+        self.pending, self.waiting = {}, 0
+
+    def errors(self) -> dict[str, NDArray[np.float64]]:
+        """Return the standard errors of the means; empty for a single sample, whose error nothing tells."""
+        if self.count < 2:
+            return {}
+        scale = 1.0 / (self.count * (self.count - 1.0))
+        return {name: np.sqrt(np.maximum(m2, 0.0) * scale) for name, m2 in self.m2.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {
+            "group": self.group,
+            "count": self.count,
+            "mean": dict(self.mean),
+            "m2": dict(self.m2),
+            "pending": dict(self.pending),
+            "waiting": self.waiting,
+        }

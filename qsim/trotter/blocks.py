@@ -1,0 +1,521 @@
+"""Blocks of the trotter deck that describe the spins: lattices, terms of the Hamiltonian, time profiles, initial states.
+
+Couplings and fields are plain numbers in the unit of J, times in units of 1/J.  The functions behind the blocks are in
+:mod:`qsim.trotter.lattices`, :mod:`qsim.trotter.model`, :mod:`qsim.trotter.profiles` and :mod:`qsim.trotter.states`.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
+
+from qsim.core.deck import Block, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.expression import ExpressionText
+from qsim.trotter.profile_blocks import Profile, check_profile
+from qsim.trotter.state_blocks import Initial, check_initial, check_sites, is_random
+
+__all__ = [
+    "Initial",
+    "Lattice",
+    "Profile",
+    "Random",
+    "System",
+    "Term",
+    "check_initial",
+    "check_lattice",
+    "check_sites",
+    "check_terms",
+    "is_random",
+]
+
+MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
+
+SIGNED = Field(gt=-1e12, lt=1e12)
+SIZE = Field(gt=1e-12, lt=1e12)
+Number = Annotated[float, SIGNED]
+Axis = Literal["x", "y", "z"]
+Sites = Annotated[list[Count], Field(min_length=1)]
+PairRows = Annotated[
+    list[Annotated[list[Number], Field(min_length=3, max_length=5)]], Field(min_length=1, max_length=100_000)
+]
+Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
+SiteFormula = Annotated[str, ExpressionText("j")]
+SEED = "seed of this piece alone; by default run.seed"
+
+# -------------------------------------------------------------------------------------------- lattices
+
+
+class Chain(Block):
+    """Sites 0 ... N-1 in a row, unit spacing."""
+
+    type: Literal["chain", "open_chain"]
+
+
+class Ring(Block):
+    """Sites 0 ... N-1 in a circle; the distance of two sites is counted along it."""
+
+    type: Literal["ring", "periodic_chain"]
+
+
+class _Plane(Block):
+    """What lattices with Lx x Ly sites share."""
+
+    Lx: PositiveCount | None = Field(default=None, description="sites in a row; by default sqrt(N)")
+    Ly: PositiveCount | None = Field(default=None, description="rows; by default N / Lx")
+    periodic: bool | Annotated[list[bool], Field(min_length=2, max_length=2)] = Field(
+        default=False, description="periodic in both directions, or [x, y]"
+    )
+
+
+class Square(_Plane):
+    """Lx x Ly sites, unit spacing; site x + Lx y."""
+
+    type: Literal["square", "rectangular"]
+
+
+class Triangular(_Plane):
+    """Lx x Ly sites with six neighbours at unit distance; site x + Lx y at (x + y/2, y sqrt(3)/2)."""
+
+    type: Literal["triangular"]
+
+
+class Ladder(Block):
+    """Legs of N / legs sites; site leg + legs * rung, unit spacing both ways."""
+
+    type: Literal["ladder"]
+    legs: Annotated[PositiveCount, Field(ge=2)] = Field(default=2, description="number of legs")
+    periodic: bool = Field(default=False, description="whether the legs are closed")
+    bonds: Literal["all", "legs", "rungs"] = Field(
+        default="all",
+        description="all bonds, or only those along the legs or the rungs, for different couplings",
+    )
+
+
+class AllToAll(Block):
+    """Every pair of sites, all at distance 1."""
+
+    type: Literal["all", "all_to_all"]
+
+
+Lattice = Annotated[
+    Chain | Ring | Square | Triangular | Ladder | AllToAll, Field(discriminator="type"), short_form
+]
+
+# --------------------------------------------------------------------------------------------- disorder
+
+
+class RandomBox(Block):
+    """Uniform numbers of mean 0, of a full width or up to a strength W: ``[-width/2, width/2]`` or ``[-W, W]``."""
+
+    kind: Literal["box", "uniform"]
+    width: Annotated[float, Field(ge=0, lt=1e12)] | None = Field(
+        default=None, description="full width, instead of W", json_schema_extra={"example": 0.5}
+    )
+    W: Annotated[float, Field(ge=0, lt=1e12)] | None = Field(
+        default=None, description="half width, the disorder strength of the literature, instead of width"
+    )
+    seed: Count | None = Field(default=None, description=SEED)
+
+
+class RandomNormal(Block):
+    """Normal numbers of mean 0."""
+
+    kind: Literal["normal", "gauss"]
+    sigma: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        validation_alias=AliasChoices("sigma", "width"),
+        description="standard deviation (also: width)",
+        json_schema_extra={"example": 0.5},
+    )
+    seed: Count | None = Field(default=None, description=SEED)
+
+
+class RandomBinary(Block):
+    """``+strength`` or ``-strength`` with equal probability."""
+
+    kind: Literal["binary"]
+    strength: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        description="size of either value", json_schema_extra={"example": 1.0}
+    )
+    seed: Count | None = Field(default=None, description=SEED)
+
+
+Random = Annotated[RandomBox | RandomNormal | RandomBinary, Field(discriminator="kind")]
+
+# ------------------------------------------------------------------------------------------------ terms
+
+
+class _Term(Block):
+    """What all terms share."""
+
+    profile: Profile | None = Field(
+        default=None, description="factor f(t) of the whole term: ramp, cosine, table, expression"
+    )
+
+
+class _Coupling(_Term):
+    """What couplings on a lattice share."""
+
+    lattice: Lattice | None = Field(
+        default=None,
+        description="chain, ring, square, triangular, ladder or all; by default system.lattice",
+        json_schema_extra={"example": "ring"},
+    )
+    shells: Annotated[list[PositiveCount], Field(min_length=1)] | None = Field(
+        default=None,
+        description="neighbour shells by distance; by default [1], and every pair with alpha",
+    )
+    alpha: Annotated[float, Field(ge=0, le=100)] | None = Field(
+        default=None, description="power law: every coupling is divided by distance^alpha"
+    )
+    random: Random | None = Field(
+        default=None,
+        description="disorder: a random number added to the strength of every pair (xxz, xyz: to a factor 1 of it)",
+    )
+
+
+class _Isotropic(_Coupling):
+    """Couplings with one strength."""
+
+    J: Number | Annotated[list[Number], Field(min_length=1)] = Field(
+        default=1.0, description="strength, or a list of one for each of the shells"
+    )
+
+
+class Heisenberg(_Isotropic):
+    """``J (Sx Sx + Sy Sy + Sz Sz)`` on every bond."""
+
+    type: Literal["heisenberg", "xxx"]
+
+
+class XX(_Isotropic):
+    """``J (Sx Sx + Sy Sy)`` on every bond."""
+
+    type: Literal["xx"]
+
+
+class Ising(_Isotropic):
+    """``J Sa Sa`` on every bond; a transverse field is a term of its own."""
+
+    type: Literal["ising"]
+    axis: Axis = Field(default="z", description="axis a")
+
+
+class DoubleQuantum(_Isotropic):
+    """``J (Sx Sx - Sy Sy)`` on every bond."""
+
+    type: Literal["double_quantum", "dq"]
+
+
+class PowerLaw(_Isotropic):
+    """``J / r^alpha`` times heisenberg, xx, ising or double_quantum; r is the distance on the lattice or of the positions."""
+
+    type: Literal["power_law", "long_range"]
+    alpha: Annotated[float, Field(ge=0, le=100)] = Field(
+        description="exponent", json_schema_extra={"example": 3.0}
+    )
+    model: Literal["heisenberg", "xxx", "xx", "ising", "double_quantum", "dq"] = Field(
+        default="ising", description="which components are coupled"
+    )
+    axis: Axis = Field(default="z", description="axis of the model ising")
+    positions: DeckPath | Annotated[list[Vector], Field(min_length=1)] | None = Field(
+        default=None, description="[x, y, z] of every site, or a CSV file of them, instead of a lattice"
+    )
+
+
+class XXZ(_Coupling):
+    """``Jxy (Sx Sx + Sy Sy) + Jz Sz Sz`` on every bond."""
+
+    type: Literal["xxz"]
+    Jxy: Number = Field(
+        default=1.0,
+        validation_alias=AliasChoices("Jxy", "J"),
+        description="strength of the x and y components (also: J)",
+    )
+    Jz: Number | None = Field(
+        default=None,
+        description="strength of the z component, instead of delta",
+        json_schema_extra={"example": 0.5},
+    )
+    delta: Number | None = Field(default=None, description="anisotropy Jz / Jxy, instead of Jz")
+
+
+class XYZ(_Coupling):
+    """``Jx Sx Sx + Jy Sy Sy + Jz Sz Sz`` on every bond."""
+
+    type: Literal["xyz"]
+    Jx: Number = Field(default=0.0, description="strength of the x component")
+    Jy: Number = Field(default=0.0, description="strength of the y component")
+    Jz: Number = Field(default=0.0, description="strength of the z component")
+
+
+class Dipolar(_Term):
+    """The secular dipolar coupling of nuclear spins, ``d (Sz Sz - (Sx Sx + Sy Sy) / 2)`` on every pair.
+
+    ``d = coupling / r^3 (1 - 3 cos^2 theta)`` with theta the angle between the axis and the line that joins the pair.
+    """
+
+    type: Literal["dipolar"]
+    coupling: Number = Field(
+        default=1.0,
+        validation_alias=AliasChoices("coupling", "J"),
+        description="d of a pair at distance 1 across the axis (also: J)",
+    )
+    positions: DeckPath | Annotated[list[Vector], Field(min_length=1)] | None = Field(
+        default=None,
+        description="[x, y, z] of every site, or a CSV file of them; by default those of the lattice, in the xy plane",
+    )
+    lattice: Lattice | None = Field(
+        default=None, description="lattice that gives the positions, instead of positions"
+    )
+    axis: Axis | Vector = Field(default="z", description="direction of the static field: x, y, z or a vector")
+    shells: Annotated[list[PositiveCount], Field(min_length=1)] | None = Field(
+        default=None, description="neighbour shells of the lattice; by default every pair"
+    )
+    cutoff: Annotated[float, SIZE] | None = Field(
+        default=None, description="pairs farther apart are not coupled"
+    )
+
+
+class Pairs(_Term):
+    """Couplings of single pairs, from a list or from a file."""
+
+    type: Literal["pairs"]
+    list: PairRows | None = Field(
+        default=None,
+        description="[j, k, Jx, Jy, Jz], or [j, k, J] for equal components",
+        json_schema_extra={"example": [[0, 3, 0.1, 0.2, 0.3]]},
+    )
+    file: DeckPath | None = Field(
+        default=None,
+        description="CSV with the columns j, k, Jx, Jy, Jz (or j, k, J), or .npz with symmetric matrices Jx, Jy, Jz or J",
+    )
+    matrix: DeckPath | None = Field(
+        default=None, description="CSV or .npy with one symmetric N x N matrix J, instead of list or file"
+    )
+    model: Literal["heisenberg", "xxx", "xx", "ising", "double_quantum", "dq"] = Field(
+        default="heisenberg", description="which components the matrix couples"
+    )
+
+
+class RandomValues(Block):
+    """Random numbers as the values of a field."""
+
+    random: Random = Field(description="distribution of the values")
+
+
+class FieldTerm(_Term):
+    """``h_j S^a_j`` on every site, or on some."""
+
+    type: Literal["field"]
+    axis: Axis = Field(default="z", description="component a")
+    values: Number | Annotated[list[Number], Field(min_length=1)] | RandomValues | SiteFormula | None = Field(
+        default=None,
+        validation_alias=AliasChoices("values", "h"),
+        description="a number, one for every site, or a formula of the site j (also: h)",
+        json_schema_extra={"example": 0.3},
+    )
+    random: Random | None = Field(
+        default=None, description="disorder: a random number added to the value of every site"
+    )
+    file: DeckPath | None = Field(default=None, description="one number for every site, instead of values")
+    sites: Sites | None = Field(
+        default=None, description="only these sites; a list of values then has their number"
+    )
+
+
+Term = Annotated[
+    Heisenberg | XX | XXZ | XYZ | Ising | Dipolar | DoubleQuantum | PowerLaw | Pairs | FieldTerm,
+    Field(discriminator="type"),
+]
+
+
+# ----------------------------------------------------------------------------------------------- system
+
+
+class System(Block):
+    """The spins and the terms of their Hamiltonian; terms add up."""
+
+    spins: Annotated[PositiveCount, Field(le=MAX_SPINS)] = Field(
+        validation_alias=AliasChoices("spins", "N"),
+        description="number of spins 1/2 (also: N)",
+        json_schema_extra={"example": 12},
+    )
+    operators: Literal["spin", "pauli"] = Field(
+        default="spin",
+        description="spin: S = sigma/2; pauli: couplings and fields multiply Pauli matrices, so J counts 4 and h 2 times",
+    )
+    sum: Literal["pairs", "full"] = Field(
+        default="pairs",
+        description="pairs: every pair j < k once; full: the double sum of the paper's Eq. (1), every pair twice",
+    )
+    lattice: Lattice | None = Field(default=None, description="lattice of all terms that name none")
+    terms: Annotated[list[Term], Field(min_length=1)] = Field(
+        description="terms of the Hamiltonian",
+        json_schema_extra={"example": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
+    )
+
+    def check(self, key: str = "system") -> Iterator[Finding]:
+        """Yield what contradicts itself."""
+        if self.lattice is not None:
+            yield from check_lattice(self.lattice, self.spins, f"{key}.lattice")
+        yield from check_terms(self.terms, self, f"{key}.terms")
+
+
+def check_terms(terms: list[Any], system: System, key: str) -> Iterator[Finding]:
+    """Yield what is wrong with terms of `system`, also with those of an echo."""
+    for number, term in enumerate(terms):
+        yield from _check_term(term, system, f"{key}.{number}")
+
+
+def _check_term(term: Any, system: System, key: str) -> Iterator[Finding]:
+    if term.profile is not None:
+        yield from check_profile(term.profile, f"{key}.profile")
+    if isinstance(term, FieldTerm):
+        yield from _check_field(term, system.spins, key)
+    elif isinstance(term, Pairs):
+        yield from _check_pairs(term, system.spins, key)
+    else:
+        yield from _check_coupling(term, system, key)
+    yield from _check_random(getattr(term, "random", None), f"{key}.random")
+
+
+def _check_random(random: Any, key: str) -> Iterator[Finding]:
+    if isinstance(random, RandomBox) and (random.width is None) == (random.W is None):
+        yield Finding(key, "give either width (the full width) or W (half of it)")
+
+
+def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
+    positions = getattr(term, "positions", None)
+    lattice = term.lattice if term.lattice is not None else system.lattice
+    if positions is not None and term.lattice is not None:
+        yield Finding(f"{key}.positions", "give either positions or a lattice")
+    if positions is not None and term.shells is not None:
+        yield Finding(f"{key}.shells", "shells belong to a lattice; with positions every pair is coupled")
+    if positions is None and lattice is None:
+        yield Finding(
+            f"{key}.lattice",
+            "missing key; give chain, ring, square, triangular, ladder or all, here or as system.lattice",
+        )
+    if isinstance(positions, list) and len(positions) != system.spins:
+        yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {system.spins}")
+    elif isinstance(positions, list):
+        places: dict[tuple[float, ...], int] = {}
+        for site, place in enumerate(positions):
+            if (other := places.setdefault(tuple(place), site)) != site:
+                yield Finding(
+                    f"{key}.positions.{site}", f"sites {other} and {site} are at the same place, {place}"
+                )
+                break
+    if term.lattice is not None:
+        yield from check_lattice(term.lattice, system.spins, f"{key}.lattice")
+    if isinstance(lattice, AllToAll) and isinstance(term, Dipolar) and positions is None:
+        yield Finding(f"{key}.lattice", "lattice all has no positions; give positions or another lattice")
+    yield from _check_shells(term, lattice, system.spins, key)
+    if isinstance(term, _Isotropic) and isinstance(term.J, list):
+        expected = len(term.shells) if term.shells is not None else 1
+        if len(term.J) != expected:
+            yield Finding(
+                f"{key}.J", f"{len(term.J)} strengths for {expected} shells; give one for each of the shells"
+            )
+    if isinstance(term, XXZ) and (term.Jz is None) == (term.delta is None):
+        yield Finding(key, "give either Jz or delta = Jz / Jxy")
+    if isinstance(term, Dipolar) and isinstance(term.axis, list) and not any(term.axis):
+        yield Finding(f"{key}.axis", "the axis is the zero vector")
+
+
+def _check_shells(term: Any, lattice: Any, spins: int, key: str) -> Iterator[Finding]:
+    if term.shells is None or lattice is None:
+        return
+    if isinstance(lattice, AllToAll):
+        yield Finding(f"{key}.shells", "lattice all has no shells: every pair is at distance 1")
+        return
+    if len(set(term.shells)) < len(term.shells):
+        yield Finding(f"{key}.shells", f"a shell stands twice in {term.shells}")
+    if not list(check_lattice(lattice, spins, "")):
+        from qsim.trotter.lattices import bonds  # it needs the blocks of this module
+
+        try:
+            bonds(lattice, spins, term.shells)
+        except ValueError as error:
+            yield Finding(f"{key}.shells", str(error))
+
+
+def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
+    if term.values is not None and term.file is not None:
+        yield Finding(f"{key}.file", "give either values or file")
+    if term.values is None and term.file is None and term.random is None:
+        yield Finding(f"{key}.values", "missing key; give a number, a list, a formula of j, random or file")
+    if isinstance(term.values, RandomValues):
+        yield from _check_random(term.values.random, f"{key}.values.random")
+        if term.random is not None:
+            yield Finding(f"{key}.random", "random stands twice, here and in values")
+    yield from check_sites(term.sites, spins, f"{key}.sites")
+    expected, what = (len(term.sites), "sites lists") if term.sites else (spins, "system.spins =")
+    if isinstance(term.values, list) and len(term.values) != expected:
+        yield Finding(f"{key}.values", f"{len(term.values)} values, but {what} {expected}")
+
+
+def _check_pairs(term: Pairs, spins: int, key: str) -> Iterator[Finding]:
+    given = [name for name in ("list", "file", "matrix") if getattr(term, name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        yield Finding(key, f"give exactly one of list, file and matrix; found {found}")
+    if "model" in term.model_fields_set and term.matrix is None:
+        yield Finding(f"{key}.model", "model belongs to matrix; list and file give the components themselves")
+    for problem in pair_problems(term.list or [], spins):
+        yield Finding(f"{key}.list.{problem[0]}", problem[1])
+
+
+def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, str]]:
+    """Yield (row, message) of the first mistake of a list of pairs: sites unknown, equal, or coupled twice."""
+    seen: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(rows):
+        if len(row) not in (3, 5):
+            yield number, f"expected [j, k, Jx, Jy, Jz] or [j, k, J], found {len(row)} numbers"
+            return
+        for site in row[:2]:
+            if not (site == math.floor(site) and 0 <= site < spins):
+                yield number, f"site {site:g} does not exist: {spins} spins are sites 0 to {spins - 1}"
+                return
+        j, k = sorted((int(row[0]), int(row[1])))
+        if j == k:
+            yield number, f"site {j} is coupled to itself; S^2 of a spin 1/2 is a constant"
+            return
+        if (j, k) in seen:
+            yield (
+                number,
+                f"the pair ({j}, {k}) stands twice in the list, as entries {seen[j, k]} and {number}; pairs count once, add "
+                "the couplings up or use two terms",
+            )
+            return
+        seen[j, k] = number
+
+
+def plane_shape(lattice: Any, spins: int) -> tuple[int, int] | str:
+    """Return (Lx, Ly) of a square or triangular lattice, or why there is none."""
+    Lx, Ly = lattice.Lx, lattice.Ly
+    if Lx is None and Ly is None:
+        Lx = math.isqrt(spins)
+        if Lx * Lx != spins:
+            return f"{spins} spins make no square; give Lx and Ly"
+    if Lx is None or Ly is None:
+        known = Lx if Ly is None else Ly
+        if spins % known:
+            return f"{spins} spins are not made of rows of {known}"
+        Lx, Ly = (Lx, spins // Lx) if Ly is None else (spins // Ly, Ly)
+    if Lx * Ly != spins:
+        return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
+    return Lx, Ly
+
+
+def check_lattice(lattice: Any, spins: int, key: str) -> Iterator[Finding]:
+    """Yield why a lattice cannot have so many sites."""
+    if isinstance(lattice, Square | Triangular):
+        shape = plane_shape(lattice, spins)
+        if isinstance(shape, str):
+            yield Finding(key, shape)
+    elif isinstance(lattice, Ladder) and spins % lattice.legs:
+        yield Finding(key, f"{spins} spins are not made of {lattice.legs} legs of equal length")
+    elif isinstance(lattice, Ring) and spins < 3:
+        yield Finding(key, f"a ring needs 3 sites, system.spins = {spins}; use chain")

@@ -1,0 +1,63 @@
+"""Doubts about a deck that need its couplings: steps too long for them, magnetisation that nothing moves, and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from qsim.core.deck import Finding
+
+if TYPE_CHECKING:
+    from qsim.trotter.build import Problem
+
+STATE_SPINS = 26  # up to which `state` is stored
+LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
+
+
+MAX_STEPS = 10**12
+
+
+def physics(problem: Problem) -> Iterator[Finding]:
+    """Yield what is wrong or doubtful with a deck whose keys are valid."""
+    yield from _step(problem)
+    yield from _observables(problem)
+
+
+def _step(problem: Problem) -> Iterator[Finding]:
+    dt = problem.deck.evolve.dt
+    if dt is None:
+        return
+    if problem.times[-1] / dt > MAX_STEPS:
+        yield Finding("evolve.dt", f"{problem.times[-1] / dt:.3g} steps will never be done; give a longer dt")
+        return
+    strength = local_field(problem)
+    if dt * strength > LONG_STEP:
+        yield Finding(
+            "evolve.dt",
+            f"dt = {dt:g} is long for couplings of up to {strength:.3g} a site: their product is {dt * strength:.3g}, and the "
+            f"error of the splitting is small below {LONG_STEP:g} only; lower dt, or give accuracy",
+            "warning",
+        )
+
+
+def local_field(problem: Problem) -> float:
+    """Return the largest field of neighbours and external fields that a spin can feel along one axis, J."""
+    model = problem.hamiltonian().envelope
+    neighbours = 0.5 * abs(model.J).sum(axis=2)
+    return float((neighbours + abs(model.h)).max(initial=0.0))
+
+
+def _observables(problem: Problem) -> Iterator[Finding]:
+    deck = problem.deck
+    for index, item in enumerate(deck.observe):
+        if item.state and problem.spins > STATE_SPINS:
+            yield Finding(
+                f"observe.{index}.state",
+                f"a state of {problem.spins} spins is too large for a results file; at most {STATE_SPINS} spins",
+            )
+        if item.imbalance and deck.initial.type in ("a1", "random_phase", "haar"):
+            yield Finding(
+                f"observe.{index}.imbalance",
+                "the imbalance compares with a pattern at t = 0, which random states lack",
+                "warning",
+            )

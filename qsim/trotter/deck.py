@@ -1,0 +1,478 @@
+"""The deck of ``qsim trotter``: spins and their couplings, a start, an evolution, and what to observe."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from qsim.core.deck import Block, Count, Deck, DeckPath, Finding, PositiveCount
+from qsim.trotter.blocks import Ring, System, Term, check_terms
+from qsim.trotter.state_blocks import A1Initial, Initial, NeelInitial, check_initial, check_sites, is_random
+
+MAX_OUTPUTS = 1_000_000
+OUTPUTS = 101
+SINGLE = 1e-5  # accuracy that single precision can keep
+
+Positive = Annotated[float, Field(gt=1e-12, lt=1e12)]
+Site = Count
+Sites = Annotated[list[Site], Field(min_length=1)]
+
+# ----------------------------------------------------------------------------------- time evolution
+
+
+# named outside of the block, where `list` is a key
+_Times = Annotated[
+    list[Annotated[float, Field(ge=0.0, lt=1e12)]], Field(min_length=1, max_length=MAX_OUTPUTS)
+]
+
+
+class Outputs(Block):
+    """When to observe: evenly, evenly in the logarithm of time, or at given times."""
+
+    count: Annotated[PositiveCount, Field(le=MAX_OUTPUTS)] | None = Field(
+        default=None, description="number of output times, t = 0 and t_final included; by default 101"
+    )
+    spacing: Literal["linear", "log"] = Field(
+        default="linear", description="log: t = 0, then evenly in log t from `first` to t_final"
+    )
+    first: Positive | None = Field(
+        default=None, description="log: first time after 0; by default a thousandth of t_final"
+    )
+    list: _Times | None = Field(default=None, description="the output times themselves, ascending")
+
+
+def _outputs_form(value: object) -> object:
+    """Read ``101`` as ``{count: 101}`` and ``[0, 1, 2]`` as ``{list: [0, 1, 2]}``."""
+    if isinstance(value, list):
+        return {"list": value}
+    whole = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"count": value} if whole else value
+
+
+class Evolve(Block):
+    """Duration, output times, integrator and its step."""
+
+    t_final: Annotated[float, Field(ge=0.0, lt=1e12)] | None = Field(
+        default=None,
+        description="end of the evolution; by default the last of the listed output times",
+        json_schema_extra={"example": 20.0},
+    )
+    outputs: Annotated[
+        Outputs, BeforeValidator(_outputs_form, json_schema_input_type=Outputs | int | list[float])
+    ] = Field(default=Outputs(), description="when to observe", validate_default=True)
+    integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "auto"] = Field(
+        default="auto",
+        description="ts1, ts2, ts4: Trotter-Suzuki (ts4 is the paper's); bm4, bm6: Blanes-Moan; kl8: Kahan-Li; chebyshev; "
+        "auto: the cheapest for the accuracy",
+    )
+    dt: Positive | None = Field(
+        default=None,
+        description="longest time step; shortened so that every output time is met",
+        json_schema_extra={"example": 0.05},
+    )
+    accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] | None = Field(
+        default=None, description="error of the state at t_final, instead of dt"
+    )
+    verify: bool = Field(
+        default=False,
+        description="repeat the last output interval with half the step and report the difference",
+    )
+
+    def times(self) -> list[float]:
+        """Return the output times, ascending."""
+        block = self.outputs
+        if block.list is not None:
+            return list(block.list)
+        end, count = self.end, block.count or OUTPUTS
+        if count == 1 or end == 0.0:
+            return [end]
+        if block.spacing == "linear":
+            return [end * k / (count - 1) for k in range(count - 1)] + [end]
+        first = self.first
+        if count == 2:
+            return [0.0, end]
+        ratio = end / first
+        return [0.0, *(first * ratio ** (k / (count - 2)) for k in range(count - 2)), end]
+
+    @property
+    def first(self) -> float:
+        """The first time after 0 of a logarithmic grid."""
+        return self.outputs.first if self.outputs.first is not None else 1e-3 * self.end
+
+    @property
+    def end(self) -> float:
+        """End of the evolution."""
+        if self.t_final is not None:
+            return self.t_final
+        return self.outputs.list[-1] if self.outputs.list else 0.0
+
+    def check(self) -> Iterator[Finding]:
+        """Yield contradictions between the keys."""
+        yield from self._check_step()
+        yield from self._check_outputs()
+
+    def _check_step(self) -> Iterator[Finding]:
+        if self.dt is not None and self.accuracy is not None:
+            yield Finding(
+                "evolve.accuracy",
+                f"give either dt or accuracy, not both: dt = {self.dt:g} fixes the step, accuracy = {self.accuracy:g} "
+                "asks to find it",
+            )
+        elif self.integrator == "chebyshev" and self.dt is not None:
+            yield Finding("evolve.dt", "chebyshev has no time step; give accuracy, such as 1.0e-12, instead")
+        elif self.integrator == "auto" and self.dt is not None:
+            yield Finding(
+                "evolve.integrator",
+                "auto chooses by the accuracy, but dt is given; name an integrator, such as ts4, or replace dt by accuracy",
+            )
+        elif self.dt is None and self.accuracy is None:
+            yield Finding("evolve", "missing key: give dt, such as 0.05, or accuracy, such as 1.0e-8")
+
+    def _check_outputs(self) -> Iterator[Finding]:
+        block = self.outputs
+        if block.list is None and self.t_final is None:
+            yield Finding("evolve.t_final", "missing key; give the end of the evolution, such as 20.0")
+            return
+        if block.list is not None:
+            if block.count is not None:
+                yield Finding("evolve.outputs.count", "give either count or list, not both")
+            for key in ("spacing", "first"):
+                if key in block.model_fields_set:
+                    yield Finding(
+                        f"evolve.outputs.{key}", "goes with count; the times of a list are taken as they are"
+                    )
+            for k, (a, b) in enumerate(zip(block.list, block.list[1:], strict=False)):
+                if b <= a:
+                    yield Finding(
+                        f"evolve.outputs.list.{k + 1}", f"times must ascend, but {b:g} follows {a:g}"
+                    )
+                    return
+            if self.t_final is not None and block.list[-1] > self.t_final * (1 + 1e-12):
+                yield Finding(
+                    "evolve.outputs.list",
+                    f"the last output time {block.list[-1]:g} lies after t_final = {self.t_final:g}",
+                )
+            return
+        if block.spacing == "linear" and block.first is not None:
+            yield Finding("evolve.outputs.first", "goes with spacing: log; linear times begin at 0")
+        if block.spacing == "log" and block.first is not None and block.first >= self.end:
+            yield Finding(
+                "evolve.outputs.first", f"first = {block.first:g} must lie before t_final = {self.end:g}"
+            )
+
+
+class Ensemble(Block):
+    """Repetitions with other random numbers; what is written are means and their errors."""
+
+    disorder: Annotated[PositiveCount, Field(le=10_000_000)] = Field(
+        default=1, description="realisations of the random fields and couplings"
+    )
+    states: Annotated[PositiveCount, Field(le=10_000_000)] = Field(
+        default=1, description="random initial states of each realisation"
+    )
+
+
+# ---------------------------------------------------------------------------------------- observables
+
+WhichSites = Literal["all", "total"] | Sites
+_AXIS = Literal["x", "y", "z"]
+_PAIR_AXES = Literal["xx", "yy", "zz"]
+Pair = Annotated[list[Site], Field(min_length=2, max_length=2)]
+
+
+class Entropy(Block):
+    """Von Neumann entropy (natural logarithm) of some sites with the rest."""
+
+    sites: Sites = Field(
+        description="the sites of one part", json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]}
+    )
+
+
+def _entropy_form(value: object) -> object:
+    return {"sites": value} if isinstance(value, list) else value
+
+
+class Echo(Block):
+    """Loschmidt echo: forward with H, back with H + Sigma; ``|<psi0|exp(i(H+Sigma)t) exp(-iHt)|psi0>|^2``."""
+
+    sigma: list[Term] = Field(
+        default=[],
+        description="perturbation of the way back, terms as in system.terms; empty: what rounding leaves",
+    )
+    local: Sites | None = Field(
+        default=None, description="sites whose polarisation 2<Sz> is observed after the return"
+    )
+    times: Literal["all", "output", "final"] | PositiveCount = Field(
+        default="all",
+        description="at which output times: all (or output), final, or a number of them, evenly chosen",
+    )
+    scheme: Literal["auto", "return", "overlap"] = Field(
+        default="auto",
+        description="return: the state is carried back from every output time; overlap: two states are carried forward, which "
+        "gives the same echo at the cost of one of them; auto: overlap unless sigma is empty or local is asked for",
+    )
+
+    @property
+    def overlap(self) -> bool:
+        """Whether two states are carried forward."""
+        if self.scheme == "auto":
+            return bool(self.sigma) and self.local is None
+        return self.scheme == "overlap"
+
+
+class Fidelity(Block):
+    """``|<phi|psi(t)>|^2`` with a state of a file."""
+
+    file: DeckPath = Field(description=".npy, .npz or .h5 file with 2^spins amplitudes")
+
+
+def _file_form(value: object) -> object:
+    return {"file": value} if isinstance(value, str) else value
+
+
+class Observable(Block):
+    """One thing to observe."""
+
+    sx: WhichSites | None = Field(default=None, description="<Sx>: all, total, or a list of sites")
+    sy: WhichSites | None = Field(default=None, description="<Sy>: all, total, or a list of sites")
+    sz: WhichSites | None = Field(default=None, description="<Sz>: all, total, or a list of sites")
+    total: Literal["all"] | _AXIS | Annotated[list[_AXIS], Field(min_length=1)] | None = Field(
+        default=None, description="total spin along x, y, z, or all three"
+    )
+    correlator: _PAIR_AXES | Annotated[list[_PAIR_AXES], Field(min_length=1)] | None = Field(
+        default=None, description="<Sa_j Sa_k> of pairs"
+    )
+    pairs: Literal["all"] | Annotated[list[Pair], Field(min_length=1)] | None = Field(
+        default=None, description="with correlator: all, or a list of [j, k]"
+    )
+    entropy: (
+        Annotated[Entropy, BeforeValidator(_entropy_form, json_schema_input_type=Entropy | list[int])] | None
+    ) = Field(default=None, description="entanglement entropy of some sites")
+    echo: Echo | None = Field(default=None, description="Loschmidt echo")
+    autocorrelation: Site | None = Field(
+        default=None,
+        description="4 Tr[Sz_j(t) Sz_site]/2^N from the a1 state of that site: 2<Sz_j(t)>; polarisation of all sites",
+    )
+    fidelity: (
+        Annotated[Fidelity, BeforeValidator(_file_form, json_schema_input_type=Fidelity | str)] | None
+    ) = Field(default=None, description="overlap with a state of a file")
+    return_probability: bool = Field(default=False, description="|<psi(0)|psi(t)>|^2")
+    energy_variance: bool = Field(default=False, description="<H^2> - <H>^2")
+    imbalance: bool = Field(
+        default=False, description="sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2: memory of the pattern at t = 0"
+    )
+    energy: bool = Field(default=False, description="always written")
+    state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")
+
+    def named(self) -> list[str]:
+        """Return the observables that this item asks for."""
+        return [
+            name
+            for name in type(self).model_fields
+            if name != "pairs" and getattr(self, name) is not None and getattr(self, name) is not False
+        ]
+
+
+_FLAGS = ("return_probability", "energy_variance", "imbalance", "energy", "state")
+_WORDS = Literal[
+    "sx", "sy", "sz", "total", "return_probability", "energy_variance", "imbalance", "energy", "state", "echo"
+]  # fmt: skip
+
+
+def _observable_form(value: object) -> object:
+    """Read ``sz`` as ``{sz: all}`` and ``imbalance`` as ``{imbalance: true}``."""
+    if not isinstance(value, str):
+        return value
+    if value in _FLAGS:
+        return {value: True}
+    return {value: {}} if value == "echo" else {value: "all"}
+
+
+ObservableItem = Annotated[
+    Observable, BeforeValidator(_observable_form, json_schema_input_type=_WORDS | Observable)
+]
+
+# ---------------------------------------------------------------------------------------- the deck
+
+
+class TrotterDeck(Deck):
+    """Exact dynamics of spins 1/2 on the full state vector."""
+
+    method: Literal["trotter"]
+    system: System = Field(description="spins, couplings and fields")
+    initial: Initial = Field(description="state at t = 0", json_schema_extra={"example": {"type": "neel"}})
+    evolve: Evolve = Field(description="duration, output times, integrator")
+    ensemble: Ensemble = Field(
+        default=Ensemble(), description="disorder realisations and random states", validate_default=True
+    )
+    observe: list[ObservableItem] = Field(
+        default=[],
+        description="what to compute beside energy, norm and total Sz",
+        json_schema_extra={
+            "example": [
+                {"sz": "all"},
+                {"correlator": "zz", "pairs": "all"},
+                {"entropy": {"sites": [0, 1]}},
+                {"echo": {"sigma": [{"type": "field", "axis": "x", "values": 0.05}]}},
+            ]
+        },
+    )
+
+    def observed(self, name: str) -> Any:
+        """Return the settings of the first observable of that name, None if it is not asked for."""
+        return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
+
+    def check(self) -> Iterator[Finding]:
+        """Yield contradictions that need no calculation."""
+        if self.run.precision == "mixed":
+            yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
+        yield from self.system.check()
+        yield from check_initial(self.initial, self.system.spins)
+        yield from self._check_initial()
+        yield from self.evolve.check()
+        yield from self._check_integrator()
+        yield from self._check_ensemble()
+        yield from self._check_observe()
+
+    @property
+    def driven(self) -> bool:
+        """Whether a term of the system depends on time."""
+        return any(term.profile is not None and term.profile.type != "constant" for term in self.system.terms)
+
+    def _check_initial(self) -> Iterator[Finding]:
+        spins = self.system.spins
+        rings = any(
+            isinstance(getattr(term, "lattice", None) or self.system.lattice, Ring)
+            for term in self.system.terms
+            if hasattr(term, "lattice")
+        )
+        if isinstance(self.initial, NeelInitial) and rings and spins % 2:
+            yield Finding(
+                "initial.type",
+                f"no Neel state fits on a ring of {spins} sites: sites {spins - 1} and 0 would be parallel; use an even number "
+                "of spins, lattice: chain, or initial: {type: basis, bits: ...}",
+            )
+
+    def _check_integrator(self) -> Iterator[Finding]:
+        evolve, accuracy = self.evolve, self.evolve.accuracy
+        if evolve.integrator == "chebyshev" and self.driven:
+            yield Finding(
+                "evolve.integrator",
+                "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
+            )
+        if self.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
+            yield Finding(
+                "evolve.accuracy",
+                f"single precision cannot reach {accuracy:g}; ask for {SINGLE:g} or more, or set run.precision: double",
+            )
+
+        if evolve.integrator == "ts1":
+            echo = self.observed("echo")
+            if evolve.verify or (echo is not None and not echo.overlap):
+                yield Finding(
+                    "evolve.integrator",
+                    f"ts1 does not undo its own steps, so that {'verify' if evolve.verify else 'an echo'} would show its error "
+                    "alone; use ts2 or better",
+                )
+
+    def _check_ensemble(self) -> Iterator[Finding]:
+        if self.ensemble.disorder > 1 and not any(_is_disordered(term) for term in self.system.terms):
+            yield Finding(
+                "ensemble.disorder",
+                f"{self.ensemble.disorder} realisations, but no term is random: all would be the same; give a term random, or "
+                "leave disorder out",
+            )
+        if self.ensemble.states > 1 and not is_random(self.initial):
+            yield Finding(
+                "ensemble.states",
+                f"{self.ensemble.states} states, but initial: {self.initial.type} is always the same; use a1, random_phase or "
+                "haar, or leave states out",
+            )
+
+    def _check_observe(self) -> Iterator[Finding]:
+        seen: dict[str, int] = {}
+        many = ("correlator", "entropy")
+        for index, item in enumerate(self.observe):
+            where, named = f"observe.{index}", item.named()
+            if not named:
+                yield Finding(where, "nothing is asked for here")
+            if len(named) > 1:
+                yield Finding(
+                    where, f"one observable an item, found {', '.join(named)}; begin each with a dash"
+                )
+            if item.pairs is not None and item.correlator is None:
+                yield Finding(f"{where}.pairs", "goes with correlator, as in {correlator: zz, pairs: all}")
+            for name in named:
+                names = [name] if name not in many else []
+                if name == "correlator":
+                    names = [f"correlator {axes}" for axes in correlator_axes(item)]
+                for text in names:
+                    if seen.setdefault(text, index) != index:
+                        yield Finding(f"{where}.{name}", f"{text} stands twice; see observe.{seen[text]}")
+            yield from _check_item_sites(item, where, self.system.spins)
+            if item.echo is not None:
+                yield from check_terms(item.echo.sigma, self.system, f"{where}.echo.sigma")
+            if item.autocorrelation is not None and not (
+                isinstance(self.initial, A1Initial) and self.initial.up == [item.autocorrelation]
+            ):
+                yield Finding(
+                    f"{where}.autocorrelation",
+                    f"needs the infinite-temperature state of that site, initial: {{type: a1, up: [{item.autocorrelation}]}}",
+                )
+
+
+def correlator_axes(item: Observable) -> list[str]:
+    """Return the axes of a correlator item, such as ``["zz"]``."""
+    if item.correlator is None:
+        return []
+    return [item.correlator] if isinstance(item.correlator, str) else list(item.correlator)
+
+
+def _is_disordered(term: Any) -> bool:
+    values = getattr(term, "values", None)
+    return getattr(term, "random", None) is not None or getattr(values, "random", None) is not None
+
+
+def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
+    """Yield sites that do not exist, sites that stand twice, and pairs of a site with itself."""
+    for name in ("sx", "sy", "sz"):
+        if isinstance(value := getattr(item, name), list):
+            yield from check_sites(value, spins, f"{where}.{name}")
+    if item.entropy is not None:
+        yield from check_sites(item.entropy.sites, spins, f"{where}.entropy.sites")
+        if len(set(item.entropy.sites)) >= spins:
+            yield Finding(
+                f"{where}.entropy.sites", f"leave at least one of the {spins} sites for the other part"
+            )
+    if item.echo is not None and item.echo.local is not None:
+        yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
+        if item.echo.scheme == "overlap":
+            yield Finding(f"{where}.echo.scheme", "local sites are seen after the return; use scheme: return")
+    if item.autocorrelation is not None:
+        yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
+    seen: dict[tuple[int, int], int] = {}
+    for k, (a, b) in enumerate(item.pairs if isinstance(item.pairs, list) else ()):
+        key = f"{where}.pairs.{k}"
+        if a == b:
+            yield Finding(key, f"a pair needs two different sites, found [{a}, {b}]")
+        else:
+            yield from check_sites([a, b], spins, key)
+        if seen.setdefault((min(a, b), max(a, b)), k) != k:
+            yield Finding(key, f"the pair [{a}, {b}] stands twice")
+
+
+DECK = TrotterDeck
+
+
+def references(deck: TrotterDeck) -> tuple[str, ...]:
+    """Return the BibTeX keys of the algorithms that a deck uses."""
+    keys = ["qsim", "Dente2013"]
+    if deck.evolve.integrator in ("ts4", "auto"):
+        keys.append("Suzuki1990")
+    if deck.evolve.integrator in ("bm4", "bm6", "auto"):
+        keys.append("BlanesMoan2002")
+    if deck.evolve.integrator in ("kl8", "auto"):
+        keys.append("KahanLi1997")
+    if deck.evolve.integrator == "chebyshev":
+        keys.append("TalEzerKosloff1984")
+    return tuple(keys)

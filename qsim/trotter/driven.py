@@ -1,0 +1,65 @@
+"""Steps under a Hamiltonian that depends on time.
+
+Time is taken as one more coordinate, whose "layer" is a shift of the clock: a half map ``chi_c`` moves the clock by ``c dt`` and
+then runs through the axes at that time, its adjoint runs through the axes and then moves the clock.  The extended system is
+autonomous, so that every method keeps its order for smooth profiles (Blanes and Moan, J. Comput. Appl. Math. 142, 313); two half
+maps are the midpoint rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.trotter.schedule import METHODS, ORDER, Layer
+
+if TYPE_CHECKING:
+    from qsim.trotter.evolve import Evolver
+    from qsim.trotter.model import Hamiltonian
+
+__all__ = ["advance", "stages"]
+
+
+def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
+    """Return the stages of a step: the time at which the couplings are taken, and the one or two half maps made there."""
+    halves, t = METHODS[method].halves, start
+    found: list[tuple[float, tuple[float, ...]]] = []
+    if (
+        len(halves) == 1
+    ):  # the middle of the step is as good as its end, and better by one order for the field alone
+        return [(start + 0.5 * dt, halves)]
+    for k in range(0, len(halves), 2):
+        first, second = halves[k], halves[k + 1]
+        found.append((t + first * dt, (first, second)))
+        t += (first + second) * dt
+    return found
+
+
+def advance(
+    evolver: Evolver, hamiltonian: Hamiltonian, method: str, dt: float, steps: int, start: float
+) -> None:
+    """Make steps from a time on; dt may be negative.
+
+    Parameters
+    ----------
+    evolver : Evolver
+        Its model is exchanged from stage to stage.
+    start : float
+        Time of the state, 1/J.
+    """
+    for step in range(steps):
+        for time, halves in stages(method, start + step * dt, dt):
+            evolver.set_model(hamiltonian.at(time))
+            evolver.apply(_layers(evolver.present, halves, dt))
+
+
+def _layers(axes: tuple[int, ...], halves: tuple[float, ...], dt: float) -> list[Layer]:
+    """Return the layers of one or two half maps: through the axes and back, neighbours merged."""
+    forward = [axis for axis in ORDER if axis in axes]
+    if len(halves) == 1 or not forward:
+        return [(axis, halves[0] * dt) for axis in forward]
+    first, second = halves
+    return [
+        *((axis, first * dt) for axis in forward[:-1]),
+        (forward[-1], (first + second) * dt),
+        *((axis, second * dt) for axis in forward[-2::-1]),
+    ]

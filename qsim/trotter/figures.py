@@ -1,0 +1,311 @@
+"""Figures of a trotter results file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.plotting import COLORS, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from qsim.core.results import Results
+
+AXES = ("x", "y", "z")
+FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
+FEW = 15  # points that are marked
+CURVES = 8  # drawn beside each other at most
+TIME = r"time ($1/J$)"
+
+
+def _times(r: Results) -> Any:
+    return np.asarray(r["time"])
+
+
+def _logarithmic(t: Any) -> bool:
+    """Whether output times call for a logarithmic axis: most of them in the first tenth."""
+    return t.size > 5 and float(np.median(t)) < 0.1 * float(t[-1])
+
+
+def _time_axis(ax: Axes, t: Any, labelled: bool = True) -> None:
+    if t.size > 1:
+        if _logarithmic(t):
+            ax.set_xscale("log")
+            ax.set_xlim(float(t[t > 0][0]), float(t[-1]))
+        else:
+            ax.set_xlim(float(t[0]), float(t[-1]))
+    if labelled:
+        ax.set_xlabel(TIME)
+
+
+def _curve(ax: Axes, r: Results, name: str, t: Any, column: int | None = None, **style: Any) -> None:
+    """Draw an array against time with the band of its standard error, if there is an ensemble."""
+    values = r[name] if column is None else r[name][:, column]
+    style = {"marker": "o", "markersize": 2.5} | style if t.size <= FEW else style
+    (line,) = ax.plot(t, values, **style)
+    if f"{name}_error" in r:
+        error = r[f"{name}_error"] if column is None else r[f"{name}_error"][:, column]
+        ax.fill_between(t, values - error, values + error, color=line.get_color(), alpha=0.25, linewidth=0)
+
+
+def _sites(r: Results, name: str) -> Any:
+    own = f"site_{name}"
+    return r[own] if own in r else r["site"]
+
+
+# -------------------------------------------------------------------------------------------- maps
+
+
+def _map(fig: Figure, ax: Axes, t: Any, rows: Any, values: Any, label: str, limit: float) -> None:
+    """Draw values (time, row) as a map, centred on zero."""
+    image = ax.pcolormesh(
+        t, rows, values.T, shading="nearest", cmap="RdBu_r", vmin=-limit, vmax=limit, rasterized=True
+    )
+    fig.colorbar(image, ax=ax, label=label, pad=0.02)
+
+
+def sz_map(r: Results) -> Figure | None:
+    """Local magnetisation against site and time, for each component that was observed."""
+    names = [f"s{a}" for a in AXES if f"s{a}" in r and r[f"s{a}"].shape[1] > 1]
+    t = _times(r)
+    if not names or t.size < 2:
+        return None
+    fig = figure("double", 0.8 + 1.7 * len(names))
+    axes = np.atleast_1d(fig.subplots(len(names), 1, sharex=True))
+    for ax, name in zip(axes, names, strict=True):
+        values = r[name]
+        sites = _sites(r, name)
+        limit = float(np.abs(values).max()) or 0.5
+        _map(fig, ax, t, np.arange(sites.size), values, rf"$\langle S^{name[1]}_j\rangle$", limit)
+        shown = np.linspace(0, sites.size - 1, min(sites.size, 9)).round().astype(int)
+        ax.set_yticks(shown, [str(sites[k]) for k in shown])
+        ax.set_ylabel("site")
+        _time_axis(ax, t, labelled=name == names[-1])
+    return fig
+
+
+def correlator(r: Results) -> Figure | None:
+    """Correlators: the connected light cone from site 0 where all pairs are known, else curves of the pairs."""
+    names = [f"correlator_{a}{a}" for a in AXES if f"correlator_{a}{a}" in r]
+    t = _times(r)
+    if not names or t.size < 2:
+        return None
+    fig = figure("double", 0.8 + 1.9 * len(names))
+    axes = np.atleast_1d(fig.subplots(len(names), 1, sharex=True))
+    for ax, name in zip(axes, names, strict=True):
+        own = f"pairs_{name[-2:]}"
+        pairs = r[own] if own in r else r["pairs"]
+        first = np.flatnonzero(pairs[:, 0] == pairs[0, 0])
+        label = rf"\langle S^{name[-1]}_{{{int(pairs[0, 0])}}} S^{name[-1]}_j\rangle"
+        if first.size > CURVES // 2:
+            values, title = _connected(r, name, pairs, first)
+            limit = float(np.abs(values).max()) or 1.0
+            order = np.argsort(pairs[first, 1])
+            _map(fig, ax, t, pairs[first, 1][order], values[:, order], f"${label}{title}$", limit)
+            ax.set_ylabel("site j")
+        else:
+            for k in range(min(len(pairs), CURVES)):
+                _curve(ax, r, name, t, k, label=f"{pairs[k, 0]}, {pairs[k, 1]}")
+            ax.set_ylabel(rf"$\langle S^{name[-1]}_j S^{name[-1]}_k\rangle$")
+            ax.legend(title="sites", ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        _time_axis(ax, t, labelled=name == names[-1])
+    return fig
+
+
+def _connected(r: Results, name: str, pairs: Any, chosen: Any) -> tuple[Any, str]:
+    """Return the correlator of the chosen pairs without the product of the means, where those of all sites are known."""
+    s = f"s{name[-1]}"
+    values = r[name][:, chosen]
+    if s not in r or f"site_{s}" in r:
+        return values, ""
+    means = r[s]
+    j, k = pairs[chosen].T
+    return values - means[:, j] * means[:, k], "_c"
+
+
+# ------------------------------------------------------------------------------------- conserved things
+
+
+def drift(r: Results) -> Figure | None:
+    """Energy, and what the integrator makes of what should not change: energy, norm, total Sz."""
+    t = _times(r)
+    if "energy" not in r or t.size < 2:
+        return None
+    fig = figure("double", 2.6)
+    a, b = fig.subplots(1, 2)
+    _curve(a, r, "energy", t, color=COLORS["blue"], label=r"$\langle H\rangle$")
+    a.plot(t, r["total_sz"], color=COLORS["vermillion"], label=r"$\langle S^z_{tot}\rangle$")
+    both = np.concatenate([r["energy"], r["total_sz"]])
+    if "energy_error" in r:
+        both = np.concatenate([both, r["energy"] - r["energy_error"], r["energy"] + r["energy_error"]])
+    if (
+        max(float(np.ptp(r[name])) for name in ("energy", "total_sz")) < 1e-3
+    ):  # rounding alone must not fill the axis
+        margin = 0.15 * float(np.ptp(both)) + 0.1
+        a.set_ylim(float(both.min()) - margin, float(both.max()) + margin)
+    a.ticklabel_format(axis="y", useOffset=False)
+    a.legend()
+    kept = "Sz" in str(r.scalars["conserved"].value)
+    for name, label, color in (
+        ("energy", r"$|\langle H\rangle - \langle H\rangle_0|$", "blue"),
+        ("total_sz", r"$|\langle S^z_{tot}\rangle - \langle S^z_{tot}\rangle_0|$", "vermillion"),
+    ):
+        if name == "energy" and r.scalars["energy_drift"].value is None:
+            continue
+        if name == "energy" or kept:
+            _drift_curve(b, t, r[name] - r[name][0], label, color)
+    _drift_curve(b, t, r["norm"] - 1.0, r"$|\langle\psi|\psi\rangle - 1|$", "black")
+    b.set_ylabel("drift")
+    b.legend()
+    for ax in (a, b):
+        _time_axis(ax, t)
+    return fig
+
+
+def _drift_curve(ax: Axes, t: Any, values: Any, label: str, color: str) -> None:
+    ax.semilogy(t, np.maximum(np.abs(values), FLOOR), color=COLORS[color], label=label, linewidth=0.8)
+
+
+def total(r: Results) -> Figure | None:
+    """Components of the total spin."""
+    t = _times(r)
+    names = [f"total_s{a}" for a in AXES if f"total_s{a}" in r]
+    if len(names) < 2 or t.size < 2:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    for name in names:
+        _curve(ax, r, name, t, label=rf"$S^{name[-1]}$")
+    ax.set_ylabel("total spin")
+    ax.legend()
+    _time_axis(ax, t)
+    return fig
+
+
+# ------------------------------------------------------------------------------------------------ echo
+
+
+def echo(r: Results) -> Figure | None:
+    """Loschmidt echo, and its distance from one on a logarithmic axis; the local echo beside it."""
+    if "echo" not in r:
+        return None
+    t = r["echo_time"] if "echo_time" in r else _times(r)
+    if t.size < 2:
+        return None
+    fig = figure("double", 2.6)
+    a, b = fig.subplots(1, 2)
+    _curve(a, r, "echo", t, color=COLORS["blue"], label="echo M")
+    if "return_probability" in r and "echo_time" not in r:
+        a.plot(t, r["return_probability"], color="0.6", linewidth=0.8, label="return probability")
+    if "echo_local" in r:
+        a.set_prop_cycle(color=list(COLORS.values())[1:])
+        for k, site in enumerate(r["echo_site"][:CURVES]):
+            _curve(a, r, "echo_local", t, k, linestyle="--", label=rf"$2\langle S^z_{{{int(site)}}}\rangle$")
+    if float(np.abs(r["echo"] - 1.0).max()) < 1e-6:
+        a.set_ylim(0.0, 1.1)
+    a.set_ylabel("echo")
+    a.legend()
+    lost = np.abs(1.0 - r["echo"])
+    moved = (t > 0) & (lost > 0)
+    marks = {"marker": "o", "markersize": 2.5} if t.size <= FEW else {}
+    b.semilogy(t[moved], lost[moved], color=COLORS["blue"], label="|1 - M|", **marks)
+    if "echo_normalised" in r:
+        lost = np.maximum(np.abs(1.0 - r["echo_normalised"]), FLOOR)
+        b.semilogy(t, lost, color=COLORS["vermillion"], label="normalised", **marks)
+        b.legend()
+    b.set_ylabel("|1 - M|")
+    for ax in (a, b):
+        _time_axis(ax, t)
+        ax.set_xlabel(r"time of return ($1/J$)")
+    return fig
+
+
+# ------------------------------------------------------------------------------- entropy and the others
+
+
+def entropy(r: Results) -> Figure | None:
+    """Entanglement entropy of the cuts; time is logarithmic where the output times are."""
+    t = _times(r)
+    if "entropy" not in r or t.size < 2:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    values = r["entropy"]
+    for k in range(min(CURVES, 1 if values.ndim == 1 else values.shape[1])):
+        sites = np.flatnonzero(r["entropy_sites"][k])
+        _curve(ax, r, "entropy", t, None if values.ndim == 1 else k, label=_site_list(sites))
+        most = min(sites.size, r["site"].size - sites.size) * np.log(2.0)
+        if float(np.max(values)) > 0.6 * most:
+            ax.axhline(most, color="0.6", linestyle=":", linewidth=0.7)
+    ax.set_ylim(bottom=0.0)
+    ax.set_ylabel("entropy (nat)")
+    ax.legend(title="sites")
+    _time_axis(ax, t)
+    return fig
+
+
+def _site_list(sites: Any) -> str:
+    """Return ``0-7`` or ``0, 3, 5, ...``."""
+    if sites.size > 1 and np.all(np.diff(sites) == 1):
+        return f"{sites[0]}-{sites[-1]}"
+    return ", ".join(str(s) for s in sites[:4]) + (", ..." if sites.size > 4 else "")
+
+
+_LABELS = {
+    "imbalance": "imbalance",
+    "autocorrelation": r"$4\,\mathrm{Tr}[S^z_j(t) S^z_j]/2^N$",
+    "return_probability": r"$|\langle\psi(0)|\psi(t)\rangle|^2$",
+    "fidelity": "fidelity",
+    "energy_variance": r"$\langle H^2\rangle - \langle H\rangle^2$ ($J^2$)",
+}
+
+
+def curves(r: Results) -> Figure | None:
+    """Everything else that is one number a time: imbalance, autocorrelation, return probability, fidelity, variance."""
+    t = _times(r)
+    names = [name for name in _LABELS if name in r]
+    if not names or t.size < 2:
+        return None
+    fig = figure("single" if len(names) == 1 else "double", 2.4 if len(names) < 3 else 4.4)
+    shape = (1, len(names)) if len(names) < 3 else (2, -(-len(names) // 2))
+    axes = np.ravel(np.atleast_1d(fig.subplots(*shape)))
+    for ax, name in zip(axes, names, strict=False):
+        _curve(ax, r, name, t)
+        ax.set_ylabel(_LABELS[name])
+        if name in ("imbalance", "autocorrelation"):
+            ax.axhline(0.0, color="0.6", linewidth=0.5)
+        _time_axis(ax, t)
+    for ax in axes[len(names) :]:
+        ax.remove()
+    return fig
+
+
+def polarisation(r: Results) -> Figure | None:
+    """How the polarisation of one site spreads over the others."""
+    t = _times(r)
+    if "polarisation" not in r or t.size < 2:
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    values = r["polarisation"]
+    _map(fig, ax, t, r["site"], values, r"$2\langle S^z_k\rangle$", float(np.abs(values).max()) or 1.0)
+    ax.set_ylabel("site k")
+    _time_axis(ax, t)
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "sz_map": sz_map,
+    "total": total,
+    "drift": drift,
+    "correlator": correlator,
+    "echo": echo,
+    "entropy": entropy,
+    "polarisation": polarisation,
+    "curves": curves,
+}

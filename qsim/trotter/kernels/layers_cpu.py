@@ -1,0 +1,198 @@
+"""CPU side of the layers: tiles of the state in cache, Walsh-Hadamard rotations, split phases.
+
+Real and imaginary parts of a tile lie apart in one scratch array, so that every loop over a contiguous run becomes vector code.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+COLUMN = 8  # bits of a row whose phases are made by doubling
+
+
+@nb.njit(**JIT)
+def _four(s, size, stride):
+    """Rotate the two bits with distances ``stride`` and ``2 stride``."""
+    for base in range(0, size, 4 * stride):
+        a = s[base : base + stride]
+        b = s[base + stride : base + 2 * stride]
+        c = s[base + 2 * stride : base + 3 * stride]
+        d = s[base + 3 * stride : base + 4 * stride]
+        for i in range(stride):
+            p = a[i] + b[i]
+            q = a[i] - b[i]
+            r = c[i] + d[i]
+            t = c[i] - d[i]
+            a[i] = p + r
+            b[i] = q + t
+            c[i] = p - r
+            d[i] = q - t
+
+
+@nb.njit(**JIT)
+def _two(s, size, stride):
+    for base in range(0, size, 2 * stride):
+        a = s[base : base + stride]
+        b = s[base + stride : base + 2 * stride]
+        for i in range(stride):
+            p = a[i]
+            a[i] = p + b[i]
+            b[i] = p - b[i]
+
+
+@nb.njit(**JIT)
+def _lowest(s, size):
+    """Rotate bits 0 and 1."""
+    for i in range(0, size, 4):
+        p = s[i] + s[i + 1]
+        q = s[i] - s[i + 1]
+        r = s[i + 2] + s[i + 3]
+        t = s[i + 2] - s[i + 3]
+        s[i] = p + r
+        s[i + 1] = q + t
+        s[i + 2] = p - r
+        s[i + 3] = q - t
+
+
+@nb.njit(**JIT)
+def rotate(s, bits, lowest):
+    """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
+    size = 1 << bits
+    block = min(bits, 11)  # what fits the first-level cache is done before the rest
+    for start in range(0, size, 1 << block):
+        part = s[start : start + (1 << block)]
+        q = lowest
+        if q == 0 and block >= 2:
+            _lowest(part, 1 << block)
+            q = 2
+        while q + 1 < block:
+            _four(part, 1 << block, 1 << q)
+            q += 2
+        if q < block:
+            _two(part, 1 << block, 1 << q)
+    q = max(block, lowest)
+    while q + 1 < bits:
+        _four(s, size, 1 << q)
+        q += 2
+    if q < bits:
+        _two(s, size, 1 << q)
+
+
+@nb.njit(**JIT)
+def spin(n, bit):
+    """S^z of a bit."""
+    return 0.5 - ((n >> bit) & 1)
+
+
+@nb.njit(**JIT)
+def look_outside(pairs, fields, start, spins, low, high, bits, field):
+    """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
+    end = high + bits - low
+    energy = 0.0
+    for j in range(spins):
+        f = 0.0
+        for k in range(low, high):
+            f += pairs[j, k] * spin(start, k)
+        for k in range(end, spins):
+            f += pairs[j, k] * spin(start, k)
+        if j < low:
+            field[j] = f + fields[j]
+        elif j < high or j >= end:
+            energy += spin(start, j) * (fields[j] + 0.5 * f)
+        else:
+            field[j - high + low] = f + fields[j]
+    return energy
+
+
+@nb.njit(**JIT)
+def apply_phase(
+    re, im, bits, energy, field, rows, row_fields, inside_re, inside_im, turns, shift, scale, down, work
+):
+    """Multiply a tile by ``scale exp(-i pi turns E)`` and by ``exp(i pi shift)`` for every spin down.
+
+    Parameters
+    ----------
+    re, im : (2^bits,) float64
+    energy, field
+        From :func:`look_outside`.
+    rows, row_fields : (R,), (R, columns) float64
+        Energy of the bits above the columns among themselves, and their fields on the column bits.
+    inside_re, inside_im : (C,) float64
+        Phases of the column bits among themselves.
+    down : int
+        Spins down outside of the tile.
+    work : (2, C) float64
+        Scratch.
+    """
+    columns = row_fields.shape[1]
+    width = 1 << columns
+    pr = work[0]
+    pi = work[1]
+    for r in range(rows.shape[0]):
+        e = energy + rows[r]
+        ups = down
+        for k in range(bits - columns):
+            e += field[columns + k] * (0.5 - ((r >> k) & 1))
+            ups += (r >> k) & 1
+        for k in range(columns):
+            e += 0.5 * (field[k] + row_fields[r, k])
+        angle = math.pi * (turns * e - shift * ups)
+        pr[0] = scale * math.cos(angle)
+        pi[0] = -scale * math.sin(angle)
+        m = 1
+        for k in range(columns):
+            angle = math.pi * (turns * (field[k] + row_fields[r, k]) + shift)
+            a = math.cos(angle)
+            b = math.sin(angle)
+            head_r = pr[:m]
+            head_i = pi[:m]
+            tail_r = pr[m : 2 * m]
+            tail_i = pi[m : 2 * m]
+            for i in range(m):
+                tail_r[i] = head_r[i] * a - head_i[i] * b
+                tail_i[i] = head_r[i] * b + head_i[i] * a
+            m *= 2
+        vr = re[r * width : (r + 1) * width]
+        vi = im[r * width : (r + 1) * width]
+        for c in range(width):
+            xr = pr[c] * inside_re[c] - pi[c] * inside_im[c]
+            xi = pr[c] * inside_im[c] + pi[c] * inside_re[c]
+            a = vr[c]
+            vr[c] = a * xr - vi[c] * xi
+            vi[c] = a * xi + vi[c] * xr
+
+
+@nb.njit(**JIT)
+def tile_tables(pairs, low, high, bits, columns, turns):
+    """Return what the couplings within a tile do: rows, row_fields and the inside phases of :func:`apply_phase`."""
+    width = 1 << columns
+    count = 1 << (bits - columns)
+    rows = np.zeros(count)
+    row_fields = np.zeros((count, columns))
+    inside_re = np.zeros(width)
+    inside_im = np.zeros(width)
+    for r in range(count):
+        for a in range(columns, bits):
+            ja = a if a < low else a - low + high
+            sa = 0.5 - ((r >> (a - columns)) & 1)
+            for b in range(a + 1, bits):
+                jb = b if b < low else b - low + high
+                rows[r] += pairs[ja, jb] * sa * (0.5 - ((r >> (b - columns)) & 1))
+            for k in range(columns):
+                jk = k if k < low else k - low + high
+                row_fields[r, k] += pairs[ja, jk] * sa
+    for c in range(width):
+        e = 0.0
+        for a in range(columns):
+            ja = a if a < low else a - low + high
+            for b in range(a + 1, columns):
+                jb = b if b < low else b - low + high
+                e += pairs[ja, jb] * (0.5 - ((c >> a) & 1)) * (0.5 - ((c >> b) & 1))
+        inside_re[c] = math.cos(math.pi * turns * e)
+        inside_im[c] = -math.sin(math.pi * turns * e)
+    return rows, row_fields, inside_re, inside_im

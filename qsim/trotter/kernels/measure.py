@@ -1,0 +1,152 @@
+"""Moments of S^z in one pass over the state: public wrapper of ``measure.cu`` and its CPU twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from qsim.core import kernels
+from qsim.trotter.kernels.layers_cpu import JIT
+from qsim.trotter.kernels.pool import each_part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+
+TILE = 12  # bits of a tile
+OUTPUTS = 1 + TILE + TILE * (TILE - 1) // 2
+FIRST, SECOND = np.triu_indices(TILE, 1)
+
+
+@dataclass
+class Moments:
+    """First and second moments of the spin components, not divided by the norm.
+
+    Attributes
+    ----------
+    norm : float
+        <psi|psi>.
+    s : dict of axis to (N,) float64
+        <S^a_j>.
+    ss : dict of axis to (N, N) float64
+        <S^a_j S^a_k>; 1/4 of the norm on the diagonal.
+    """
+
+    norm: float
+    s: dict[str, NDArray[np.float64]]
+    ss: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N) of a state (2^N,)."""
+    n = int(psi.shape[0]).bit_length() - 1
+    if n < TILE:
+        return _direct(device.to_host(psi), n)
+    sums = measure_tiles(device, psi)
+    outside = n - TILE
+    xp = device.xp
+    s = np.zeros(n)
+    ss = np.zeros((n, n))
+    inside = device.to_host(sums.sum(axis=0))
+    norm = float(inside[0])
+    s[:TILE] = 0.5 * inside[1 : 1 + TILE]
+    ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
+    # the bits outside of the tile: sums over tiles with signs, all of them by one Walsh-Hadamard transform over the tiles
+    few = xp.ascontiguousarray(sums[:, : 1 + TILE])
+    for j in range(outside):
+        pair = few.reshape(-1, 2, 1 << j, 1 + TILE)
+        total, difference = pair[:, 0] + pair[:, 1], pair[:, 0] - pair[:, 1]
+        pair[:, 0], pair[:, 1] = total, difference
+    high, upper = np.triu_indices(outside, 1)
+    single, double = 1 << np.arange(outside), (1 << high) | (1 << upper)
+    one = device.to_host(few[device.asarray(single)])
+    two = device.to_host(few[device.asarray(double), 0])
+    s[TILE:] = 0.5 * one[:, 0]
+    ss[:TILE, TILE:] = 0.25 * one[:, 1:].T
+    ss[TILE + high, TILE + upper] = 0.25 * two
+    ss += ss.T
+    np.fill_diagonal(ss, 0.25 * norm)
+    return norm, s, ss
+
+
+def first_moments(device: Device, psi: Any) -> tuple[float, NDArray[np.float64]]:
+    """Return norm and <S^z_j> (N,) of a state (2^N,)."""
+    norm, s, _ = moments_of_axis(device, psi)
+    return norm, s
+
+
+def _direct(psi: NDArray[Any], n: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    p = psi.real.astype(float) ** 2 + psi.imag.astype(float) ** 2
+    z = 0.5 - (np.arange(1 << n)[:, None] >> np.arange(n) & 1)
+    norm = float(p.sum())
+    ss = z.T @ (p[:, None] * z)
+    return norm, p @ z, np.asarray(ss)
+
+
+def measure_tiles(device: Device, psi: Any) -> Any:
+    """Return the signed sums of every tile of 4096 amplitudes.
+
+    Parameters
+    ----------
+    psi : (2^N,) complex, N >= 12
+
+    Returns
+    -------
+    (2^(N - 12), 79) float64
+        Signs of no bit, of bits 0 .. 11, of the pairs of bits of ``numpy.triu_indices(12, 1)``.
+    """
+    count = int(psi.shape[0]) >> TILE
+    out = device.xp.empty((count, OUTPUTS))
+    if device.is_cuda:
+        real = "float" if psi.dtype.itemsize == 8 else "double"
+        kernel = kernels.function("trotter/kernels", "measure", "measure_tiles", {"REAL": real})
+        kernel((count,), (256,), (psi, out))
+        return out
+    each_part(
+        lambda first, last: _measure_tiles_cpu(psi, first, last, np.empty(1 << TILE), out),
+        count,
+        psi.shape[0],
+        device.threads,
+    )
+    return out
+
+
+@nb.njit(**JIT)
+def _measure_tiles_cpu(psi, first, last, p, out):
+    """Tiles first .. last of :func:`measure_tiles`: bits are summed over from the top, so that the work halves with every bit."""
+    size = 1 << TILE
+    for tile in range(first, last):
+        part = psi[tile * size : (tile + 1) * size]
+        for i in range(size):
+            re = np.float64(part[i].real)  # products of single precision would be rounded to it
+            im = np.float64(part[i].imag)
+            p[i] = re * re + im * im
+        place = 1 + TILE
+        # pairs (a, b): from the probabilities summed over the bits below a
+        length = size
+        for a in range(TILE):
+            total = 0.0
+            half = length // 2
+            for i in range(half):
+                even = p[2 * i]
+                odd = p[2 * i + 1]
+                total += even - odd
+            out[tile, 1 + a] = total
+            for b in range(a + 1, TILE):
+                run = 1 << (b - a - 1)
+                pair = 0.0
+                for base in range(0, half, 2 * run):
+                    for i in range(base, base + run):
+                        pair += p[2 * i] - p[2 * i + 1]
+                    for i in range(base + run, base + 2 * run):
+                        pair -= p[2 * i] - p[2 * i + 1]
+                out[tile, place] = pair
+                place += 1
+            for i in range(half):
+                p[i] = p[2 * i] + p[2 * i + 1]
+            length = half
+        out[tile, 0] = p[0]

@@ -1,0 +1,155 @@
+"""Lattices: which pairs of sites are neighbours of which shell, how far apart they are, and where the sites lie.
+
+Plain Python, since there are at most 780 pairs, and the checks of a deck need it.  Every pair counts once, j < k; in a periodic
+direction the nearest image counts, so two sites that are neighbours both ways round are one pair.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from qsim.trotter import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Bond", "bonds", "distances_of_shells", "pair_distance", "positions"]
+
+SAME = 1e-9  # relative difference below which two distances are one shell
+
+
+class Bond(NamedTuple):
+    """A pair of sites j < k of a lattice, its distance and the number of its shell, from 1."""
+
+    j: int
+    k: int
+    distance: float
+    shell: int
+
+
+def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = None) -> list[Bond]:
+    """Return the pairs of a lattice, sorted by (j, k).
+
+    Parameters
+    ----------
+    lattice
+        Block of the deck.
+    spins
+        Number of sites.
+    shells
+        Which shells, from 1 for nearest neighbours; None for every pair.
+
+    Raises
+    ------
+    ValueError
+        If a shell does not exist; the message names those that do.
+    """
+    found = [(j, k, pair_distance(lattice, spins, j, k)) for j in range(spins) for k in range(j + 1, spins)]
+    radii = _radii(r for _, _, r in found)
+    for shell in shells or ():
+        if shell > len(radii):
+            raise ValueError(_no_shell(lattice, spins, shell, radii))
+    everything = [Bond(j, k, r, _shell(radii, r)) for j, k, r in found]
+    wanted = everything if shells is None else [bond for bond in everything if bond.shell in set(shells)]
+    if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
+        same = _same_rung if lattice.bonds == "rungs" else _same_leg
+        wanted = [bond for bond in wanted if same(lattice.legs, bond)]
+    return wanted
+
+
+def distances_of_shells(lattice: blocks.Lattice, spins: int) -> list[float]:
+    """Return the distance of every shell, nearest neighbours first."""
+    return _radii(pair_distance(lattice, spins, j, k) for j in range(spins) for k in range(j + 1, spins))
+
+
+def pair_distance(lattice: blocks.Lattice, spins: int, j: int, k: int) -> float:
+    """Return the distance of two sites, in lattice spacings; along the circle of a ring, to the nearest image of a torus."""
+    if isinstance(lattice, blocks.AllToAll):
+        return 1.0
+    if isinstance(lattice, blocks.Ring):
+        step = abs(j - k)
+        return float(min(step, spins - step))
+    here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
+    dx, dy = there[0] - here[0], there[1] - here[1]
+    return min(math.hypot(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins))
+
+
+def positions(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float, float]]:
+    """Return where the sites lie: in the xy plane, neighbours at distance 1; a chain along x, a ring on a circle.
+
+    Raises
+    ------
+    ValueError
+        For all-to-all couplings, which have no positions.
+    """
+    if isinstance(lattice, blocks.AllToAll):
+        raise ValueError("lattice all has no positions")
+    if isinstance(lattice, blocks.Ring):
+        radius = 0.5 / math.sin(math.pi / spins)
+        turn = [2.0 * math.pi * site / spins for site in range(spins)]
+        return [(radius * math.cos(a), radius * math.sin(a), 0.0) for a in turn]
+    return [(*_flat(lattice, spins, site), 0.0) for site in range(spins)]
+
+
+def _flat(lattice: blocks.Lattice, spins: int, site: int) -> tuple[float, float]:
+    if isinstance(lattice, blocks.Square | blocks.Triangular):
+        y, x = divmod(site, _shape(lattice, spins)[0])
+        if isinstance(lattice, blocks.Triangular):
+            return x + 0.5 * y, y * math.sqrt(0.75)
+        return float(x), float(y)
+    if isinstance(lattice, blocks.Ladder):
+        rung, leg = divmod(site, lattice.legs)
+        return float(rung), float(leg)
+    return float(site), 0.0
+
+
+def _translations(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float]]:
+    """Return the shifts that lead to the images of a site, none first."""
+    first = second = (0.0, 0.0)
+    if isinstance(lattice, blocks.Ladder) and lattice.periodic:
+        first = (float(spins // lattice.legs), 0.0)
+    elif isinstance(lattice, blocks.Square | blocks.Triangular):
+        Lx, Ly = _shape(lattice, spins)
+        along, up = (
+            lattice.periodic if isinstance(lattice.periodic, list) else (lattice.periodic, lattice.periodic)
+        )
+        lean, height = (0.5, math.sqrt(0.75)) if isinstance(lattice, blocks.Triangular) else (0.0, 1.0)
+        first = (float(Lx), 0.0) if along else first
+        second = (lean * Ly, height * Ly) if up else second
+    # two images each way: a triangular torus leans, so the nearest image is not always the next one
+    steps = range(-2, 3)
+    return [(a * first[0] + b * second[0], a * first[1] + b * second[1]) for a in steps for b in steps]
+
+
+def _shape(lattice: blocks.Square | blocks.Triangular, spins: int) -> tuple[int, int]:
+    shape = blocks.plane_shape(lattice, spins)
+    if isinstance(shape, str):
+        raise ValueError(shape)
+    return shape
+
+
+def _radii(distances: Iterable[float]) -> list[float]:
+    radii: list[float] = []
+    for r in sorted(distances):
+        if not radii or r - radii[-1] > SAME * r:
+            radii.append(r)
+    return radii
+
+
+def _shell(radii: list[float], r: float) -> int:
+    return 1 + next(n for n, radius in enumerate(radii) if abs(r - radius) <= 2 * SAME * r)
+
+
+def _same_rung(legs: int, bond: Bond) -> bool:
+    return bond.j // legs == bond.k // legs
+
+
+def _same_leg(legs: int, bond: Bond) -> bool:
+    return bond.j % legs == bond.k % legs
+
+
+def _no_shell(lattice: blocks.Lattice, spins: int, shell: int, radii: list[float]) -> str:
+    some = ", ".join(f"{r:.4g}" for r in radii[:6]) + (", ..." if len(radii) > 6 else "")
+    shells = f"shells 1 to {len(radii)}" if len(radii) > 1 else f"{len(radii)} shell"
+    return f"shell {shell} does not exist: {lattice.type} of {spins} sites has {shells} (distances {some})"

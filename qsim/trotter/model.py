@@ -1,0 +1,434 @@
+"""Spin Hamiltonians: couplings and fields as arrays, from the terms of a deck.
+
+``H = sum_{j<k} sum_a J^a_jk S^a_j S^a_k + sum_j sum_a h^a_j S^a_j``, Eq. (1) of arXiv:1305.0036 with every pair counted once.
+Site j is bit j of the basis index, bit 0 is up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import DeckError, FileError
+from qsim.core.expression import Expression
+from qsim.trotter import blocks, disorder, lattices
+from qsim.trotter.profiles import factor, is_constant
+from qsim.trotter.readers import read_component_matrices, read_matrix, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies"]
+
+AXES = ("x", "y", "z")
+DENSE_SPINS = 12  # largest model that is written out as a matrix
+
+#: Components x, y, z of one unit of coupling.
+COMPONENTS = {
+    "heisenberg": (1.0, 1.0, 1.0),
+    "xxx": (1.0, 1.0, 1.0),
+    "xx": (1.0, 1.0, 0.0),
+    "double_quantum": (1.0, -1.0, 0.0),
+    "dq": (1.0, -1.0, 0.0),
+    "dipolar": (-0.5, -0.5, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A Hamiltonian at one time.
+
+    Attributes
+    ----------
+    spins : int
+        Number of sites, N.
+    J : (3, N, N) float64
+        Couplings of the components x, y, z of spin operators S = sigma / 2; symmetric, zero diagonal, pairs counted once.
+    h : (3, N) float64
+        Fields.
+    """
+
+    spins: int
+    J: NDArray[np.float64]
+    h: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that are no couplings."""
+        if self.J.shape != (3, self.spins, self.spins) or self.h.shape != (3, self.spins):
+            raise ValueError(f"J {self.J.shape} and h {self.h.shape} are not those of {self.spins} spins")
+        if not np.array_equal(self.J, self.J.transpose(0, 2, 1)):
+            raise ValueError("J is not symmetric")
+        if self.J.diagonal(axis1=1, axis2=2).any():
+            raise ValueError("a site is coupled to itself")
+
+    @classmethod
+    def zero(cls, spins: int) -> Model:
+        """Return the model without couplings and fields."""
+        return cls(spins, np.zeros((3, spins, spins)), np.zeros((3, spins)))
+
+    def __add__(self, other: Model) -> Model:
+        """Return the sum of two Hamiltonians."""
+        return Model(self.spins, self.J + other.J, self.h + other.h)
+
+    def __sub__(self, other: Model) -> Model:
+        """Return the difference of two Hamiltonians."""
+        return self + (-1.0) * other
+
+    def __mul__(self, scale: float) -> Model:
+        """Return the Hamiltonian times a number."""
+        return Model(self.spins, scale * self.J, scale * self.h)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Model:
+        """Return minus the Hamiltonian."""
+        return -1.0 * self
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Components (0, 1, 2 for x, y, z) that occur in couplings or fields."""
+        return tuple(a for a in range(3) if self.J[a].any() or self.h[a].any())
+
+    @property
+    def coupled_axes(self) -> tuple[int, ...]:
+        """Components that occur in couplings."""
+        return tuple(a for a in range(3) if self.J[a].any())
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the spectrum: the sums of the extreme energies of all pairs and fields (not tight)."""
+        x, y, z = (self.J[a][np.triu_indices(self.spins, 1)] for a in range(3))
+        pair = 0.25 * np.stack([z + x - y, z - x + y, -z + x + y, -z - x - y])
+        tilt = 0.5 * np.sqrt((self.h**2).sum(axis=0)).sum()
+        return float(pair.min(axis=0).sum() - tilt), float(pair.max(axis=0).sum() + tilt)
+
+    def truncated(self, spins: int) -> Model:
+        """Return the model of the first sites alone, for pilot runs."""
+        n = min(spins, self.spins)
+        return Model(n, self.J[:, :n, :n].copy(), self.h[:, :n].copy())
+
+    def pairs(self) -> NDArray[np.int64]:
+        """Return (P, 2) int64: the pairs j < k that are coupled."""
+        return np.argwhere(np.triu(self.J.any(axis=0), 1))
+
+
+@dataclass(frozen=True)
+class Hamiltonian:
+    """``H(t) = static + sum_p f_p(t) H_p``.
+
+    Attributes
+    ----------
+    static : Model
+        Everything without a time profile.
+    driven : tuple of (f, Model)
+        Profiles, as functions of t, and what they multiply.
+    """
+
+    static: Model
+    driven: tuple[tuple[Callable[[float], float], Model], ...] = field(default=())
+
+    @property
+    def spins(self) -> int:
+        """Number of sites."""
+        return self.static.spins
+
+    @property
+    def is_static(self) -> bool:
+        """Whether H does not depend on time."""
+        return not self.driven
+
+    @property
+    def envelope(self) -> Model:
+        """A model in which every coupling or field that can occur at some time is not zero; its sizes mean nothing."""
+        J, h = np.abs(self.static.J), np.abs(self.static.h)
+        for _, part in self.driven:
+            J, h = J + np.abs(part.J), h + np.abs(part.h)
+        return Model(self.spins, J, h)
+
+    def at(self, t: float) -> Model:
+        """Return H at a time."""
+        return self.mean((t,), (1.0,))
+
+    def mean(self, times: Sequence[float], weights: Sequence[float]) -> Model:
+        """Return ``sum_i w_i H(t_i)``, the stages of Magnus integrators."""
+        total = math.fsum(weights)
+        model = self.static if total == 1.0 else total * self.static
+        for f, part in self.driven:
+            model = model + math.fsum(w * f(t) for t, w in zip(times, weights, strict=True)) * part
+        return model
+
+    def truncated(self, spins: int) -> Hamiltonian:
+        """Return the Hamiltonian of the first sites alone."""
+        driven = tuple((f, part.truncated(spins)) for f, part in self.driven)
+        return Hamiltonian(self.static.truncated(spins), driven)
+
+    def __add__(self, other: Hamiltonian) -> Hamiltonian:
+        """Return the sum, such as that with the perturbation of an echo."""
+        return Hamiltonian(self.static + other.static, self.driven + other.driven)
+
+
+# ------------------------------------------------------------------------------------------ from a deck
+
+
+def build_hamiltonian(
+    system: blocks.System,
+    *,
+    seed: int,
+    realisation: int = 0,
+    terms: Sequence[Any] | None = None,
+    first: int = 0,
+) -> Hamiltonian:
+    """Return the Hamiltonian of a deck.
+
+    Parameters
+    ----------
+    system
+        Block of the deck, checked.
+    seed
+        Seed of the run, for disorder without a seed of its own.
+    realisation
+        Number of the member of the disorder ensemble.
+    terms
+        Other terms of the same spins, such as the perturbation of an echo; by default those of the system.
+    first
+        Number of the first term, which keeps the disorder of other terms apart from that of the system.
+
+    Raises
+    ------
+    FileError, DeckError
+        If a file is wrong, or numbers are that only show here (two spins at one place, say).
+    """
+    pair_scale = (4.0 if system.operators == "pauli" else 1.0) * (2.0 if system.sum == "full" else 1.0)
+    field_scale = 2.0 if system.operators == "pauli" else 1.0
+    static = Model.zero(system.spins)
+    driven: list[tuple[Callable[[float], float], Model]] = []
+    for number, term in enumerate(system.terms if terms is None else terms, first):
+        if isinstance(term, blocks.FieldTerm):
+            part = _field(term, system.spins, field_scale, seed, number, realisation)
+        else:
+            J = _coupling(term, system, seed, number, realisation)
+            part = Model(system.spins, pair_scale * J, np.zeros((3, system.spins)))
+        if is_constant(term.profile):
+            static = static + factor(term.profile)(0.0) * part
+        else:
+            driven.append((factor(term.profile), part))
+    return Hamiltonian(static, tuple(driven))
+
+
+def _field(
+    term: blocks.FieldTerm, spins: int, scale: float, seed: int, number: int, realisation: int
+) -> Model:
+    sites = np.array(term.sites if term.sites is not None else range(spins))
+    axis = AXES.index(term.axis)
+    random, values = term.random, np.zeros(sites.size)
+    if isinstance(term.values, blocks.RandomValues):
+        random = term.values.random
+    elif isinstance(term.values, str):
+        values = Expression(term.values, ("j",))(j=sites.astype(np.float64))
+    elif term.values is not None:
+        values = values + np.asarray(term.values, dtype=np.float64)
+    elif term.file is not None:
+        values = np.array(read_rows(term.file, (1,), "one value per site"))[:, 0]
+        if values.size != sites.size:
+            raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
+    h = np.zeros((3, spins))
+    h[axis, sites] = values
+    if random is not None:  # a number belongs to its site, whichever sites are chosen
+        drawn = disorder.draw(
+            random, spins, seed=seed, number=number, realisation=realisation, coupling=False, axis=axis
+        )
+        h[axis, sites] += drawn[sites]
+    return Model(spins, np.zeros((3, spins, spins)), scale * h)
+
+
+def _coupling(
+    term: Any, system: blocks.System, seed: int, number: int, realisation: int
+) -> NDArray[np.float64]:
+    """Return (3, N, N) couplings of one term."""
+    spins = system.spins
+    if isinstance(term, blocks.Pairs):
+        return _listed(term, spins, full=system.sum == "full")
+    lattice = term.lattice if term.lattice is not None else system.lattice
+    if isinstance(term, blocks.Dipolar):
+        pairs, strength = _dipolar(term, lattice, spins)
+    else:
+        pairs, strength, distance = _bonds(term, lattice, spins)
+        if term.random is not None:
+            # a number belongs to its pair, by the place among all pairs, whichever pairs are coupled
+            place = np.zeros((spins, spins), dtype=np.int64)
+            upper = np.triu_indices(spins, 1)
+            place[upper] = np.arange(upper[0].size)
+            drawn = disorder.draw(
+                term.random,
+                upper[0].size,
+                seed=seed,
+                number=number,
+                realisation=realisation,
+                coupling=True,
+            )
+            strength = strength + drawn[place[pairs[:, 0], pairs[:, 1]]]
+        if term.alpha is not None:
+            strength = strength * distance**-term.alpha
+    J = np.zeros((3, spins, spins))
+    for a, component in enumerate(_components(term)):
+        J[a, pairs[:, 0], pairs[:, 1]] = component * strength
+    return J + J.transpose(0, 2, 1)
+
+
+def _components(term: Any) -> tuple[float, float, float]:
+    """Return the components x, y, z of one unit of strength."""
+    if isinstance(term, blocks.XYZ):
+        return term.Jx, term.Jy, term.Jz
+    if isinstance(term, blocks.XXZ):
+        Jz = term.Jz if term.Jz is not None else (term.delta or 0.0) * term.Jxy
+        return term.Jxy, term.Jxy, Jz
+    name = term.model if isinstance(term, blocks.PowerLaw) else term.type
+    return _of_axis(term.axis) if name == "ising" else COMPONENTS[name]
+
+
+def _of_axis(axis: str) -> tuple[float, float, float]:
+    return float(axis == "x"), float(axis == "y"), float(axis == "z")
+
+
+def _bonds(
+    term: Any, lattice: Any, spins: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return pairs (P, 2), their strengths (P,) before disorder and decay, and their distances (P,)."""
+    J = getattr(term, "J", 1.0)
+    if getattr(term, "positions", None) is not None:
+        places = _positions(term, lattice, spins)
+        pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
+        distance = np.linalg.norm(_apart(places, pairs, term), axis=1)
+        return pairs, np.full(len(pairs), J if isinstance(J, float) else J[0]), distance
+    shells = term.shells
+    if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
+        shells = [1]
+    found = lattices.bonds(lattice, spins, shells)
+    pairs = np.array([bond[:2] for bond in found], dtype=np.int64).reshape(-1, 2)
+    distance = np.array([bond.distance for bond in found])
+    if isinstance(J, list):
+        by_shell = dict(zip(shells or [1], J, strict=True))
+        return pairs, np.array([by_shell[bond.shell] for bond in found]), distance
+    return pairs, np.full(len(found), J), distance
+
+
+def _positions(term: Any, lattice: Any, spins: int) -> NDArray[np.float64]:
+    """Return (N, 3) positions of a term, or those of the lattice."""
+    if term.positions is None:
+        return np.array(lattices.positions(lattice, spins))
+    if isinstance(term.positions, list):
+        return np.array(term.positions, dtype=np.float64)
+    found = np.array(read_rows(term.positions, (3,), "x, y, z"))
+    if len(found) != spins:
+        raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
+    return found
+
+
+def _apart(places: NDArray[np.float64], pairs: NDArray[np.int64], term: Any) -> NDArray[np.float64]:
+    """Return the vectors (P, 3) between the sites of pairs; refuse two sites at one place."""
+    apart = places[pairs[:, 1]] - places[pairs[:, 0]]
+    same = ~apart.any(axis=1)
+    if same.any():
+        j, k = pairs[int(np.argmax(same))]
+        raise DeckError(f"{term.type}: sites {j} and {k} are at the same place, {places[j].tolist()}")
+    return apart
+
+
+def _dipolar(term: blocks.Dipolar, lattice: Any, spins: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return pairs (P, 2) and ``coupling / r^3 (1 - 3 cos^2 theta)`` (P,)."""
+    places = _positions(term, lattice, spins)
+    if term.positions is None:
+        pairs = np.array([b[:2] for b in lattices.bonds(lattice, spins, term.shells)], dtype=np.int64)
+        pairs = pairs.reshape(-1, 2)
+    else:
+        pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
+    apart = _apart(places, pairs, term)
+    r = np.linalg.norm(apart, axis=1)
+    if term.cutoff is not None:
+        near = r <= term.cutoff * (1 + 1e-9)
+        pairs, apart, r = pairs[near], apart[near], r[near]
+    axis = np.array(_of_axis(term.axis) if isinstance(term.axis, str) else term.axis)
+    cosine = apart @ (axis / np.linalg.norm(axis)) / r
+    return pairs, term.coupling * (1.0 - 3.0 * cosine**2) / r**3
+
+
+def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64]:
+    """Return (3, N, N) couplings of a list or file."""
+    if term.matrix is not None or (term.file is not None and term.file.suffix == ".npz"):
+        if term.matrix is not None:
+            one = read_matrix(term.matrix, spins, symmetric=not full)
+            components = _of_axis("z") if term.model == "ising" else COMPONENTS[term.model]
+            J = np.stack([component * one for component in components])
+        else:
+            assert term.file is not None
+            J = read_component_matrices(term.file, spins, symmetric=not full)
+        # sum: full counts J_jk and J_kj; their mean is doubled with all other couplings
+        return 0.5 * (J + J.transpose(0, 2, 1))
+    rows = term.list
+    if rows is None:
+        assert term.file is not None  # check() has seen to it
+        rows = read_rows(term.file, (3, 5), "j, k, Jx, Jy, Jz or j, k, J")
+        for number, message in blocks.pair_problems(rows, spins):
+            raise FileError(f"{term.file}, pair {number + 1}: {message}")
+    J = np.zeros((3, spins, spins))
+    for row in rows:
+        j, k = int(row[0]), int(row[1])
+        J[:, j, k] = J[:, k, j] = row[2:]
+    return J
+
+
+# ------------------------------------------------------------------------------------------ properties
+
+
+def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
+    """Return which of the total ``S^x, S^y, S^z`` commute with H at all times, as axis letters.
+
+    Total S^a is conserved if the other two components of every coupling are equal and no field points across a.
+    """
+    if isinstance(model, Hamiltonian):
+        kept = set(conserved(model.static)).intersection(*(conserved(part) for _, part in model.driven))
+        return tuple(axis for axis in AXES if axis in kept)
+    scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
+    found = []
+    for a, axis in enumerate(AXES):
+        b, c = (a + 1) % 3, (a + 2) % 3
+        equal = np.abs(model.J[b] - model.J[c]).max(initial=0.0) <= 1e-14 * scale
+        if equal and not model.h[b].any() and not model.h[c].any():
+            found.append(axis)
+    return tuple(found)
+
+
+def energies(model: Model, axis: int) -> NDArray[np.float64]:
+    """Return (2^N,) float64: the component `axis` of H in the frame where it is diagonal, for every index (small N)."""
+    n, index = model.spins, np.arange(1 << model.spins)
+    s = 0.5 - ((index >> np.arange(n)[:, None]) & 1)
+    return 0.5 * np.einsum("ji,jk,ki->i", s, model.J[axis], s, optimize=True) + model.h[axis] @ s
+
+
+def dense(model: Model) -> NDArray[np.complex128]:
+    """Return H as a (2^N, 2^N) matrix, for tests and models of a few spins.
+
+    Raises
+    ------
+    ValueError
+        Beyond 12 spins.
+    """
+    n = model.spins
+    if n > DENSE_SPINS:
+        raise ValueError(f"a dense Hamiltonian of {n} spins is refused; {DENSE_SPINS} at most")
+    index = np.arange(1 << n)
+    s = 0.5 - ((index >> np.arange(n)[:, None]) & 1)
+    H = np.zeros((1 << n, 1 << n), dtype=np.complex128)
+    H[index, index] = energies(model, 2)
+    for j in range(n):
+        # S^x flips with 1/2; S^y flips with i/2 from up to down and -i/2 from down to up: i s of the old spin
+        H[index ^ (1 << j), index] += 0.5 * model.h[0, j] + 1j * s[j] * model.h[1, j]
+        for k in range(j):
+            flipped = index ^ (1 << j) ^ (1 << k)
+            H[flipped, index] += 0.25 * model.J[0, j, k] - s[j] * s[k] * model.J[1, j, k]
+    return H

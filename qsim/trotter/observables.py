@@ -1,0 +1,274 @@
+"""What is read off a state: spins and correlators from the moments, energy and variance, entropies, overlaps, echoes.
+
+Moments (:class:`qsim.trotter.kernels.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
+``ss["z"][j, k] = <S^z_j S^z_k>``, and those of the other axes that were measured, not divided by the norm; everything here is
+divided by it.  Site j is bit j of the index, bit 0 is up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.kernels.apply import Operator, apply_h, operator
+from qsim.trotter.vectors import axpy, norm2, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+
+    Carry = Callable[[Any, float, float, int], object]
+
+__all__ = [
+    "Echo",
+    "correlators",
+    "echo",
+    "energy",
+    "energy_and_variance",
+    "entropy",
+    "entropy_bytes",
+    "fidelity",
+    "imbalance",
+    "local",
+    "model_at",
+    "norm2",
+    "overlap",
+    "polarisation",
+    "return_echo",
+    "reversed_legs",
+    "schmidt",
+    "total",
+    "variance",
+]
+
+AXES = "xyz"
+PIECE_BITS = 20  # of the part of the state that is rearranged at a time
+NEGLIGIBLE = 1e-300
+
+
+# ---------------------------------------------------------------------------------- from the moments
+
+
+def _of_axis(found: Any, axis: str) -> NDArray[np.float64]:
+    """Moments of one axis."""
+    if axis not in found:
+        raise ValueError(f"the moments hold the axes {', '.join(found) or 'none'}, not {axis}")
+    return np.asarray(found[axis], float)
+
+
+def local(moments: Any, axis: str) -> NDArray[np.float64]:
+    """Return ``<S^a_j>`` of every site, (N,)."""
+    return _of_axis(moments.s, axis) / float(moments.norm)
+
+
+def total(moments: Any, axis: str) -> float:
+    """Return ``sum_j <S^a_j>``."""
+    return math.fsum(local(moments, axis))
+
+
+def correlators(moments: Any, axis: str, pairs: Sequence[Sequence[int]] | None = None) -> NDArray[np.float64]:
+    """Return ``<S^a_j S^a_k>`` of pairs (P, 2), by default all j < k in the order (0,1), (0,2), ..., (1,2), ..."""
+    ss = _of_axis(moments.ss, axis) / float(moments.norm)
+    first, second = np.triu_indices(len(ss), 1) if pairs is None else np.asarray(pairs, int).reshape(-1, 2).T
+    same = first == second
+    return np.where(same, 0.25, ss[first, second])  # (S^a)^2 = 1/4
+
+
+def polarisation(moments: Any) -> NDArray[np.float64]:
+    """Return ``2 <S^z_j>`` of every site, (N,).
+
+    From the state of Eq. (A.1) with site i up this is ``4 Tr[S^z_j(t) S^z_i] / 2^N``, the transfer of polarisation from i
+    to j and, at j = i, the autocorrelation, within a statistical error of order ``2^(-N/2)``.
+    """
+    return 2.0 * local(moments, "z")
+
+
+def imbalance(moments: Any, pattern: NDArray[np.float64]) -> float:
+    """Return ``sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2`` with the pattern ``Sz_j(0)``; 0 without a pattern."""
+    square = float(pattern @ pattern)
+    return float(pattern @ local(moments, "z")) / square if square > NEGLIGIBLE else 0.0
+
+
+def model_at(hamiltonian: Any, time: float) -> Any:
+    """Return the couplings and fields at one time of a Hamiltonian, or a model as it is."""
+    return hamiltonian.at(time) if hasattr(hamiltonian, "at") else hamiltonian
+
+
+def energy(moments: Any, hamiltonian: Any, time: float = 0.0) -> float:
+    """Return ``<H(t)>``; axes on which H has nothing need no moments."""
+    model = model_at(hamiltonian, time)
+    upper = np.triu_indices(int(model.spins), 1)
+    terms: list[float] = []
+    for a, axis in enumerate(AXES):
+        if model.J[a].any():
+            terms.extend(model.J[a][upper] * _of_axis(moments.ss, axis)[upper])
+        if model.h[a].any():
+            terms.extend(model.h[a] * _of_axis(moments.s, axis))
+    return math.fsum(terms) / float(moments.norm)
+
+
+# ----------------------------------------------------------------------------------- from the state
+
+
+def energy_and_variance(
+    device: Device, hamiltonian: Any, psi: Any, time: float = 0.0, op: Operator | None = None
+) -> tuple[float, float]:
+    """Return ``<H>`` and ``<H^2> - <H>^2``, as the square of ``(H - <H>) psi``, so that nothing cancels.
+
+    Needs one vector, and another one for long-range couplings.
+
+    Parameters
+    ----------
+    op : Operator, optional
+        The Hamiltonian at that time, if it is at hand.
+    """
+    op = op if op is not None else operator(device, model_at(hamiltonian, time))
+    out = device.xp.empty_like(psi)
+    apply_h(device, op, psi, out)
+    norm = norm2(psi)
+    mean = overlap(psi, out).real / norm
+    axpy(-mean, psi, out)
+    return mean, norm2(out) / norm
+
+
+def variance(evolver: Any, time: float = 0.0) -> float:
+    """Return ``<H^2> - <H>^2`` of the state of an evolver; see :func:`energy_and_variance`."""
+    hamiltonian = getattr(evolver, "hamiltonian", None)
+    hamiltonian = evolver.model if hamiltonian is None else hamiltonian
+    return energy_and_variance(evolver.device, hamiltonian, evolver.psi, time)[1]
+
+
+def fidelity(a: Any, b: Any) -> float:
+    """Return ``|<a|b>|^2`` of the normalised states; with the state at t = 0 this is the return probability."""
+    return abs(overlap(a, b)) ** 2 / (norm2(a) * norm2(b))
+
+
+def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float64]:
+    """Return the squared Schmidt coefficients between some sites and the rest, descending, of sum 1.
+
+    They are the eigenvalues of the reduced density matrix of the smaller part, which is summed piece by piece, so that no copy
+    of a large state is made; a state that is one piece with a small part of up to 8 spins gives its singular values instead.
+
+    Parameters
+    ----------
+    psi : (2^N,) complex
+    sites : of integers
+        One part; neither empty nor all sites.
+    """
+    spins = int(psi.shape[0]).bit_length() - 1
+    part = sorted({int(site) for site in sites})
+    if not part or len(part) >= spins or part[0] < 0 or part[-1] >= spins:
+        raise ValueError(f"one part of {spins} sites must hold 1 to {spins - 1} of them, found {part}")
+    rest = [site for site in range(spins) if site not in part]
+    small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
+    xp = device.xp
+    with device.use():
+        rows = _deposit(xp, small)
+        inner = max(0, min(len(large), PIECE_BITS - len(small)))
+        columns = _deposit(xp, large[:inner])
+        starts = [_scatter(k, large[inner:]) for k in range(1 << (len(large) - inner))]
+        if len(starts) == 1 and len(small) <= 8:
+            matrix = psi[rows[:, None] | columns[None, :]].astype(np.complex128)
+            values = xp.linalg.svd(matrix, compute_uv=False) ** 2
+        else:
+            density = xp.zeros((1 << len(small), 1 << len(small)), np.complex128)
+            for start in starts:
+                matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
+                density += matrix @ matrix.conj().T
+            values = xp.linalg.eigvalsh(density)
+        found = np.sort(np.maximum(device.to_host(values), 0.0))[::-1]
+    return np.asarray(found / found.sum())
+
+
+def entropy(device: Device, psi: Any, sites: Iterable[int]) -> float:
+    """Return the von Neumann entropy of some sites with the rest, natural logarithm; parameters as in :func:`schmidt`."""
+    p = schmidt(device, psi, sites)
+    p = p[p > NEGLIGIBLE]
+    return max(0.0, -math.fsum(p * np.log(p)))
+
+
+def entropy_bytes(spins: int, sites: int) -> int:
+    """Return the bytes that :func:`schmidt` allocates for a part of so many sites."""
+    rows = min(sites, spins - sites)
+    piece = 1 << min(spins, max(rows, PIECE_BITS))
+    return 3 * 16 * (1 << 2 * rows) + (8 + 2 * 16) * piece
+
+
+def _deposit(xp: Any, sites: Sequence[int]) -> Any:
+    """Return the indices that have any combination of these bits, (2^k,) int64."""
+    index = xp.zeros(1, np.int64)
+    for site in sites:
+        index = xp.concatenate([index, index | (1 << site)])
+    return index
+
+
+def _scatter(number: int, sites: Sequence[int]) -> int:
+    """Spread the bits of a number over these places."""
+    return sum((number >> k & 1) << site for k, site in enumerate(sites))
+
+
+# ------------------------------------------------------------------------------------------- echoes
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A Loschmidt echo.
+
+    Attributes
+    ----------
+    echo : float
+        ``|<psi0|psi_back>|^2`` of the normalised states.
+    unnormalised : float
+        The same as it stands: without a perturbation its distance from 1 shows the rounding of all layers (section 4.2).
+    norm : float
+        ``<psi_back|psi_back>``.
+    polarisation : (N,) float64 or None
+        ``2 <S^z_j>`` after the return: the local echo.
+    """
+
+    echo: float
+    unnormalised: float
+    norm: float
+    polarisation: NDArray[np.float64] | None = None
+
+
+def echo(psi0: Any, back: Any) -> Echo:
+    """Return the echo of a start and a state that came back, or of two states carried forward with H + Sigma and with H.
+
+    ``M(2t) = |<psi0| exp(i (H + Sigma) t) exp(-i H t) |psi0>|^2``; both ways give the same number.
+    """
+    start, norm = norm2(psi0), norm2(back)
+    product = abs(overlap(psi0, back)) ** 2
+    return Echo(product / (start * norm), product, norm)
+
+
+def return_echo(psi0: Any, evolver: Any, legs: Iterable[tuple[float, float, int]], carry: Carry) -> Echo:
+    """Carry a state back and return its echo with the local one.
+
+    Parameters
+    ----------
+    psi0 : (2^N,) complex
+        State at t = 0.
+    evolver : Evolver
+        With the Hamiltonian of the way back, H + Sigma, and a copy of the state at time t, which is carried back to 0.
+    legs : iterable of (start, dt, steps)
+        The calls of the way back, dt < 0: those of the way forward reversed, see :func:`reversed_legs`.
+    carry : callable
+        ``carry(evolver, start, dt, steps)`` makes the steps.  A symmetric integrator undoes each of its steps up to
+        rounding; ``ts1`` does not.
+    """
+    for start, dt, steps in legs:
+        carry(evolver, start, dt, steps)
+    found = echo(psi0, evolver.psi)
+    return Echo(found.echo, found.unnormalised, found.norm, polarisation(evolver.measure("z")))
+
+
+def reversed_legs(legs: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """Return the calls (start, dt, steps) of a way forward as those of the way back."""
+    return [(start + dt * steps, -dt, steps) for start, dt, steps in reversed(legs)]

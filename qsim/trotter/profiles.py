@@ -1,0 +1,79 @@
+"""Time profiles: the factor f(t) of a term, from its block in the deck."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.errors import FileError
+from qsim.core.expression import Expression
+from qsim.trotter import profile_blocks as blocks
+from qsim.trotter.readers import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["factor", "is_constant"]
+
+
+def factor(profile: Any) -> Callable[[float], float]:
+    """Return f(t) of a profile block; 1 for None.
+
+    Raises
+    ------
+    FileError
+        If the file of a table cannot be read or its times do not ascend.
+    """
+    if profile is None:
+        return lambda t: 1.0
+    if isinstance(profile, blocks.ConstantProfile):
+        value = profile.value
+        return lambda t: value
+    if isinstance(profile, blocks.RampProfile):
+        return _ramp(profile)
+    if isinstance(profile, blocks.CosineProfile):
+        offset, amplitude, omega, phase = profile.offset, profile.amplitude, profile.omega, profile.phase
+        return lambda t: offset + amplitude * math.cos(omega * t + phase)
+    if isinstance(profile, blocks.TableProfile):
+        return _table(profile)
+    formula = Expression(profile.value, ("t",))
+    return lambda t: float(formula(t=t))
+
+
+def is_constant(profile: Any) -> bool:
+    """Return whether f does not depend on time."""
+    return profile is None or isinstance(profile, blocks.ConstantProfile)
+
+
+def _ramp(ramp: blocks.RampProfile) -> Callable[[float], float]:
+    def value(t: float) -> float:
+        x = min(max((t - ramp.t0) / (ramp.t1 - ramp.t0), 0.0), 1.0)
+        if ramp.shape == "smooth":
+            x = math.sin(0.5 * math.pi * x) ** 2
+        return ramp.start + (ramp.end - ramp.start) * x
+
+    return value
+
+
+def _table(table: blocks.TableProfile) -> Callable[[float], float]:
+    points = table.points
+    if points is None:
+        assert table.file is not None  # check() has seen to it
+        points = read_rows(table.file, (2,), "t, f")
+        for k, (a, b) in enumerate(pairwise(points)):
+            if b[0] <= a[0]:
+                raise FileError(
+                    f"{table.file}: times must ascend, but {b[0]:g} follows {a[0]:g} in row {k + 2}"
+                )
+    times, values = [row[0] for row in points], [row[1] for row in points]
+
+    def value(t: float) -> float:
+        right = bisect.bisect_right(times, t)
+        if right in (0, len(times)):
+            return values[0 if right == 0 else -1]
+        a, b = right - 1, right
+        return values[a] + (values[b] - values[a]) * (t - times[a]) / (times[b] - times[a])
+
+    return value

@@ -1,0 +1,228 @@
+"""Choose the steps, run all trajectories, average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device import cpu
+from qsim.trotter import driven
+from qsim.trotter.accuracy import (
+    CHEBYSHEV_VECTORS,
+    PILOT_SPINS,
+    Choice,
+    Pilot,
+    choose,
+    estimate,
+    layers_per_step,
+    strength,
+)
+from qsim.trotter.averages import Averages
+from qsim.trotter.build import memory
+from qsim.trotter.evolve import Evolver
+from qsim.trotter.model import conserved
+from qsim.trotter.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.trotter.build import Problem
+
+BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
+DRIVE_SAMPLES = 65  # times at which a driven Hamiltonian is looked at to find where it is strongest
+
+
+@dataclass
+class Result:
+    """What a run leaves; see ``output.py`` for the names in the file.
+
+    Attributes
+    ----------
+    mean, error : dict of float64 arrays
+        Means over the trajectories and their standard errors (empty without an ensemble), one row a time of the problem.
+    numbers : dict
+        Scalars: drifts, steps, layers.
+    psi : (2^N,) complex or None
+        State of the last trajectory at t_final, if it is asked for.
+    info : dict of (value, unit, description)
+        More scalars.
+    """
+
+    problem: Problem
+    integration: Choice
+    model: Any
+    mean: dict[str, NDArray[np.float64]]
+    error: dict[str, NDArray[np.float64]]
+    numbers: dict[str, Any]
+    psi: NDArray[Any] | None = None
+    info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
+
+
+def run(problem: Problem, monitor: Monitor) -> Result:
+    """Run all trajectories one after the other; each may be interrupted and continued at any call."""
+    for text in problem.notices:
+        monitor.note(text)
+    restored = monitor.restored
+    if restored is None:
+        with monitor.stage("pilot"):
+            how = integration(problem, monitor)
+        averages, drifts, first, inner = Averages(problem.group), Drifts(), 0, None
+    else:
+        how = Choice(**restored["integration"])
+        averages, drifts = Averages(**restored["averages"]), Drifts(**restored["drifts"])
+        first, inner = int(restored["member"]), restored["trajectory"]
+    each = sum(problem.steps(k, how.dt)[0] for k in range(len(problem.times) - 1))
+    if how.dt is not None:
+        monitor.note(
+            f"{how.method}, {each} steps of at most {_longest(problem, how):.6g}, estimated error {how.error:.2g}"
+        )
+    trajectory: Trajectory | None = None
+    passes = 0
+    monitor.begin(each * problem.members, "steps", "evolve", done=None if inner is None else first * each)
+    with monitor.stage("evolve"):
+        for member in range(first, problem.members):
+            trajectory = Trajectory(problem, member, how, inner)
+            inner = None
+
+            def state(member: int = member, current: Trajectory = trajectory) -> dict[str, Any]:
+                return {
+                    "integration": {**vars(how), "costs": dict(how.costs)},
+                    "averages": averages.state(),
+                    "drifts": vars(drifts),
+                    "member": member,
+                    "trajectory": current.state(),
+                }
+
+            trajectory.run(monitor, member * each, state)
+            rows = {name: np.array(values, float) for name, values in trajectory.rows.items()}
+            drifts.add(rows)
+            passes += trajectory.passes
+            averages.add({name: values for name, values in rows.items() if not name.startswith("_")})
+    monitor.end()
+    assert trajectory is not None  # there is at least one
+    if problem.spins >= BUSY_SPINS:
+        moved = 2.0 * passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
+        monitor.note(
+            f"{passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
+        )
+    info = {}
+    if problem.deck.evolve.verify:
+        with monitor.stage("verify"):
+            info["verification_error"] = (
+                trajectory.verify(),
+                "",
+                "||psi(dt) - psi(dt/2)|| of the last output interval",
+            )
+    return Result(
+        problem=problem,
+        integration=how,
+        model=problem.hamiltonian().at(0.0),
+        mean=averages.mean,
+        error=averages.errors(),
+        numbers=_numbers(problem, how, drifts, each),
+        psi=problem.device.to_host(trajectory.carrier.psi) if problem.deck.observed("state") else None,
+        info=info,
+    )
+
+
+@dataclass
+class Drifts:
+    """The largest drifts of any trajectory."""
+
+    energy: float = 0.0
+    norm: float = 0.0
+    sz: float = 0.0
+
+    def add(self, rows: Mapping[str, NDArray[np.float64]]) -> None:
+        """Take the rows of one trajectory."""
+        self.energy = max(self.energy, float(np.abs(rows["energy"] - rows["energy"][0]).max()))
+        self.norm = max(self.norm, float(np.abs(rows["norm"] - 1.0).max()))
+        self.sz = max(self.sz, float(np.abs(rows["total_sz"] - rows["total_sz"][0]).max()))
+
+
+def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
+    kept = conserved(problem.hamiltonian())
+    count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
+    return {
+        "energy_drift": None if problem.deck.driven else drifts.energy,
+        "norm_drift": drifts.norm,
+        "sz_drift": drifts.sz if "z" in kept else None,
+        "conserved": " ".join(f"S{a}" for a in kept) or "none",
+        "dt": _longest(problem, how),
+        "steps": steps,
+        "layers": count,
+    }
+
+
+def _longest(problem: Problem, how: Choice) -> float | None:
+    """Return the longest step that is really made, None where there are none."""
+    if how.dt is None:
+        return None
+    return max((problem.steps(k, how.dt)[1] for k in range(len(problem.times) - 1)), default=0.0)
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+class PilotRun:
+    """An evolver for pilot runs: on the CPU, and under a driven Hamiltonian where its couplings are strongest."""
+
+    def __init__(self, hamiltonian: Any, psi: Any, end: float) -> None:
+        self.hamiltonian, self.time = hamiltonian, 0.0
+        if not hamiltonian.is_static:
+            times = np.linspace(0.0, end, DRIVE_SAMPLES)
+            self.time = float(times[int(np.argmax([strength(hamiltonian.at(t)) for t in times]))])
+        self.evolver = Evolver(cpu(1), hamiltonian.at(self.time), psi)
+
+    @property
+    def psi(self) -> Any:
+        """State (2^n,)."""
+        return self.evolver.psi
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make steps from there on."""
+        if self.hamiltonian.is_static:
+            self.evolver.advance(method, dt, steps)
+        else:
+            driven.advance(self.evolver, self.hamiltonian, method, dt, steps, self.time)
+
+
+def integration(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator and step: as given, with an estimate of the error, or found by a pilot run."""
+    block, precision = problem.deck.evolve, problem.deck.run.precision
+    hamiltonian, end = problem.hamiltonian(), problem.times[-1]
+    psi = problem.device.to_host(problem.initial(0)) if problem.spins <= PILOT_SPINS else None
+    pilot = Pilot.of(hamiltonian, psi, make=lambda h, state: PilotRun(h, state, end))
+    if block.dt is not None:
+        layers = layers_per_step(hamiltonian, block.integrator)
+        error = estimate(hamiltonian, block.integrator, block.dt, end, precision=precision, pilot=pilot)
+        return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
+    assert block.accuracy is not None  # the deck has seen to it
+    choice = choose(
+        hamiltonian,
+        problem.times,
+        block.accuracy,
+        block.integrator,
+        precision=precision,
+        vectors=_vectors(problem),
+        pilot=pilot,
+    )
+    if block.integrator == "auto":
+        costs = ", ".join(
+            f"{name} {cost:.3g}" for name, cost in sorted(choice.costs.items(), key=lambda c: c[1])
+        )
+        monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
+    return choice
+
+
+def _vectors(problem: Problem) -> int:
+    """Return how many state vectors the evolution itself may take, beside those of echoes and the like."""
+    state = np.dtype(problem.dtype).itemsize << problem.spins
+    free = problem.device.free_memory()
+    others = sum(memory(problem)[0].values()) - state
+    return int((free - others) // state) if free else CHEBYSHEV_VECTORS

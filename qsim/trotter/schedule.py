@@ -1,0 +1,113 @@
+"""Trotter-Suzuki integrators as sequences of layers ``exp(-i c dt H_a)``, a = z, x, y.
+
+A first-order map runs through the axes once, ``chi_c = Y(c) X(c) Z(c)`` (Z acts first), its adjoint backwards.  A method is
+a list of coefficients of alternating half maps ``chi_c1, chi*_c2, chi_c3, ...``; equal neighbours merge; a second-order step is
+``Z(1/2) X(1/2) Y(1) X(1/2) Z(1/2)``: four layers when steps follow each other.  The paper's fourth order (Suzuki) is five such
+steps.  The coefficients of Blanes and Moan (J. Comput. Appl. Math. 142, 313) are those of an A-B splitting, converted by
+McLachlan's rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AXES = ("x", "y", "z")
+ORDER = (2, 0, 1)  # z, x, y: the frames follow each other by one rotation C^dagger
+
+
+@dataclass(frozen=True)
+class Method:
+    """An integrator.
+
+    Attributes
+    ----------
+    name : str
+    order : int
+        Global error ~ dt^order.
+    halves : tuple of float
+        Coefficients of the alternating half maps.
+    """
+
+    name: str
+    order: int
+    halves: tuple[float, ...]
+
+
+def _composition(stages: list[float]) -> tuple[float, ...]:
+    return tuple(0.5 * g for g in stages for _ in (0, 1))
+
+
+def _splitting(a: list[float], b: list[float]) -> tuple[float, ...]:
+    """Return the half maps of ``A(a1) B(b1) A(a2) ...``: c1 = a1, c2 = b1 - c1, c3 = a2 - c2, ..."""
+    c = [a[0]]
+    for i, bi in enumerate(b):
+        c.append(bi - c[-1])
+        if i < len(b) - 1:
+            c.append(a[i + 1] - c[-1])
+    return tuple(c)
+
+
+def _mirrored(half: list[float], middle: bool) -> list[float]:
+    """Complete the first half of a symmetric list whose sum is one; with or without an entry of its own in the middle."""
+    rest = 1.0 - 2.0 * sum(half)
+    return half + ([rest] if middle else [0.5 * rest, 0.5 * rest]) + half[::-1]
+
+
+_A = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+_BM4 = (
+    _mirrored([0.0792036964311957, 0.353172906049774, -0.0420650803577195], middle=True),
+    _mirrored([0.209515106613362, -0.143851773179818], middle=False),
+)
+_BM6 = (
+    _mirrored(
+        [0.0502627644003922, 0.413514300428344, 0.0450798897943977, -0.188054853819569, 0.541960678450780],
+        middle=True,
+    ),
+    _mirrored([0.148816447901042, -0.132385865767784, 0.067307604692185, 0.432666402578175], middle=False),
+)
+_KL8 = _mirrored(
+    [
+        0.13020248308889008087881763,
+        0.56116298177510838456196441,
+        -0.38947496264484728640807860,
+        0.15884190655515560089621075,
+        -0.39590389413323757733623154,
+        0.18453964097831570709183254,
+        0.25837438768632204729397911,
+        0.29501172360931029887096624,
+    ],
+    middle=True,
+)
+
+METHODS = {
+    "ts1": Method("ts1", 1, (1.0,)),
+    "ts2": Method("ts2", 2, _composition([1.0])),
+    "ts4": Method("ts4", 4, _composition([_A, _A, 1.0 - 4.0 * _A, _A, _A])),
+    "bm4": Method("bm4", 4, _splitting(*_BM4)),
+    "bm6": Method("bm6", 6, _splitting(*_BM6)),
+    "kl8": Method("kl8", 8, _composition(_KL8)),
+}
+
+Layer = tuple[int, float]
+
+
+def layers(axes: tuple[int, ...], method: str, dt: float, steps: int = 1) -> list[Layer]:
+    """Return the layers (axis, time) of some steps, neighbours of one axis merged.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        Axes on which the Hamiltonian has anything (0 x, 1 y, 2 z).
+    method : str
+        Key of :data:`METHODS`.
+    """
+    forward = [axis for axis in ORDER if axis in axes]
+    sequence: list[Layer] = []
+    for _ in range(steps):
+        for i, c in enumerate(METHODS[method].halves):
+            for axis in forward if i % 2 == 0 else forward[::-1]:
+                if sequence and sequence[-1][0] == axis:
+                    sequence[-1] = (axis, sequence[-1][1] + c * dt)
+                else:
+                    sequence.append((axis, c * dt))
+    return sequence

@@ -1,0 +1,67 @@
+"""Sums over state vectors: overlaps, norms, linear combinations, in pieces and without another vector.
+
+Overlaps are summed in double precision and in a fixed order, whatever the threads of the libraries below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from qsim.core.device import namespace
+
+__all__ = ["axpy", "norm2", "overlap", "scale"]
+
+# Amplitudes of a piece.  CPU: a BLAS takes one thread for so few, so that the order of its sum is fixed, and they stay in cache.
+PIECE = 1 << 13
+PIECE_CUDA = 1 << 24
+
+
+def overlap(a: Any, b: Any) -> complex:
+    """Return ``<a|b>``, the sum of conj(a) b.
+
+    Parameters
+    ----------
+    a, b : (n,) complex
+        On one device.
+    """
+    xp = namespace(a)
+    parts = [
+        xp.vdot(a[s].astype(np.complex128, copy=False), b[s].astype(np.complex128, copy=False))
+        for s in _pieces(a)
+    ]
+    if xp is np:
+        return complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+    return complex(xp.stack(parts).sum())
+
+
+def norm2(a: Any) -> float:
+    """Return ``<a|a>``."""
+    return overlap(a, a).real
+
+
+def axpy(c: complex, x: Any, y: Any) -> None:
+    """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype."""
+    xp = namespace(y)
+    factor = y.dtype.type(c)
+    term = xp.empty_like(y[next(_pieces(y))])
+    for s in _pieces(y):
+        piece = y[s]
+        part = term[: piece.shape[0]]
+        xp.multiply(x[s], factor, out=part)
+        piece += part
+
+
+def scale(c: complex, x: Any, out: Any = None) -> None:
+    """Set ``out`` (by default x itself) to ``c x``."""
+    xp = namespace(x)
+    xp.multiply(x, x.dtype.type(c), out=x if out is None else out)
+
+
+def _pieces(a: Any) -> Iterator[slice]:
+    size = PIECE if isinstance(a, np.ndarray) else PIECE_CUDA
+    for start in range(0, a.shape[0], size):
+        yield slice(start, min(start + size, a.shape[0]))

@@ -1,0 +1,393 @@
+"""Decks of trotter that are wrong, or that ask for what memory or precision cannot give: what is said, where, which exit code.
+
+Each message must name the file, the line and the key, what was found, and what is allowed or to be done about it.
+"""
+
+import copy
+import re
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from qsim.core import device as core_device
+from qsim.core.device import cuda_status
+from qsim.core.errors import DeckError, MemoryLimitError, QsimError
+from qsim.core.stages import stage
+
+RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
+BASE = {
+    "system": {"spins": 6, "terms": [RING]},
+    "initial": {"type": "basis", "bits": "010101"},
+    "evolve": {"t_final": 1.0, "outputs": {"count": 3}, "integrator": "ts4", "dt": 0.1},
+    "observe": [{"sz": "all"}],
+}
+REMOVE = object()
+
+
+def changed(base=BASE, **changes):
+    """Return a base deck with keys replaced: ``a__b=value`` for ``a.b``, REMOVE to leave one out."""
+    deck = copy.deepcopy(base)
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        block = deck
+        for key in path:
+            block = block.setdefault(key, {})
+        if value is REMOVE:
+            block.pop(last, None)
+        else:
+            block[last] = value
+    return deck
+
+
+def terms(*items):
+    return {"system__terms": list(items)}
+
+
+def observe(*items):
+    return {"observe": list(items)}
+
+
+def test_the_base_deck_is_good(trotter):
+    assert trotter.load(**BASE).warnings == []
+
+
+ERRORS = {
+    # keys
+    "unknown block": ({"obsrve": []}, r"obsrve: unknown key; did you mean 'observe'\?"),
+    "no system": ({"system": REMOVE}, "system: required key is missing"),
+    "no initial": ({"initial": REMOVE}, "initial: required key is missing"),
+    "no evolve": ({"evolve": REMOVE}, "evolve: required key is missing"),
+    # system
+    "no spins": ({"system__spins": 0}, "system.spins: expected a whole number of at least 1, found 0"),
+    "half a spin": ({"system__spins": 6.5}, "system.spins: expected a whole number, found 6.5"),
+    "too many spins": ({"system__spins": 99}, "system.spins: .*found 99"),
+    "no terms": (terms(), "system.terms: "),
+    "unknown term": (
+        terms({"type": "heisenburg", "lattice": "ring"}),
+        r"system.terms.0.type: unknown type 'heisenburg'; did you mean 'heisenberg'\?",
+    ),
+    "unknown lattice": (terms({**RING, "lattice": "rng"}), r"system.terms.0.lattice.*did you mean 'ring'\?"),
+    "no lattice": (terms({"type": "heisenberg"}), "system.terms.0.lattice: missing key; give chain, ring"),
+    "unknown operators": ({"system__operators": "paul"}, "system.operators: expected .*found 'paul'"),
+    "site coupled to itself": (
+        terms({"type": "pairs", "list": [[2, 2, 1, 1, 1]]}),
+        "system.terms.0.list.0: site 2 is coupled to itself",
+    ),
+    "unknown site of a pair": (
+        terms({"type": "pairs", "list": [[0, 6, 1, 1, 1]]}),
+        "system.terms.0.list.0: site 6 does not exist: 6 spins are sites 0 to 5",
+    ),
+    "pair given twice": (
+        terms({"type": "pairs", "list": [[0, 1, 1, 1, 1], [1, 0, 1, 1, 1]]}),
+        r"system.terms.0.list.1: the pair \(0, 1\) stands twice",
+    ),
+    "short row": (terms({"type": "pairs", "list": [[0, 1]]}), "system.terms.0.list.0: "),
+    "missing file": (terms({"type": "pairs", "file": "no.csv"}), "system.terms.0.file: .*no.csv"),
+    "field of another length": (
+        terms(RING, {"type": "field", "values": [1.0, 2.0]}),
+        "system.terms.1.values: 2 values, but system.spins = 6",
+    ),
+    "empty field": (terms(RING, {"type": "field"}), "system.terms.1.values: missing key; give a number"),
+    "no square": (terms({**RING, "lattice": "square"}), "system.terms.0.lattice: 6 spins make no square; give Lx and Ly"),
+    # initial state
+    "bits of another length": ({"initial__bits": "0101"}, "initial.bits: 4 bits, but system.spins = 6"),
+    "bits of other letters": ({"initial__bits": "01x101"}, "initial.bits: .*0 .up. and 1 .down."),
+    "unquoted bits": ({"initial__bits": 10101}, "initial.bits: "),
+    "unknown state": ({"initial": "neal"}, r"initial.*'neal'; did you mean 'neel'\?"),
+    "Neel on an odd ring": (
+        {"system__spins": 5, "initial": "neel"},
+        "initial.type: no Neel state fits on a ring of 5 sites: sites 4 and 0 would be parallel",
+    ),
+    "a1 without a site": ({"initial": {"type": "a1"}}, "initial.up: required key is missing"),
+    "a1 with an unknown site": ({"initial": {"type": "a1", "up": [6]}}, "initial.up.0: site 6 does not exist"),
+    "angles of another length": (
+        {"initial": {"type": "product", "theta": [0.1, 0.2]}},
+        "initial.theta: 2 angles, but system.spins = 6",
+    ),
+    # evolution
+    "both dt and accuracy": (
+        {"evolve__accuracy": 1e-6},
+        "evolve.accuracy: give either dt or accuracy, not both: dt = 0.1 fixes the step",
+    ),
+    "neither dt nor accuracy": ({"evolve__dt": REMOVE}, "evolve: missing key: give dt, such as 0.05, or accuracy"),
+    "auto with dt": ({"evolve__integrator": "auto"}, "evolve.integrator: auto chooses by the accuracy, but dt is given"),
+    "chebyshev with dt": ({"evolve__integrator": "chebyshev"}, "evolve.dt: chebyshev has no time step; give accuracy"),
+    "unknown integrator": ({"evolve__integrator": "ts3"}, "evolve.integrator: expected .*found 'ts3'"),
+    "negative dt": ({"evolve__dt": -0.1}, "evolve.dt: .*found -0.1"),
+    "no end": ({"evolve__t_final": REMOVE}, "evolve.t_final: missing key; give the end of the evolution"),
+    "backwards": ({"evolve__t_final": -1.0}, "evolve.t_final: .*found -1"),
+    "times out of order": (
+        {"evolve__outputs": [0.0, 0.5, 0.5]},
+        "evolve.outputs.list.2: times must ascend, but 0.5 follows 0.5",
+    ),
+    "times after the end": (
+        {"evolve__outputs": [0.0, 2.0]},
+        "evolve.outputs.list: the last output time 2 lies after t_final = 1",
+    ),
+    "count and list": (
+        {"evolve__outputs": {"count": 3, "list": [0.5]}},
+        "evolve.outputs.count: give either count or list, not both",
+    ),
+    "log from after the end": (
+        {"evolve__outputs": {"count": 3, "spacing": "log", "first": 2.0}},
+        "evolve.outputs.first: first = 2 must lie before t_final = 1",
+    ),
+    "chebyshev and a profile": (
+        {**terms({**RING, "profile": {"type": "cosine", "omega": 1.0}}), "evolve__integrator": "chebyshev",
+         "evolve__accuracy": 1e-6, "evolve__dt": REMOVE},
+        "evolve.integrator: chebyshev expands the evolution under one constant H, but a term has a time profile",
+    ),
+    "an echo of ts1": (
+        {"evolve__integrator": "ts1", **observe("echo")},
+        "evolve.integrator: ts1 does not undo its own steps, so that an echo would show its error alone",
+    ),
+    "ramp that ends before it begins": (
+        terms({**RING, "profile": {"type": "ramp", "t0": 2.0, "t1": 1.0}}),
+        "system.terms.0.profile.t1: the ramp must end after it begins",
+    ),
+    "accuracy that single precision cannot keep": (
+        {"run": {"precision": "single"}, "evolve__accuracy": 1e-8, "evolve__dt": REMOVE},
+        "evolve.accuracy: single precision cannot reach 1e-08; ask for 1e-05 or more, or set run.precision: double",
+    ),
+    "mixed precision": ({"run": {"precision": "mixed"}}, "run.precision: trotter runs in double or single"),
+    # ensemble
+    "disorder without disorder": (
+        {"ensemble": {"disorder": 4}},
+        "ensemble.disorder: 4 realisations, but no term is random: all would be the same",
+    ),
+    "states without random states": (
+        {"ensemble": {"states": 4}},
+        "ensemble.states: 4 states, but initial: basis is always the same; use a1, random_phase or haar",
+    ),
+    "random without a width": (
+        terms(RING, {"type": "field", "random": {"kind": "box"}}),
+        "system.terms.1.random: give either width",
+    ),
+    # observables
+    "unknown observable": (observe({"szz": "all"}), r"observe.0.szz: unknown key; did you mean 'sz'\?"),
+    "nothing": (observe({"pairs": "all"}), "observe.0: nothing is asked for here"),
+    "two in one item": (observe({"sz": "all", "sx": "all"}), "observe.0: one observable an item, found sx, sz"),
+    "twice": (observe({"sz": "all"}, {"sz": "total"}), "observe.1.sz: sz stands twice; see observe.0"),
+    "unknown site": (observe({"sz": [0, 6]}), "observe.0.sz.1: site 6 does not exist"),
+    "site twice": (observe({"sz": [1, 1]}), "observe.0.sz.1: site 1 stands twice"),
+    "pair of one site": (
+        observe({"correlator": "zz", "pairs": [[1, 1]]}),
+        r"observe.0.pairs.0: a pair needs two different sites, found \[1, 1\]",
+    ),
+    "pair twice": (
+        observe({"correlator": "zz", "pairs": [[1, 2], [2, 1]]}),
+        r"observe.0.pairs.1: the pair \[2, 1\] stands twice",
+    ),
+    "mixed correlator": (observe({"correlator": "xz"}), "observe.0.correlator: .*'xz'"),
+    "entropy of everything": (
+        observe({"entropy": {"sites": [0, 1, 2, 3, 4, 5]}}),
+        "observe.0.entropy.sites: leave at least one of the 6 sites for the other part",
+    ),
+    "entropy of an unknown site": (observe({"entropy": [7]}), "observe.0.entropy.sites.0: site 7 does not exist"),
+    "echo with a wrong sigma": (
+        observe({"echo": {"sigma": [{"type": "field", "values": [1.0]}]}}),
+        "observe.0.echo.sigma.0.values: 1 values, but system.spins = 6",
+    ),
+    "local echo without return": (
+        observe({"echo": {"sigma": [], "local": [0], "scheme": "overlap"}}),
+        "observe.0.echo.scheme: local sites are seen after the return",
+    ),
+    "autocorrelation of another state": (
+        observe({"autocorrelation": 0}),
+        r"observe.0.autocorrelation: needs the infinite-temperature state of that site, initial: \{type: a1, up: \[0\]\}",
+    ),
+    "fidelity without a file": (observe({"fidelity": "no.npy"}), "observe.0.fidelity.file: .*no.npy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_of_decks(trotter, name):
+    changes, expected = ERRORS[name]
+    with pytest.raises(DeckError) as caught:
+        trotter.load(**changed(**changes))
+    lines = str(caught.value).splitlines()
+    found = [line for line in lines if re.search(expected, line)]
+    assert found, lines
+    assert re.match(r".*deck\.yaml:\d+:\d+: ", found[0])
+    assert caught.value.exit_code == 3
+
+
+def test_all_mistakes_at_once(trotter):
+    with pytest.raises(DeckError) as caught:
+        trotter.load(**changed(initial__bits="01", evolve__accuracy=1e-3, observe=[{"sz": [9]}]))
+    assert len(caught.value.problems) == 3
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+def test_asymmetric_matrix(trotter):
+    matrix = np.zeros((6, 6))
+    matrix[0, 1] = 1.0
+    np.savetxt(trotter.folder / "J.csv", matrix, delimiter=",")
+    with pytest.raises(DeckError, match=r"system.terms: .*J.csv.*symmetric"):
+        trotter.load(**changed(**terms({"type": "pairs", "matrix": "J.csv"})))
+
+
+def test_pair_twice_in_a_file(trotter):
+    (trotter.folder / "J.csv").write_text("0,1,1,1,1\n1,0,1,1,1\n", encoding="utf-8")
+    with pytest.raises(DeckError, match=r"system.terms: .*J.csv.*twice"):
+        trotter.load(**changed(**terms({"type": "pairs", "file": "J.csv"})))
+
+
+def test_state_of_another_size(trotter):
+    np.save(trotter.folder / "psi.npy", np.ones(8))
+    with pytest.raises(QsimError, match=r"psi.npy.*8"):
+        trotter.run(**changed(initial={"type": "file", "file": "psi.npy"}))
+
+
+# ------------------------------------------------------------------------------------ memory, devices
+
+
+def test_too_many_spins_for_the_memory(trotter, monkeypatch):
+    """The estimate, the free bytes, and how many spins would fit."""
+    monkeypatch.setattr(core_device, "free_host_memory", lambda: 10 * 2**30)
+    with pytest.raises(MemoryLimitError) as caught:
+        trotter.execute(**changed(system__spins=34, initial="neel", observe=[]))
+    assert "state 275 GB" in str(caught.value)
+    assert caught.value.hint is not None
+    assert (
+        "lower system.spins; 29 spins fit in double precision, 30 spins fit in single precision"
+        in caught.value.hint
+    )
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.skipif(cuda_status().count > 0, reason="there is a CUDA device")
+def test_without_a_gpu(trotter):
+    with pytest.raises(QsimError, match="device 'cuda'.*is not available"):
+        trotter.execute(options={"device": "cuda"}, **BASE)
+    summary = trotter.execute(options={"device": "auto"}, **BASE)
+    assert summary["device"] == "cpu"
+
+
+# ------------------------------------------------------------------------------------------- warnings
+
+WARNINGS = {
+    "long step": (
+        {"evolve__dt": 2.0, "evolve__t_final": 4.0},
+        "evolve.dt: warning: dt = 2 is long for couplings of up to 1 a site",
+    ),
+    "imbalance of a random state": (
+        {"initial": {"type": "haar"}, **observe("imbalance")},
+        "observe.0.imbalance: warning: the imbalance compares with a pattern at t = 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_warnings(trotter, name):
+    changes, expected = WARNINGS[name]
+    warnings = trotter.load(**changed(**changes)).warnings
+    assert any(re.search(expected, warning) for warning in warnings), warnings
+
+
+def test_a_step_that_does_not_divide_the_outputs_is_told(trotter):
+    problem = trotter.build(**changed(evolve__dt=0.3))
+    assert problem.notices == ["evolve.dt: 0.3 does not divide the output intervals; steps of 0.25 to 0.25"]
+
+
+# ---------------------------------------------------------------------------------- any deck whatever
+
+PLANS = settings(
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+RUNS = settings(PLANS, max_examples=25)
+ANY = st.sampled_from(
+    [0.0, -1.0, 5e-324, 1e-300, 1e-12, 1.1e-12, 1e-3, 1.0, 1e3, 0.9e12, 1e12, 1e300]
+) | st.floats(allow_nan=False, allow_infinity=False)
+PROFILES = [
+    {"type": "ramp", "t1": 1.0},
+    {"type": "cosine", "omega": 2.0},
+    {"type": "table", "points": [[0, 0], [1, 1]]},
+    {"type": "expression", "value": "1/t"},
+]
+
+
+def keys(size):
+    """Keys of the deck that hold numbers, with numbers of the given kind."""
+    return {
+        "system__terms": st.lists(
+            st.one_of(
+                size.map(lambda J: {**RING, "J": J}),
+                size.map(lambda h: {"type": "field", "axis": "x", "values": h}),
+                size.map(lambda h: {"type": "field", "random": {"kind": "box", "width": h}}),
+                st.builds(lambda J, a: {"type": "power_law", "lattice": "chain", "J": J, "alpha": a}, size, size),
+                st.builds(lambda a, b, c: {"type": "pairs", "list": [[0, 1, a, b, c]]}, size, size, size),
+                st.sampled_from(PROFILES).map(lambda p: {**RING, "profile": p}),
+            ),
+            min_size=1,
+            max_size=3,
+        ),
+        "system__operators": st.sampled_from(["spin", "pauli"]),
+        "initial": st.one_of(
+            st.sampled_from(["neel", "domain_wall", "random_phase", "haar", {"type": "a1", "up": [0]}]),
+            st.builds(lambda a, b: {"type": "product", "theta": a, "phi": b}, size, size),
+        ),
+        "evolve": st.builds(
+            lambda end, dt, name, spacing: {
+                "t_final": end,
+                "dt": 0.1 * dt,
+                "integrator": name,
+                "outputs": {"count": 4, "spacing": spacing},
+            },
+            size,
+            size,
+            st.sampled_from(["ts1", "ts2", "ts4", "bm4", "bm6", "kl8"]),
+            st.sampled_from(["linear", "log"]),
+        )
+        | st.builds(
+            lambda end, accuracy, name: {"t_final": end, "accuracy": 1e-3 * accuracy, "integrator": name, "outputs": 3},
+            size,
+            size,
+            st.sampled_from(["auto", "chebyshev", "ts4", "kl8"]),
+        ),
+        "observe": st.lists(
+            st.sampled_from(
+                ["sx", "sz", "total", "return_probability", "energy_variance", "imbalance", "echo", {"entropy": [0]},
+                 {"correlator": ["xx", "yy"]}, {"echo": {"sigma": [{"type": "field", "axis": "x", "values": 0.1}]}}]
+            ),
+            unique_by=lambda item: item if isinstance(item, str) else next(iter(item)),
+            max_size=4,
+        ),
+        "run": st.sampled_from([{"precision": "single"}, {"precision": "double"}]),
+    }  # fmt: skip
+
+
+def some(strategies, most):
+    """Draw a few of the keys and a value for each."""
+    one = st.sampled_from(sorted(strategies)).flatmap(lambda key: st.tuples(st.just(key), strategies[key]))
+    return st.lists(one, max_size=most).map(dict)
+
+
+WILD, TAME = keys(ANY), keys(st.sampled_from([0.3, 0.7, 1.0, 1.4, 3.0]))
+
+
+@PLANS
+@given(some(WILD, 3))
+def test_any_number_gives_a_plan_or_an_error_of_the_deck(trotter, changes):
+    with suppress(QsimError):
+        trotter.load(**changed(**changes))
+
+
+@RUNS
+@given(some(TAME, 5))
+def test_any_combination_gives_a_result_or_an_error(trotter, changes):
+    """From loading to the written arrays: a result, or an error that qsim knows."""
+    with suppress(QsimError):
+        result = trotter.run(**changed(**changes))
+        loose = changes.get("evolve", {}).get("accuracy", 0.0)  # an expansion is unitary to its accuracy
+        assert np.abs(result.mean["norm"] - 1.0).max() < max(1e-3, 2.0 * loose)  # single precision
+        output = stage("trotter", "output")
+        assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
+        assert output.scalars(result)
