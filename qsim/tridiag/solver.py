@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qsim.core.device import Device, Memory, cpu, out_of_memory, select
 from qsim.tridiag import ladder
-from qsim.tridiag.kernels import serial, stages
+from qsim.tridiag.kernels import nshape, serial, stages
 from qsim.tridiag.ladder import Outcome, SingularMatrixError, Systems
 from qsim.tridiag.partition import auto, joints, levels, nested, rows_of
 
@@ -182,8 +181,8 @@ class _Plan:
             return x, device.to_host(smallest), "nshape-literal"
         x = device.xp.empty_like(d)
         if self.type == "nshape":
-            flat = (v.reshape(-1) for v in (*matrix, d, x))
-            pivots = import_module("qsim.tridiag.kernels.nshape").partition_solve(device, *flat, d.shape[1])
+            a, b, c, right, out = (v.reshape(-1) for v in (*matrix, d, x))
+            pivots = nshape.partition_solve(device, a, b, c, right, out, d.shape[1])
             return x, np.full(len(x), np.nan_to_num(pivots.min_pivot)), f"nshape-{pivots.mode}"
         if self.type == "thomas":
             return x, serial.thomas(device, *matrix, d, x), "thomas"
@@ -228,13 +227,8 @@ def _plan(n: int, device: Device, type: str, blocks: Blocks, iterations: int | L
     depth = None if isinstance(iterations, str) else int(iterations)
     if depth is not None and depth < 1:
         raise ValueError(f"iterations must be at least 1, not {depth}")
-    fast = sizes is None and depth is None and _fast_kernels()
+    fast = sizes is None and depth is None
     return _cached(n, device, type, sizes, depth, fast)
-
-
-@cache
-def _fast_kernels() -> bool:
-    return find_spec("qsim.tridiag.kernels.nshape") is not None
 
 
 def _first(systems: Systems, plan: _Plan) -> tuple[Outcome, NDArray[np.float64]]:

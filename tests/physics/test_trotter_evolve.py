@@ -262,7 +262,7 @@ def test_order_seen_when_dt_is_halved(device, method, order, steps):
     model, psi = random_model(5), random_state(5)
     expected = exact(model, 2.0, psi)
     errors = [distance(final(device, model, psi, method, 2 / n, n), expected) for n in (steps, 2 * steps)]
-    assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1 if order < 8 else 0.3)
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
     assert errors[1] > 1e-12
 
 
@@ -391,7 +391,8 @@ def test_echo_without_perturbation_is_rounding(device):
     echo, norm = abs(np.vdot(psi, back)) ** 2, np.vdot(back, back).real
     assert abs(echo - 1) < 2 * steps * case["tolerance_abs_per_step"]
     assert abs(echo / norm - 1) < 1e-13 * 2 * steps / 2000 + 1e-15
-    assert evolver.norm() == pytest.approx(norm, abs=1e-13)  # sums of 65536 terms in two orders
+    # sums of 65536 terms in two orders
+    assert evolver.norm() == pytest.approx(norm, abs=1e-13 if device.is_cuda else 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,9 @@ def test_single_precision(device, spins):
     before = evolver.norm()
     evolver.advance("ts4", 0.05, 20)
     found = device.to_host(evolver.psi).astype(complex)
-    assert distance(found, final(device, model, psi, "ts4", 0.05, 20)) < 2e-5
+    # the CPU computes in double and stores in single; CUDA rounds in each of 400 layers (6e-8, adding up at random)
+    bound = 2e-5 if device.is_cuda else 5e-6
+    assert distance(found, final(device, model, psi, "ts4", 0.05, 20)) < bound
     assert abs(evolver.norm() - before) < 20 * 5e-7
 
 
