@@ -69,7 +69,8 @@ class Parametrisation:
         """Bounds on the parameters for the optimiser, or None."""
         if not self.bounded or self.soft:
             return None
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # where the shape is zero, or next to it, no finite parameter reaches a bound
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             low = np.where(self.shape > 0, self.low / self.shape, -np.inf)
             high = np.where(self.shape > 0, self.high / self.shape, np.inf)
         return low, high

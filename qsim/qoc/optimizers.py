@@ -97,7 +97,8 @@ def lbfgs(
 
     bounds = None
     if box is not None:
-        low, high = box[0] / scale, box[1] / scale
+        with np.errstate(over="ignore"):  # a bound that no double holds is none
+            low, high = box[0] / scale, box[1] / scale
         bounds = list(zip(low, high, strict=True))
     options = {"maxcor": memory, "maxiter": 10**7, "maxfun": 10**7, "ftol": 1e-14, "gtol": 1e-11}
     try:

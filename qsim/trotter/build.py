@@ -14,7 +14,7 @@ import numpy as np
 
 from qsim.core.deck import Finding, LoadedDeck
 from qsim.core.device import Memory
-from qsim.core.errors import DeckError, FileError
+from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.stages import Plan
 from qsim.trotter import checks
 from qsim.trotter.deck import TrotterDeck, correlator_axes
@@ -207,7 +207,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     spins = deck.system.spins
     problem = _problem(deck, device=None)
     if spins <= PLAN_SPINS:
-        findings = _models(problem)
+        findings = list(_models(problem))
     if not findings:
         findings = list(checks.physics(problem))
     dt = deck.evolve.dt
@@ -280,18 +280,27 @@ def _fits(problem: Problem, free: int) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _models(problem: Problem) -> list[Finding]:
-    """Return what building the couplings finds: files that are missing numbers, asymmetric matrices, pairs given twice."""
-    try:
-        problem.hamiltonian()
-    except (DeckError, FileError) as error:
-        return [Finding("system.terms", str(error))]
-    try:
-        if problem.echo_sigma:
-            problem.sigma()
-    except (DeckError, FileError) as error:
-        return [Finding("observe", f"echo.sigma: {error}")]
-    return []
+def _models(problem: Problem) -> Iterator[Finding]:
+    """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
+    system, first = problem.deck.system, len(problem.deck.system.terms)
+    yield from _terms(problem, system.terms, 0, "system.terms")
+    for index, item in enumerate(problem.deck.observe):
+        if item.echo is not None:
+            yield from _terms(problem, item.echo.sigma, first, f"observe.{index}.echo.sigma")
+
+
+def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator[Finding]:
+    from qsim.trotter.model import build_hamiltonian
+
+    for number, term in enumerate(terms):
+        try:
+            part = build_hamiltonian(
+                problem.deck.system, seed=problem.seed, terms=[term], first=first + number
+            )
+            for t in (problem.times[0], problem.times[-1]):  # where every run asks for it
+                part.at(t)
+        except (DeckError, FileError, NumericsError) as error:
+            yield Finding(f"{key}.{number}", str(error))
 
 
 # --------------------------------------------------------------------------------------------- build

@@ -12,6 +12,8 @@ from qsim.trotter.state_blocks import A1Initial, Initial, NeelInitial, check_ini
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
 SINGLE = 1e-5  # accuracy that single precision can keep
+SHORTEST = 1e-100  # time after 0: the intervals of its grid stay far from the smallest double
+CLOSEST = 1e-14  # relative distance of neighbours of a grid that rounding cannot interchange
 
 Positive = Annotated[float, Field(gt=1e-12, lt=1e12)]
 Site = Count
@@ -133,6 +135,11 @@ class Evolve(Block):
         if block.list is None and self.t_final is None:
             yield Finding("evolve.t_final", "missing key; give the end of the evolution, such as 20.0")
             return
+        if self.t_final is not None and 0.0 < self.t_final < SHORTEST:
+            yield Finding(
+                "evolve.t_final", f"expected 0 or a time of at least {SHORTEST:.0e}, found {self.t_final:g}"
+            )
+            return
         if block.list is not None:
             if block.count is not None:
                 yield Finding("evolve.outputs.count", "give either count or list, not both")
@@ -147,6 +154,13 @@ class Evolve(Block):
                         f"evolve.outputs.list.{k + 1}", f"times must ascend, but {b:g} follows {a:g}"
                     )
                     return
+            for k, time in enumerate(block.list):
+                if 0.0 < time < SHORTEST:
+                    yield Finding(
+                        f"evolve.outputs.list.{k}",
+                        f"expected 0 or a time of at least {SHORTEST:.0e}, found {time:g}",
+                    )
+                    return
             if self.t_final is not None and block.list[-1] > self.t_final * (1 + 1e-12):
                 yield Finding(
                     "evolve.outputs.list",
@@ -155,10 +169,17 @@ class Evolve(Block):
             return
         if block.spacing == "linear" and block.first is not None:
             yield Finding("evolve.outputs.first", "goes with spacing: log; linear times begin at 0")
-        if block.spacing == "log" and block.first is not None and block.first >= self.end:
-            yield Finding(
-                "evolve.outputs.first", f"first = {block.first:g} must lie before t_final = {self.end:g}"
-            )
+        if block.spacing == "log" and block.first is not None:
+            count = block.count or OUTPUTS
+            if block.first >= self.end:
+                yield Finding(
+                    "evolve.outputs.first", f"first = {block.first:g} must lie before t_final = {self.end:g}"
+                )
+            elif self.end - block.first < CLOSEST * count * self.end:
+                yield Finding(
+                    "evolve.outputs.first",
+                    f"first = {block.first!r} lies too close to t_final = {self.end!r} for {count} different times",
+                )
 
 
 class Ensemble(Block):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import DeckError, FileError
+from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.expression import Expression
 from qsim.trotter import blocks, disorder, lattices
 from qsim.trotter.profiles import factor, is_constant
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies"]
 
 AXES = ("x", "y", "z")
+LARGEST = 1e100  # coupling or field: squares and sums over pairs stay within a double
 DENSE_SPINS = 12  # largest model that is written out as a matrix
 
 #: Components x, y, z of one unit of coupling.
@@ -159,7 +160,14 @@ class Hamiltonian:
         total = math.fsum(weights)
         model = self.static if total == 1.0 else total * self.static
         for f, part in self.driven:
-            model = model + math.fsum(w * f(t) for t, w in zip(times, weights, strict=True)) * part
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its size
+                scale = math.fsum(w * f(t) for t, w in zip(times, weights, strict=True))
+                J, h = scale * part.J, scale * part.h
+            if not (largest := _largest(J, h)) <= LARGEST:
+                raise NumericsError(
+                    f"a profile makes a coupling or field of {largest:.3g} at t = {times[0]:g}; at most {LARGEST:.0e}"
+                )
+            model = model + Model(self.spins, J, h)
         return model
 
     def truncated(self, spins: int) -> Hamiltonian:
@@ -208,11 +216,17 @@ def build_hamiltonian(
     static = Model.zero(system.spins)
     driven: list[tuple[Callable[[float], float], Model]] = []
     for number, term in enumerate(system.terms if terms is None else terms, first):
-        if isinstance(term, blocks.FieldTerm):
-            part = _field(term, system.spins, field_scale, seed, number, realisation)
-        else:
-            J = _coupling(term, system, seed, number, realisation)
-            part = Model(system.spins, pair_scale * J, np.zeros((3, system.spins)))
+        # what overflows, or divides by a distance that is too short, is found by its size
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if isinstance(term, blocks.FieldTerm):
+                J = np.zeros((3, system.spins, system.spins))
+                h = field_scale * _field(term, system.spins, seed, number, realisation)
+            else:
+                J = pair_scale * _coupling(term, system, seed, number, realisation)
+                h = np.zeros((3, system.spins))
+        if not (largest := _largest(J, h)) <= LARGEST:
+            raise DeckError(f"{term.type}: a coupling or field of {largest:.3g}; at most {LARGEST:.0e}")
+        part = Model(system.spins, J, h)
         if is_constant(term.profile):
             static = static + factor(term.profile)(0.0) * part
         else:
@@ -220,9 +234,15 @@ def build_hamiltonian(
     return Hamiltonian(static, tuple(driven))
 
 
+def _largest(J: NDArray[np.float64], h: NDArray[np.float64]) -> float:
+    """Return the size of the largest coupling or field; not a number if one is none."""
+    return float(np.maximum(np.abs(J).max(), np.abs(h).max()))  # unlike max, it hands on what is no number
+
+
 def _field(
-    term: blocks.FieldTerm, spins: int, scale: float, seed: int, number: int, realisation: int
-) -> Model:
+    term: blocks.FieldTerm, spins: int, seed: int, number: int, realisation: int
+) -> NDArray[np.float64]:
+    """Return (3, N) fields of one term."""
     sites = np.array(term.sites if term.sites is not None else range(spins))
     axis = AXES.index(term.axis)
     random, values = term.random, np.zeros(sites.size)
@@ -243,7 +263,7 @@ def _field(
             random, spins, seed=seed, number=number, realisation=realisation, coupling=False, axis=axis
         )
         h[axis, sites] += drawn[sites]
-    return Model(spins, np.zeros((3, spins, spins)), scale * h)
+    return h
 
 
 def _coupling(

@@ -737,6 +737,22 @@ def test_any_states_give_a_result_or_an_error(qoc, initial, target, optimizer):
     run_small(qoc, {"system__initial": initial, "system__target": target, "optimizer": options})
 
 
+@pytest.mark.parametrize("optimizer", ["lbfgs", "gauss_newton", "krotov"])
+def test_a_shape_that_fades_away_keeps_its_bounds(qoc, optimizer):
+    """Where the shape is as small as numbers get, bound / shape overflows: no parameter reaches the bound there."""
+    result = qoc.run(
+        **small(
+            {
+                "control__bounds": [-0.3, 0.3],
+                "control__shape": {"type": "expression", "value": "exp(-(t/74)^2)"},
+                "optimizer": {"type": optimizer, "max_sweeps": 6},
+            }
+        )
+    )
+    assert np.all(np.isfinite(result.field))
+    assert np.abs(result.field).max() <= 0.3
+
+
 def run_small(qoc, changes):
     """From loading to the last propagation: a result, or an error that qsim knows."""
     loaded = small(changes)

@@ -92,6 +92,26 @@ ERRORS = {
     ),
     "empty field": (terms(RING, {"type": "field"}), "system.terms.1.values: missing key; give a number"),
     "no square": (terms({**RING, "lattice": "square"}), "system.terms.0.lattice: 6 spins make no square; give Lx and Ly"),
+    "field that no number holds": (
+        terms(RING, {"type": "field", "values": "1e200*j"}),
+        r"system.terms.1: field: a coupling or field of 5e\+200; at most 1e\+100",
+    ),
+    "field that is not finite": (
+        terms(RING, {"type": "field", "values": "1/j"}),
+        "system.terms.1: the formula '1/j' is not finite at j = 0",
+    ),
+    "sites too close for numbers": (
+        terms(RING, {"type": "dipolar", "positions": [[0, 0, 1e-200 * k] for k in range(6)]}),
+        r"system.terms.1: dipolar: a coupling or field of (inf|nan); at most 1e\+100",
+    ),
+    "profile that is not finite": (
+        terms({**RING, "profile": {"type": "expression", "value": "1/t"}}),
+        "system.terms.0: the formula '1/t' is not finite at t = 0",
+    ),
+    "profile that no number holds": (
+        terms({**RING, "J": 1e9, "profile": {"type": "expression", "value": "1e300*t"}}),
+        r"system.terms.0: a profile makes a coupling or field of inf at t = 1; at most 1e\+100",
+    ),
     # initial state
     "bits of another length": ({"initial__bits": "0101"}, "initial.bits: 4 bits, but system.spins = 6"),
     "bits of other letters": ({"initial__bits": "01x101"}, "initial.bits: .*0 .up. and 1 .down."),
@@ -134,6 +154,18 @@ ERRORS = {
     "log from after the end": (
         {"evolve__outputs": {"count": 3, "spacing": "log", "first": 2.0}},
         "evolve.outputs.first: first = 2 must lie before t_final = 1",
+    ),
+    "log from right before the end": (
+        {"evolve__outputs": {"count": 100, "spacing": "log", "first": 0.9999999999999}},
+        "evolve.outputs.first: first = 0.9999999999999 lies too close to t_final = 1.0 for 100 different times",
+    ),
+    "shorter than numbers reach": (
+        {"evolve__t_final": 5e-324, "evolve__outputs": {"count": 4, "spacing": "log"}},
+        "evolve.t_final: expected 0 or a time of at least 1e-100, found 4.94066e-324",
+    ),
+    "a time shorter than numbers reach": (
+        {"evolve__outputs": [0.0, 5e-324, 1.0]},
+        "evolve.outputs.list.1: expected 0 or a time of at least 1e-100, found 4.94066e-324",
     ),
     "chebyshev and a profile": (
         {**terms({**RING, "profile": {"type": "cosine", "omega": 1.0}}), "evolve__integrator": "chebyshev",
@@ -195,6 +227,10 @@ ERRORS = {
         observe({"echo": {"sigma": [], "local": [0], "scheme": "overlap"}}),
         "observe.0.echo.scheme: local sites are seen after the return",
     ),
+    "echo whose sigma is not finite": (
+        observe("sz", {"echo": {"sigma": [{"type": "field", "values": "1/j"}]}}),
+        "observe.1.echo.sigma.0: the formula '1/j' is not finite at j = 0",
+    ),
     "autocorrelation of another state": (
         observe({"autocorrelation": 0}),
         r"observe.0.autocorrelation: needs the infinite-temperature state of that site, initial: \{type: a1, up: \[0\]\}",
@@ -228,13 +264,13 @@ def test_asymmetric_matrix(trotter):
     matrix = np.zeros((6, 6))
     matrix[0, 1] = 1.0
     np.savetxt(trotter.folder / "J.csv", matrix, delimiter=",")
-    with pytest.raises(DeckError, match=r"system.terms: .*J.csv.*symmetric"):
+    with pytest.raises(DeckError, match=r"system.terms.0: .*J.csv.*symmetric"):
         trotter.load(**changed(**terms({"type": "pairs", "matrix": "J.csv"})))
 
 
 def test_pair_twice_in_a_file(trotter):
     (trotter.folder / "J.csv").write_text("0,1,1,1,1\n1,0,1,1,1\n", encoding="utf-8")
-    with pytest.raises(DeckError, match=r"system.terms: .*J.csv.*twice"):
+    with pytest.raises(DeckError, match=r"system.terms.0: .*J.csv.*twice"):
         trotter.load(**changed(**terms({"type": "pairs", "file": "J.csv"})))
 
 
