@@ -23,7 +23,7 @@ from qsim.core.provenance import git_state, versions
 
 FORMAT = 1
 ROOT = Path(__file__).resolve().parents[1]
-PEERS = ("torch", "qutip", "qutip-qtrl", "qulacs", "qiskit", "qiskit-aer", "custatevec-cu13")
+PEERS = ("torch", "qutip", "qutip-qtrl", "qulacs", "qiskit", "qiskit-aer", "pyscf", "custatevec-cu13")
 
 
 def begin(devices: Sequence[Device], quick: bool, commit: str | None) -> dict[str, Any]:

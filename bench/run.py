@@ -1,4 +1,4 @@
-"""Measure qsim: ``python bench/run.py [CASE...] [--method qoc|tridiag|trotter] [--device cpu|cuda|all] [--quick] [--json FILE]``.
+"""Measure qsim: ``python bench/run.py [CASE...] [--method METHOD] [--device cpu|cuda|all] [--quick] [--json FILE]``.
 
 Without a case all cases run, those of one method with ``--method``.  See README.md for what they measure and how to read
 the record.
@@ -24,6 +24,7 @@ from typing import Any  # noqa: E402
 from bench import record  # noqa: E402
 from bench.harness import CASES, Bench, Case, Skip  # noqa: E402
 from bench.qoc import decks, dense, eigenbasis, grid, line_search, qutip_grape  # noqa: E402, F401
+from bench.sturmian import integrals, linear, states  # noqa: E402, F401
 from bench.tridiag import batch, literal, solve, step, stream, threads  # noqa: E402, F401
 from bench.trotter import gates, measure, scaling  # noqa: E402, F401
 from bench.trotter import step as trotter_step  # noqa: E402, F401

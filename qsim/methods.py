@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     import qsim.qoc.deck
     import qsim.qoc.output
     import qsim.qoc.run
+    import qsim.sturmian.build
+    import qsim.sturmian.deck
+    import qsim.sturmian.output
+    import qsim.sturmian.run
     import qsim.tridiag.build
     import qsim.tridiag.deck
     import qsim.tridiag.output
@@ -28,6 +32,7 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
 
     _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
         (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
+        (qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output),
         (qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output),
         (qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output),
     ]

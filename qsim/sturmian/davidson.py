@@ -1,0 +1,245 @@
+"""Lowest eigenpairs of a large symmetric operator: block Davidson with a model space.
+
+E. R. Davidson, J. Comput. Phys. 17, 87 (1975).  The correction of a residual is ``(H_0 - theta)^-1 r``, where ``H_0`` is the diagonal
+and, in a small space of the lowest orbitals, the exact matrix; the same space gives the first guess, so that no root is missed
+for lack of overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.operator import TwoElectron
+
+__all__ = ["Eigenpairs", "lowest"]
+
+LEVEL_SHIFT = 0.05  # hartree; a denominator is not smaller than this
+FLOOR = 1e-7  # residual from which standing still is rounding and not failure
+PATIENCE = 12  # iterations without progress that end the search
+GUARDS = 2  # roots followed beyond those wanted, so that near degeneracies converge
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Eigenpairs of an operator.
+
+    Attributes
+    ----------
+    values : (k,) float64
+    vectors : (k, P, M, M)
+        On the device, orthonormal.
+    residuals : (k,) float64
+        ``|H x - theta x|``; the error of an eigenvalue is at most residual^2 / gap.
+    gaps : (k,) float64
+        Distance of each eigenvalue to its nearest neighbour among the Ritz values.
+    iterations, products : int
+    history : (iterations, k) float64
+        Residuals.
+    """
+
+    values: NDArray[np.float64]
+    vectors: Any
+    residuals: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    iterations: int
+    products: int
+    history: NDArray[np.float64]
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Bounds of the errors of the eigenvalues, hartree."""
+        return self.residuals**2 / np.maximum(self.gaps, self.residuals + 1e-300)
+
+
+def lowest(
+    operator: TwoElectron,
+    roots: int,
+    *,
+    tolerance: float = 1e-10,
+    guess: Any = None,
+    max_iterations: int = 300,
+    restored: Mapping[str, Any] | None = None,
+    observe: Callable[[int, float, float, Callable[[], dict[str, Any]]], None] | None = None,
+) -> Eigenpairs:
+    """Return the lowest eigenpairs.
+
+    Parameters
+    ----------
+    operator
+        Hamiltonian of one symmetry.
+    roots
+        How many.
+    tolerance
+        Residual norm at which an eigenpair counts as converged.
+    guess : (m, P, M, M), optional
+        First vectors besides those of the model space.
+    restored
+        State of an interrupted search, as given to ``observe``.
+    observe
+        Called with (iteration, lowest value, largest residual, function that returns the state).
+
+    Raises
+    ------
+    NumericsError
+        If there are fewer states of this symmetry in the basis than roots, or the search does not converge.
+    """
+    xp = operator.device.xp
+    wanted = min(roots, operator.size)
+    if wanted < roots:
+        raise NumericsError(
+            f"{roots} roots asked for, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
+        )
+    m, model_values, model_vectors = operator.model_space()
+    block = min(roots + GUARDS, operator.size)
+    precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    most = max(10 * block, 24)
+    if restored is None:
+        start = xp.zeros((min(block, model_values.size), *operator.shape))
+        start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
+        if guess is not None:
+            start = xp.concatenate([guess, start])
+        V = _orthonormal(xp, operator.symmetrise(start), None)
+        AV = operator.apply(V)
+        iteration, products, history = 0, int(V.shape[0]), []
+    else:
+        V, AV = operator.device.asarray(restored["V"]), operator.device.asarray(restored["AV"])
+        iteration, products = int(restored["iteration"]), int(restored["products"])
+        history = [np.asarray(row) for row in restored["history"]]
+    best, since = np.inf, 0
+    while True:
+        values, weights = np.linalg.eigh(_gram(operator, V, AV))
+        k = min(block, values.size)
+        w = operator.device.asarray(np.ascontiguousarray(weights[:, :k].T))
+        X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+        R = AX - operator.device.asarray(values[:k])[:, None, None, None] * X
+        residuals = np.sqrt(np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3)))))
+        history.append(residuals[:roots].copy() if k >= roots else np.full(roots, np.inf))
+        worst = float(history[-1].max())
+        if not np.isfinite(worst) and k >= roots:
+            raise NumericsError(f"the residual of the eigenvalue search is not finite (iteration {iteration})")
+        best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
+        if worst <= tolerance or (since >= PATIENCE and worst < FLOOR):
+            return Eigenpairs(
+                values[:roots],
+                X[:roots],
+                residuals[:roots],
+                _gaps(values, roots),
+                iteration,
+                products,
+                np.array(history),
+            )
+        if iteration >= max_iterations or since >= 4 * PATIENCE:
+            raise NumericsError(
+                f"the eigenvalue search stopped at a residual of {worst:.1e} after {iteration} iterations; "
+                f"solver.tolerance asks for {tolerance:.1e}"
+            )
+        if V.shape[0] + k > most:  # restart from the Ritz vectors
+            keep = min(max(3 * block, 8), values.size)
+            w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
+            V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+        open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
+        T = _orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
+        if not T.shape[0]:  # the space is exhausted: what is found is exact to rounding
+            if k >= roots:
+                best, since = worst, PATIENCE
+                if worst < FLOOR:
+                    continue
+            raise NumericsError(f"the eigenvalue search found no new direction at a residual of {worst:.1e}")
+        V = xp.concatenate([V, T])
+        AV = xp.concatenate([AV, operator.apply(T)])
+        iteration, products = iteration + 1, products + int(T.shape[0])
+        if observe is not None:
+
+            def state(V: Any = V, AV: Any = AV, iteration: int = iteration, products: int = products) -> dict[str, Any]:
+                host = operator.device.to_host
+                return {
+                    "V": host(V),
+                    "AV": host(AV),
+                    "iteration": iteration,
+                    "products": products,
+                    "history": np.array(history),
+                }
+
+            observe(iteration, float(values[0]), worst, state)
+
+
+def _gram(operator: TwoElectron, V: Any, AV: Any) -> NDArray[np.float64]:
+    k = V.shape[0]
+    H = np.asarray(operator.device.to_host(V.reshape(k, -1) @ AV.reshape(k, -1).T))
+    return 0.5 * (H + H.T)
+
+
+def _gaps(values: NDArray[np.float64], roots: int) -> NDArray[np.float64]:
+    """Distance of the first values to their neighbours; of a single value, infinite."""
+    padded = np.concatenate([[-np.inf], values, [np.inf]])
+    return np.minimum(padded[1:-1] - padded[:-2], padded[2:] - padded[1:-1])[:roots]
+
+
+def _orthonormal(xp: Any, block: Any, V: Any) -> Any:
+    """Return an orthonormal basis of ``block`` outside of ``V``; directions that are not new are dropped.
+
+    Twice: the first pass leaves rounding of the size of what it removed.
+    """
+    shape = block.shape[1:]
+    T = block.reshape(block.shape[0], -1)
+    scale = xp.sqrt(xp.sum(T * T, axis=1))
+    T = T[scale > 0] / scale[scale > 0][:, None]
+    for _ in range(2):
+        if V is not None and T.shape[0]:
+            base = V.reshape(V.shape[0], -1)
+            T = T - (T @ base.T) @ base
+        if not T.shape[0]:
+            break
+        gram = T @ T.T
+        s, u = xp.linalg.eigh(0.5 * (gram + gram.T))
+        keep = s > 1e-20
+        T = ((u[:, keep] / xp.sqrt(s[keep])).T @ T)
+    return T.reshape(T.shape[0], *shape)
+
+
+class _Preconditioner:
+    """``(H_0 - theta)^-1`` with the exact matrix in the model space and a diagonal elsewhere."""
+
+    def __init__(
+        self, operator: TwoElectron, m: int, values: NDArray[np.float64], vectors: NDArray[np.float64]
+    ) -> None:
+        self.device, self.m = operator.device, m
+        self.diagonal = operator.diagonal()
+        self.values = values
+        self.vectors = operator.device.asarray(vectors.reshape(values.size, -1))
+
+    def __call__(self, R: Any, X: Any, theta: NDArray[np.float64]) -> Any:
+        """Return corrections for residuals R (k, P, M, M) of the Ritz pairs X, theta.
+
+        The part along X that the inverse brings in is taken out (J. Olsen et al., Chem. Phys. Lett. 169, 463 (1990)); else a good
+        ``H_0`` would return X itself and nothing new.
+        """
+        xp = self.device.xp
+        correction, along = self._inverse(R, theta), self._inverse(X, theta)
+        weight = xp.sum(X * correction, axis=(1, 2, 3)) / xp.sum(X * along, axis=(1, 2, 3))
+        return correction - weight[:, None, None, None] * along
+
+    def _inverse(self, R: Any, theta: NDArray[np.float64]) -> Any:
+        xp, m = self.device.xp, self.m
+        shift = self.device.asarray(np.ascontiguousarray(theta))[:, None, None, None]
+        T = R / _away(xp, self.diagonal - shift)
+        inner = R[:, :, :m, :m]
+        amplitudes = inner.reshape(inner.shape[0], -1) @ self.vectors.T
+        amplitudes /= self.device.asarray(_away(np, self.values[None, :] - np.asarray(theta)[:, None]))
+        T[:, :, :m, :m] = (amplitudes @ self.vectors).reshape(inner.shape)
+        return T
+
+
+def _away(xp: Any, gap: Any) -> Any:
+    """Keep denominators away from zero."""
+    return xp.where(xp.abs(gap) < LEVEL_SHIFT, xp.copysign(LEVEL_SHIFT, gap), gap)

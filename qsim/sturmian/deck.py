@@ -1,0 +1,263 @@
+"""The deck of ``qsim sturmian``: bound states, repulsion integrals, or the basis alone.
+
+=========== ==============================================================================
+task        result
+=========== ==============================================================================
+bound       energies and states, with convergence scans and the partial-wave limit
+integrals   repulsion integrals by both routes: rates, ranks, accuracy
+basis       Sturmian functions, bound or outgoing, and their eigenvalues
+=========== ==============================================================================
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from qsim.core.deck import Block, Count, Deck, Finding, PositiveCount, short_form
+from qsim.core.units import Energy, InverseLength, Length
+from qsim.sturmian.blocks import (
+    AUTO,
+    MAX_L,
+    MAX_N,
+    MAX_ORDER,
+    Basis,
+    Channels,
+    Grid,
+    GridBlock,
+    Gsf,
+    Momentum,
+    State,
+    System,
+)
+
+ROUTES = ("poisson_gemm", "simpson")
+MAX_ROOTS = 50
+SCATTER = (
+    "collisions (task: scatter) are not part of this version of qsim sturmian; bound, integrals and basis are"
+)
+
+# ----------------------------------------------------------------------------------------------- tasks
+
+
+class Bound(Block):
+    """Bound states of the two electrons."""
+
+    type: Literal["bound"]
+    n_roots: Annotated[PositiveCount, Field(le=MAX_ROOTS)] = Field(
+        default=1, description="number of states of each L and S, from the lowest; not with states"
+    )
+
+
+class Integrals(Block):
+    """The repulsion integrals between all pairs of functions, by the paper's quadrature and by matrix products."""
+
+    type: Literal["integrals"]
+    route: (
+        Literal["poisson_gemm", "simpson"]
+        | Annotated[list[Literal["poisson_gemm", "simpson"]], Field(min_length=1, max_length=2)]
+    ) = Field(
+        default=["poisson_gemm", "simpson"],
+        description="poisson_gemm: Poisson kernel and matrix products; simpson: the nested quadrature of the paper",
+    )
+    rank_report: bool = Field(
+        default=False, description="numerical rank of the integrals as a matrix of pairs"
+    )
+    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=2 * MAX_L)] = Field(  # noqa: E741
+        default=[0], description="multipole orders"
+    )
+    N: (
+        Annotated[list[Annotated[PositiveCount, Field(le=1000)]], Field(min_length=1, max_length=20)] | None
+    ) = Field(default=None, description="numbers of functions to time; by default basis.N alone")
+    points: (
+        Annotated[Count, Field(ge=4, le=4096)]
+        | Annotated[list[Annotated[Count, Field(ge=4, le=4096)]], Field(min_length=1, max_length=10)]
+    ) = Field(default=128, description="Gauss-Legendre points Nq of the paper's quadrature, or a list")
+    inner: Annotated[Count, Field(ge=3, le=99)] = Field(
+        default=9, description="Simpson points Ns between two of them, odd"
+    )
+    dtype: Literal["auto", "real", "complex"] = Field(
+        default="auto", description="numbers of the integrals; auto: those of the basis"
+    )
+
+    @property
+    def routes(self) -> list[str]:
+        """Names of the routes, in the order of the deck."""
+        return [self.route] if isinstance(self.route, str) else list(dict.fromkeys(self.route))
+
+
+class BasisTask(Block):
+    """Nothing but the basis: functions, eigenvalues, orthogonality, rank."""
+
+    type: Literal["basis"]
+    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=MAX_L)] | None = Field(  # noqa: E741
+        default=None, description="orbital momenta; by default those of the channels"
+    )
+
+
+class Scatter(Block):
+    """Collisions: not part of this version."""
+
+    type: Literal["scatter"]
+
+
+Task = Annotated[Bound | Integrals | BasisTask | Scatter, Field(discriminator="type"), short_form]
+
+# ---------------------------------------------------------------------------------------- other blocks
+
+
+class Solver(Block):
+    """How eigenvalues of the two electrons are found."""
+
+    type: Literal["matrix_free", "dense"] = Field(
+        default="matrix_free",
+        description="matrix_free: Davidson, H times a vector in factorised form; dense: the paper's route, integrals, Kronecker "
+        "products, LAPACK or cuSOLVER",
+    )
+    tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
+        default=1e-10, description="largest residual norm of a state, hartree"
+    )
+    max_iterations: Annotated[PositiveCount, Field(le=100_000)] = Field(
+        default=500, description="steps after which an unconverged state is an error"
+    )
+
+
+class Extrapolate(Block):
+    """The limit of l_max to infinity from runs at several l_max."""
+
+    l_max: Annotated[list[Momentum], Field(min_length=3, max_length=20)] = Field(
+        default=[6, 8, 10], description="values of l_max, ascending; at least three"
+    )
+
+
+Scan = Annotated[list[Any], Field(min_length=1, max_length=50)]
+
+
+class Scans(Block):
+    """Convergence: the states again, with one key at each of its values and all others as they are."""
+
+    N: (
+        Annotated[list[Annotated[PositiveCount, Field(le=MAX_N)]], Field(min_length=1, max_length=50)] | None
+    ) = Field(default=None, description="functions of each l", json_schema_extra={"example": [8, 12, 16, 24]})
+    l_max: Annotated[list[Momentum], Field(min_length=1, max_length=50)] | None = Field(
+        default=None, description="largest orbital momentum"
+    )
+    R: (
+        Annotated[list[Annotated[Length, Field(gt=1e-3, lt=1e6)]], Field(min_length=1, max_length=50)] | None
+    ) = Field(default=None, description="radius of the box")
+    alpha: (
+        Annotated[list[Annotated[InverseLength, Field(gt=1e-6, lt=1e4)]], Field(min_length=1, max_length=50)]
+        | None
+    ) = Field(default=None, description="inverse range of the generating potential")
+    energy: (
+        Annotated[list[Annotated[Energy, Field(gt=-1e7, lt=1e5)]], Field(min_length=1, max_length=50)] | None
+    ) = Field(default=None, description="energy of the functions")
+    order: (
+        Annotated[
+            list[Annotated[PositiveCount, Field(ge=3, le=MAX_ORDER)]], Field(min_length=1, max_length=50)
+        ]
+        | None
+    ) = Field(default=None, description="points of an element of the grid")
+
+    def given(self) -> dict[str, list[Any]]:
+        """Return the values of the keys that are given."""
+        return {key: list(value) for key in type(self).model_fields if (value := getattr(self, key))}
+
+
+# -------------------------------------------------------------------------------------------- the deck
+
+
+class SturmianDeck(Deck):
+    """Two electrons and a nucleus in generalised Sturmian functions."""
+
+    method: Literal["sturmian"]
+    system: System = Field(
+        description="nucleus and one-body potential", json_schema_extra={"example": {"Z": 2}}
+    )
+    grid: GridBlock = Field(
+        default=Grid(),
+        description="radial grid; auto: R from the weakest bound state",
+        validate_default=True,
+        json_schema_extra={"example": {"R": 24.0, "order": 12}},
+    )
+    basis: Basis = Field(
+        default=Gsf(type="gsf"),
+        description="radial functions",
+        validate_default=True,
+        json_schema_extra={
+            "example": {
+                "type": "gsf",
+                "generating": {"type": "yukawa", "alpha": 0.6},
+                "energy": -0.9,
+                "N": 35,
+            }
+        },
+    )
+    channels: Channels = Field(
+        default=Channels(),
+        description="L, S and pairs of orbital momenta",
+        validate_default=True,
+        json_schema_extra={"example": {"L": 0, "S": 0, "l_max": 4}},
+    )
+    states: Annotated[list[State], Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="states to find, one by one, instead of channels.L, S and task.n_roots"
+    )
+    task: Task = Field(
+        default=Bound(type="bound"),
+        description="what to compute",
+        validate_default=True,
+        json_schema_extra={"example": {"type": "bound", "n_roots": 1}},
+    )
+    solver: Solver = Field(default=Solver(), description="eigensolver", validate_default=True)
+    extrapolate: Extrapolate | None = Field(
+        default=None, description="partial-wave limit", json_schema_extra={"example": {"l_max": [6, 8, 10]}}
+    )
+    scan: Scans | None = Field(
+        default=None, description="convergence", json_schema_extra={"example": {"N": [8, 12, 16, 24, 35]}}
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_the_task(cls, data: Any) -> Any:
+        """Drop the keys of a collision, which this version does not know, so that one message says so."""
+        task = data.get("task") if isinstance(data, dict) else None
+        kind = task.get("type") if isinstance(task, dict) else task
+        if kind != "scatter":
+            return data
+        kept = {key: data[key] for key in ("method", "title", "run", "output") if key in data}
+        return {**kept, "system": {"Z": 1}, "task": {"type": "scatter"}}
+
+    def check(self) -> Iterator[Finding]:
+        """Yield contradictions that need no calculation."""
+        from qsim.sturmian import checks
+
+        if isinstance(self.task, Scatter):
+            yield Finding("task.type", SCATTER)
+            return
+        yield from checks.of_deck(self)
+
+    @property
+    def alpha(self) -> float | str | None:
+        """Inverse range of the generating potential; None if it has none."""
+        return getattr(self.basis.generating, "alpha", None) if isinstance(self.basis, Gsf) else None
+
+    @property
+    def wants_auto(self) -> bool:
+        """Whether a parameter of basis or grid follows from the states."""
+        gsf = isinstance(self.basis, Gsf) and AUTO in (self.basis.energy, self.alpha)
+        return gsf or (self.grid.R == AUTO and not isinstance(self.grid.elements, list))
+
+
+DECK = SturmianDeck
+
+
+def references(deck: SturmianDeck) -> tuple[str, ...]:
+    """Return the BibTeX keys of what a deck uses."""
+    keys = ["qsim", "Colavecchia2014"]
+    if deck.task.type == "bound" and deck.solver.type == "matrix_free":
+        keys.append("Davidson1975")
+    if deck.basis.type == "fedvr" or deck.grid.order:
+        keys.append("RescignoMcCurdy2000")
+    if deck.extrapolate is not None:
+        keys.append("KutzelniggMorgan1992")
+    return tuple(keys)

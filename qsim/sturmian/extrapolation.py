@@ -1,0 +1,104 @@
+r"""Partial-wave limits: energies at some l_max, extrapolated to all angular momenta.
+
+The electrons' cusp makes the contribution of the angular momentum l fall like a power of l + 1/2, the leading one known from
+theory (Hill, J. Chem. Phys. 83, 1173 (1985); Kutzelnigg and Morgan, J. Chem. Phys. 96, 4484 (1992)):
+
+    E(l_max) = E - sum_{l > l_max} [A_0 (l + 1/2)^-p + A_1 (l + 1/2)^-q + ...]
+
+with p = 4 for singlets and 6 for triplets of natural parity, 6 for triplets and 8 for singlets of the other one.  The sums are
+Hurwitz zeta functions.
+
+Singlet S states go on with p + 1, p + 2, ....  In all others the odd powers, which come from the third order in 1/Z, are weak,
+and p + 2, p + 4, ... are better (measured: P states of helium by a factor of three to ten).  With L > 0 the pairs that come with
+l_max have momenta from l_max - L to l_max, and l stands for their mean, l_max - L/2: P states gain another factor of five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+TERMS = 4  # more are fitted to rounding errors
+
+
+def leading_power(S: int, *, natural: bool = True) -> int:
+    """Return the power p with which increments fall, see the module."""
+    return (6 if S else 4) if natural else (6 if S else 8)
+
+
+def partial_wave_limit(
+    l_max: Sequence[int],
+    energies: ArrayLike,
+    *,
+    L: int,
+    S: int,
+    parity: str = "natural",
+    uncertainty: float = 0.0,
+) -> tuple[float, float, NDArray[np.float64]]:
+    """Return the limit of energies for l_max to infinity.
+
+    Parameters
+    ----------
+    l_max : sequence of int
+        At least two, ascending.
+    energies : (k,) float64
+        Energies at them, hartree.
+    L, S : int
+        Total orbital angular momentum and spin.
+    parity : {"natural", "even", "odd"}
+        Parity of la + lb.
+    uncertainty : float
+        Error of every energy, hartree, from anything but l_max.
+
+    Returns
+    -------
+    limit : float
+        Hartree.
+    error : float
+        Half of the change when the last term and the lowest l_max are left out, which holds for helium-like S and P states (with
+        two points: the change when the power is raised by one), plus the uncertainty of the energies as the fit enlarges it.
+    coefficients : (m,) float64
+        A_0, A_1, ... with m = min(k - 1, 4), of the powers p, q, ...; negative ones lower the energy.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two points, or they do not ascend.
+    """
+    points, values = np.asarray(l_max), np.asarray(energies, float)
+    if points.size < 2 or points.shape != values.shape or np.any(np.diff(points) <= 0):
+        raise ValueError(
+            f"an extrapolation needs two or more ascending l_max with one energy each, not {l_max}"
+        )
+    natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
+    first = leading_power(S, natural=natural)
+    terms = min(points.size - 1, TERMS)
+    powers = [first + (1 if L == S == 0 else 2) * k for k in range(terms)]
+    start = points + 1.5 - 0.5 * L
+    limit, coefficients, weights = _fit(start, values, powers)
+    if terms > 1:
+        other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
+        error = 0.5 * abs(limit - other)
+    else:
+        other, _, _ = _fit(start, values, [first + 1])
+        error = abs(limit - other)
+    return limit, error + uncertainty * float(np.linalg.norm(weights)), coefficients
+
+
+def _fit(
+    start: NDArray[np.float64], values: NDArray[np.float64], powers: Sequence[int]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the limit, the coefficients, and the weight of every energy in the limit; least squares, exact if it can be."""
+    from scipy.special import zeta
+
+    tails = np.stack([zeta(power, start) for power in powers], axis=1)
+    scale = tails[-1]
+    inverse = np.linalg.pinv(np.concatenate((np.ones((start.size, 1)), tails / scale), axis=1), rcond=1e-14)
+    shift = values[-1]  # digits of the differences count, not those of the energies
+    solution = inverse @ (values - shift)
+    return float(shift + solution[0]), -solution[1:] / scale, inverse[0]

@@ -1,0 +1,330 @@
+"""`task: integrals`: repulsion integrals of the basis by both routes, with their rates, difference and rank."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.tables import Scalar, Table
+from qsim.sturmian import integrals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.sturmian.build import Problem
+    from qsim.sturmian.gsf import Sturmians
+
+__all__ = ["PAPER", "IntegralsResult", "Run", "run_integrals"]
+
+# Colavecchia (2014), Tables 3 and 4: Nq and N to integrals a second of one core of an i7-960 and of a Tesla C2070 at its best
+PAPER = {
+    (128, 16): (0.60e6, 10.92e6),
+    (128, 32): (0.57e6, 12.19e6),
+    (128, 64): (0.57e6, 13.65e6),
+    (128, 128): (0.56e6, 13.84e6),
+    (256, 16): (0.27e6, 6.93e6),
+    (256, 32): (0.28e6, 6.08e6),
+    (256, 64): (0.28e6, 6.20e6),
+    (256, 128): (0.27e6, 5.93e6),
+}
+REPEATED = 1.0  # seconds below which a route is timed three times
+STORED_SIZE = 200  # functions up to which matrices of integrals are stored
+ROUTES = {"poisson_gemm": "matrix products", "simpson": "nested quadrature"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One route for one number of functions.
+
+    Attributes
+    ----------
+    route : str
+        ``poisson_gemm`` or ``simpson``.
+    functions, multipole : int
+        N of each electron, and l.
+    points : int
+        Points of the grid, or Nq of the quadrature.
+    seconds : float
+        Wall time of all N^4 integrals, written as a matrix on the device.
+    difference : float
+        Largest difference to the other route's integrals, relative to the largest of them; NaN if there is none.
+    """
+
+    route: str
+    functions: int
+    multipole: int
+    points: int
+    seconds: float
+    difference: float = float("nan")
+
+    @property
+    def rate(self) -> float:
+        """Integrals a second, all N^4 counted as in the paper."""
+        return float(self.functions) ** 4 / max(self.seconds, 1e-12)
+
+
+@dataclass
+class IntegralsResult:
+    """What the integrals leave.
+
+    Attributes
+    ----------
+    problem : Problem
+    bases : dict of l to Sturmians
+        The functions.
+    runs : list of Run
+    ranks : dict of (N, multipole) to (dict of tolerance to rank, singular values)
+    overlap : (N, N)
+        Eq. (13), of the largest N.
+    coulomb, exchange : (N, N)
+        ``R[nn, n'n']`` and ``R[nn', nn']`` of the first multipole and the largest N, hartree.
+    dtype : str
+    """
+
+    problem: Problem
+    bases: dict[int, Sturmians]
+    runs: list[Run] = field(default_factory=list)
+    ranks: dict[tuple[int, int], tuple[dict[float, int], NDArray[np.float64]]] = field(default_factory=dict)
+    overlap: NDArray[Any] | None = None
+    coulomb: NDArray[Any] | None = None
+    exchange: NDArray[Any] | None = None
+    dtype: str = "float64"
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the declarations of the arrays."""
+        return _TABLES
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the results file by name."""
+        grid = self.problem.grid
+        out: dict[str, NDArray[Any]] = {
+            "r": grid.r,
+            "weights": grid.w,
+            "integrals/route": np.array([run.route for run in self.runs]),
+            "integrals/functions": np.array([run.functions for run in self.runs], np.int64),
+            "integrals/multipole": np.array([run.multipole for run in self.runs], np.int64),
+            "integrals/points": np.array([run.points for run in self.runs], np.int64),
+            "integrals/seconds": np.array([run.seconds for run in self.runs]),
+            "integrals/rate": np.array([run.rate for run in self.runs]),
+            "integrals/difference": np.array([run.difference for run in self.runs]),
+        }
+        for k, name in enumerate(("paper_cpu_rate", "paper_gpu_rate")):
+            found = [
+                PAPER.get((_nearest(run.points), run.functions), (np.nan, np.nan))[k] for run in self.runs
+            ]
+            out[f"integrals/{name}"] = np.array(found)
+        for l, functions in self.bases.items():  # noqa: E741
+            out[f"basis/l{l}/beta"] = functions.beta
+            out[f"basis/l{l}/S"] = np.ascontiguousarray((functions.c / np.sqrt(grid.w)[:, None]).T)
+        for name in ("overlap", "coulomb", "exchange"):
+            matrix = getattr(self, name)
+            if matrix is not None and matrix.shape[0] <= STORED_SIZE:
+                out[f"integrals/{name}"] = matrix
+        if self.ranks:
+            keys = list(self.ranks)
+            out["rank/functions"] = np.array([N for N, _ in keys], np.int64)
+            out["rank/multipole"] = np.array([l for _, l in keys], np.int64)  # noqa: E741
+            out["rank/pairs"] = np.array([N * (N + 1) // 2 for N, _ in keys], np.int64)
+            for tolerance in integrals.RANK_TOLERANCES:
+                out[f"rank/at_{tolerance:.0e}"] = np.array(
+                    [self.ranks[key][0][tolerance] for key in keys], np.int64
+                )
+            out["rank/singular_values"] = self.ranks[keys[-1]][1]
+        return out
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return the headline numbers."""
+        out: dict[str, Scalar] = {}
+        best: dict[str, float] = {}
+        for route, text in ROUTES.items():
+            found = [run for run in self.runs if run.route == route]
+            if found:
+                largest = max(run.functions for run in found)
+                best[route] = max(run.rate for run in found if run.functions == largest)
+                out[f"integrals_per_second_{route}"] = Scalar(
+                    best[route], "1/s", description=f"N^4 over the time of the {text}, largest N"
+                )
+        rate = best.get("poisson_gemm", best.get("simpson", 0.0))
+        head = {
+            "integrals_per_second": Scalar(
+                rate, "1/s", description="N^4 over the time, matrix products if they were made"
+            )
+        }
+        largest = max(run.functions for run in self.runs)
+        out = head | out
+        if len(best) == 2:
+            out["speedup"] = Scalar(
+                best["poisson_gemm"] / best["simpson"], description="matrix products over quadrature"
+            )
+        differences = [run.difference for run in self.runs if np.isfinite(run.difference)]
+        if differences:
+            out["route_difference"] = Scalar(
+                min(differences), description="difference of the routes at the finest quadrature, relative"
+            )
+        out |= {
+            "functions": Scalar(largest, description="largest number of functions of an electron"),
+            "integrals": Scalar(largest**4, description="number of integrals of a multipole"),
+            "dtype": Scalar(self.dtype, description="numbers of the integrals"),
+            "orthogonality_error": Scalar(
+                max(f.orthogonality for f in self.bases.values()),
+                description="largest |int S_n v S_m dr - delta_nm|, Eq. (14)",
+            ),
+        }
+        for (N, l), (ranks, _) in self.ranks.items():  # noqa: E741
+            for tolerance, rank in ranks.items():
+                out[f"rank_N{N}_l{l}_{tolerance:.0e}"] = Scalar(
+                    rank,
+                    description=f"rank of the {N * (N + 1) // 2} pairs of multipole {l} at {tolerance:g}",
+                )
+        return out
+
+
+_TABLES = (
+    Table("r", ("r",), "bohr", "radial nodes", note="complex on an ECS contour"),
+    Table("weights", ("r",), "bohr", "quadrature weights of the nodes"),
+    Table("basis/l*/beta", ("n",), "hartree", "eigenvalues beta_n of the Sturmian functions"),
+    Table("basis/l*/S", ("n", "r"), "", "Sturmian functions S_n(r)"),
+    Table("integrals/route", ("run",), "", "route of the integrals"),
+    Table("integrals/functions", ("run",), "", "functions N of each electron"),
+    Table("integrals/multipole", ("run",), "", "multipole l"),
+    Table("integrals/points", ("run",), "", "points of the grid, or Nq of the quadrature"),
+    Table("integrals/seconds", ("run",), "s", "wall time of all integrals"),
+    Table("integrals/rate", ("run",), "1/s", "integrals a second", note="all N^4 counted, as in the paper"),
+    Table(
+        "integrals/difference",
+        ("run",),
+        "",
+        "largest difference of the routes, relative to the largest integral",
+    ),
+    Table(
+        "integrals/paper_cpu_rate", ("run",), "1/s", "rate of one core in Colavecchia (2014), Tables 3 and 4"
+    ),
+    Table("integrals/paper_gpu_rate", ("run",), "1/s", "best rate of the GPU in the same tables"),
+    Table("integrals/overlap", ("n", "m"), "", "overlap of the functions, Eq. (13)"),
+    Table("integrals/coulomb", ("n", "m"), "hartree", "integrals R[nn, mm] of the first multipole, Eq. (15)"),
+    Table(
+        "integrals/exchange", ("n", "m"), "hartree", "integrals R[nm, nm] of the first multipole, Eq. (15)"
+    ),
+    Table("rank/functions", ("rank_case",), "", "functions of an electron"),
+    Table("rank/multipole", ("rank_case",), "", "multipole"),
+    Table("rank/pairs", ("rank_case",), "", "pairs n' <= n: rows of the matrix of integrals"),
+    Table("rank/at_*", ("rank_case",), "", "rank of the matrix of integrals at a relative tolerance"),
+    Table("rank/singular_values", ("singular_value",), "", "singular values of the last case, largest = 1"),
+)
+
+
+def _nearest(points: int) -> int:
+    """Return the Nq of the paper's tables that a number of points stands for, within 15 per cent; 0 if none."""
+    return next((Nq for Nq in (128, 256) if abs(points - Nq) <= 0.15 * Nq), 0)
+
+
+def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
+    """Compute, time and compare the integrals of the functions of the lowest l of the channels."""
+    task: Any = problem.deck.task
+    l = problem.ls[0]  # noqa: E741
+    sizes = sorted(set(task.N or [problem.size(l)]))
+    multipoles = sorted(set(task.l if isinstance(task.l, list) else [task.l]))
+    counts = sorted(set(task.points if isinstance(task.points, list) else [task.points]))
+    with monitor.stage("basis"):
+        functions = problem.functions(l, sizes[-1])
+    # the functions are real: complex numbers show what those of outgoing functions cost
+    kind = "complex128" if task.dtype == "complex" else "float64"
+    result = IntegralsResult(problem, {l: functions}, dtype=kind)
+    each = [("poisson_gemm", 0)] if "poisson_gemm" in task.routes else []
+    each += [("simpson", Nq) for Nq in counts] if "simpson" in task.routes else []
+    with monitor.stage("compile"):
+        _integrate(problem, functions.c[:, :2], 0, kind, each, task.inner, lambda: None)
+    monitor.begin(len(sizes) * len(multipoles) * len(each), "matrices", "integrals")
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        monitor.step(done)
+
+    for N in sizes:
+        c = np.ascontiguousarray(functions.c[:, :N])
+        for multipole in multipoles:
+            with monitor.stage("integrals"):
+                runs, matrix = _integrate(problem, c, multipole, kind, each, task.inner, count)
+            result.runs += runs
+            if multipole == multipoles[0] and N == sizes[-1] <= STORED_SIZE:
+                result.overlap = integrals.overlap(c, c)
+                result.coulomb, result.exchange = _diagonals(problem, matrix, N)
+            if task.rank_report:
+                with monitor.stage("rank"):
+                    result.ranks[N, multipole] = integrals.repulsion_rank(problem.grid, multipole, c, c)
+    monitor.end()
+    return result
+
+
+def _integrate(
+    problem: Problem,
+    c: NDArray[Any],
+    multipole: int,
+    kind: str,
+    each: list[tuple[str, int]],
+    inner: int,
+    count: Callable[[], None],
+) -> tuple[list[Run], Any]:
+    """Return the runs of all routes and the matrix (N^2, N^2) of the first."""
+    device, grid, N = problem.device, problem.grid, c.shape[1]
+    runs: list[Run] = []
+    first = None
+    with device.use():
+        out = device.xp.empty((N * N, N * N), kind)
+        for route, Nq in each:
+            make = _products if route == "poisson_gemm" else _nested
+            seconds = _seconds(problem, make(problem, c, multipole, kind, (Nq, inner), out))
+            difference = float("nan")
+            if first is None:
+                first = out.copy() if len(each) > 1 else out
+            else:
+                difference = float(abs(out - first).max() / abs(first).max())
+            runs.append(Run(route, N, multipole, Nq or grid.size, seconds, difference))
+            count()
+    return runs, first
+
+
+def _products(
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, _points: tuple[int, int], out: Any
+) -> Callable[[], object]:
+    kernel = integrals.repulsion_kernel(problem.grid, multipole)
+    return lambda: integrals.repulsion_pairs(problem.device, kernel, (c, c, c, c), dtype=kind).expand(out)
+
+
+def _nested(
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, points: tuple[int, int], out: Any
+) -> Callable[[], object]:
+    device, grid = problem.device, problem.grid
+    quadrature = integrals.quadrature(*points, grid.R0)
+    at = integrals.sample(lambda r: grid.values(c, r), quadrature, device, kind)
+    return lambda: integrals.repulsion_simpson(
+        (at, at, at, at), quadrature, multipole, device=device, out=out
+    )
+
+
+def _seconds(problem: Problem, work: Callable[[], object]) -> float:
+    """Return the wall time of some work, the best of three where it is short."""
+    times: list[float] = []
+    while not times or (len(times) < 3 and times[0] < REPEATED):
+        problem.device.synchronize()
+        start = time.perf_counter()
+        work()
+        problem.device.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _diagonals(problem: Problem, matrix: Any, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return ``R[nn, mm]`` and ``R[nm, nm]`` of the matrix with rows (a', b') and columns (a, b)."""
+    four = matrix.reshape(N, N, N, N)  # a', b', a, b
+    n, m = np.meshgrid(np.arange(N), np.arange(N), indexing="ij")
+    coulomb = problem.device.to_host(four[n, m, n, m])
+    exchange = problem.device.to_host(four[n, n, m, m])
+    return coulomb, exchange

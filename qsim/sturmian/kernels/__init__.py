@@ -1,0 +1,1 @@
+"""Kernels of ``sturmian``: electron repulsion on the grid and as integrals; CPU twin and CUDA."""

@@ -1,0 +1,135 @@
+"""Electron repulsion on the product grid: public wrapper of ``coupling.cu`` and its CPU twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from qsim.core import kernels
+from qsim.core.pool import each_part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+
+__all__ = ["Terms", "coupling", "terms"]
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+THREADS = 256
+PAIRS = COMPONENTS = 8  # as in coupling.cu
+PARALLEL_SIZE = 1 << 20  # products below which starting threads costs more than it saves
+CHUNK = 256  # points that a core works on at a time: components and kernels of 2 KiB each stay in its caches
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Angular coefficients as the kernels take them.
+
+    Attributes
+    ----------
+    dense : (L, P, C) float64
+        ``A^l_pc`` on the device (GPU) or on the host.
+    row : (P + 1,) int64
+        Ranges of ``group`` of each row p.
+    group : (groups, 3) int64
+        Number of G, first and last + 1 entry of ``component`` and ``factor``.
+    component : (entries,) int64
+    factor : (entries,) float64
+        The coefficients that do not vanish.
+    """
+
+    dense: Any
+    row: NDArray[np.int64]
+    group: NDArray[np.int64]
+    component: NDArray[np.int64]
+    factor: NDArray[np.float64]
+
+
+def terms(device: Device, A: NDArray[np.float64]) -> Terms:
+    """Return the coefficients ``A`` (L, P, C) as the kernels take them."""
+    row, group, component, factor = [0], [], [], []
+    for p in range(A.shape[1]):
+        for l in range(A.shape[0]):
+            found = np.flatnonzero(A[l, p])
+            if found.size:
+                group.append((l, len(component), len(component) + found.size))
+                component.extend(found)
+                factor.extend(A[l, p, found])
+        row.append(len(group))
+    return Terms(
+        device.asarray(np.ascontiguousarray(A)),
+        np.array(row, np.int64),
+        np.array(group, np.int64).reshape(-1, 3),
+        np.array(component, np.int64),
+        np.array(factor, np.float64),
+    )
+
+
+def coupling(device: Device, G: Any, F: Any, A: Terms, out: Any) -> None:
+    """Compute ``out[m, p] = sum_c (sum_l A^l_pc G_l) * F[m, c]``, elementwise in the points.
+
+    Parameters
+    ----------
+    G : (L, points) float64 or complex128
+        ``r<^l / r>^(l+1)`` at the points of the product grid.
+    F : (m, C, points), dtype of G
+        Components of m functions.
+    A
+        From :func:`terms`.
+    out : (m, P, points), out
+    """
+    (multipoles, points), (count, components) = G.shape, F.shape[:2]
+    pairs = out.shape[1]
+    if F.shape[2] != points or out.shape != (count, pairs, points) or not F.dtype == G.dtype == out.dtype:
+        raise ValueError(
+            f"shapes and dtypes do not match: G {G.shape} {G.dtype}, F {F.shape} {F.dtype}, out {out.shape} {out.dtype}"
+        )
+    if device.is_cuda:
+        number = "cplx" if G.dtype == np.complex128 else "real"
+        size = multipoles * PAIRS * COMPONENTS * 8
+        kernel = kernels.function(
+            "sturmian/kernels", "coupling", "coupling", {"NUMBER": number}, shared_bytes=size
+        )
+        grid = (-(-points // THREADS), -(-pairs // PAIRS), count)
+        shape = (np.int32(multipoles), np.int32(pairs), np.int32(components), np.int64(points))
+        kernel(grid, (THREADS,), (G, F, A.dense, out, *shape), shared_mem=size)
+        return
+
+    def work(first: int, last: int) -> None:
+        for k in range(count):
+            _coupling_cpu(first, last, G, F[k], A.row, A.group, A.component, A.factor, out[k])
+
+    each_part(work, -(-points // CHUNK), points * len(A.factor) * count, device.threads, PARALLEL_SIZE)
+
+
+@nb.njit(**JIT)
+def _coupling_cpu(
+    first: int, last: int, G: Any, F: Any, row: Any, group: Any, component: Any, factor: Any, out: Any
+) -> None:
+    """Do the chunks ``first ... last`` of one function."""
+    points = G.shape[1]
+    u = np.empty(CHUNK, G.dtype)
+    for chunk in range(first, last):
+        begin = chunk * CHUNK
+        size = min(CHUNK, points - begin)
+        for p in range(out.shape[0]):
+            w = out[p, begin : begin + size]
+            w[:] = 0
+            for k in range(row[p], row[p + 1]):
+                l, start, stop = group[k]
+                f = F[component[start], begin : begin + size]
+                a = factor[start]
+                for i in range(size):
+                    u[i] = a * f[i]
+                for entry in range(start + 1, stop):
+                    f = F[component[entry], begin : begin + size]
+                    a = factor[entry]
+                    for i in range(size):
+                        u[i] += a * f[i]
+                g = G[l, begin : begin + size]
+                for i in range(size):
+                    w[i] += g[i] * u[i]

@@ -1,0 +1,89 @@
+"""CPU side of the repulsion integrals: loops over packed pairs and over the paper's nested sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+RUN = (
+    8  # packed pairs of the first electron that are read together: whole cache lines across a lower triangle
+)
+
+
+@nb.njit(**JIT)
+def pack(bra, ket):
+    """Return the packed number of a pair."""
+    return ket * (ket + 1) // 2 + bra if bra <= ket else bra * (bra + 1) // 2 + ket
+
+
+@nb.njit(**JIT)
+def gather(values, first, last, lower, factor, rows):
+    """Copy rows ``first .. last - 1`` of a symmetric or full matrix, times ``factor``, to ``rows`` (RUN, Q)."""
+    count = values.shape[1]
+    for p in range(first, last):
+        row = rows[p - first]
+        source = values[p]
+        stop = min(p + 1, count) if lower else count
+        for q in range(stop):
+            row[q] = factor * source[q]
+    if lower:  # the rest of the rows lies across, in columns first .. last - 1
+        for q in range(first + 1, count):
+            source = values[q]
+            for p in range(first, min(last, q)):
+                rows[p - first, q] = factor * source[p]
+
+
+@nb.njit(**JIT)
+def scatter(row, packed, nb1, nb0, accumulate, out):
+    """Write all pairs (b', b) of one pair of the first electron: ``out`` (nb1, nb0)."""
+    for b1 in range(nb1):
+        target = out[b1]
+        if not packed:
+            source = row[b1 * nb0 : (b1 + 1) * nb0]
+            if accumulate:
+                for b0 in range(nb0):
+                    target[b0] += source[b0]
+            else:
+                for b0 in range(nb0):
+                    target[b0] = source[b0]
+            continue
+        start = b1 * (b1 + 1) // 2
+        place = start + b1
+        if accumulate:
+            for b0 in range(b1):
+                target[b0] += row[start + b0]
+            for b0 in range(b1, nb0):
+                target[b0] += row[place]
+                place += b0 + 1
+        else:
+            for b0 in range(b1):
+                target[b0] = row[start + b0]
+            for b0 in range(b1, nb0):
+                target[b0] = row[place]
+                place += b0 + 1
+
+
+@nb.njit(**JIT)
+def inner_integral(inner1, inner0, fine_weights, weights, bra, ket, g):
+    """Fill ``g`` (points,) with ``w_j r_j^l`` times the integral from r_j to the end: Eqs. (23) and (24), corrected."""
+    points, fine = fine_weights.shape
+    total = inner1[0, 0, 0] * 0.0
+    for j in range(points - 1, -1, -1):
+        for s in range(fine):
+            total += fine_weights[j, s] * inner1[j, s, bra] * inner0[j, s, ket]
+        g[j] = weights[j] * total
+
+
+@nb.njit(**JIT)
+def outer_sums(g, outer1, outer0, bra, sums):
+    """Fill ``sums`` (m0,) with ``sum_j outer1[j, bra] g_j outer0[j, :]``."""
+    m0 = outer0.shape[1]
+    for k in range(m0):
+        sums[k] = 0.0
+    for j in range(g.shape[0]):
+        both = outer1[j, bra] * g[j]
+        row = outer0[j]
+        for k in range(m0):
+            sums[k] += both * row[k]

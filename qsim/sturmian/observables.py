@@ -1,0 +1,138 @@
+"""What a two-electron state tells: moments, densities, and what the radial basis leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.sturmian.operator import TwoElectron
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.gsf import Orbitals
+
+__all__ = ["Observed", "observe", "radial_defect"]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Expectation values of one state.
+
+    Attributes
+    ----------
+    moments : dict of float
+        ``r``, ``r2``, ``inv_r``, ``inv_r2``: of one electron; ``inv_r12``, ``r12_squared``, ``r1_dot_r2``, ``cos_theta12``: of the pair;
+        ``kinetic``, ``nuclear`` (both electrons), ``repulsion``, hartree; ``virial_ratio`` = -V/T; ``norm``; ``symmetry_error``, part of
+        the wrong exchange symmetry; ``edge_density``, largest radial density of an electron in the last element, 1/bohr.
+    density : (n,) float64
+        Radial density of one electron at the nodes, ``int density dr = 1``.
+    map : (n, n) float64
+        ``sum over pairs of |u_p(r1, r2)|^2`` at the nodes, symmetric, integral 1.
+    weights : (P,) float64
+        Weight of each pair, both orders together.
+    """
+
+    moments: dict[str, float]
+    density: NDArray[np.float64]
+    map: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
+    """Return the expectation values of a state.
+
+    Parameters
+    ----------
+    operator
+        Hamiltonian of its symmetry.
+    x : (P, M, M)
+        The state, of norm 1, on the device.
+    V : (n,)
+        One-body potential at the nodes, hartree.
+    """
+    host, grid = operator.device.to_host, operator.grid
+    r, w, P = grid.r, grid.w, len(operator.pairs)
+    x = x[None]
+    components = operator.on_grid(x)
+    F = np.asarray(host(components[0]))
+    stored = F[:P]
+    squared = (stored**2).sum(axis=0)
+    probability = 0.5 * (squared + squared.T)  # both orders of la != lb
+    electron = probability.sum(axis=1)
+    repulsion = float(host(operator.device.xp.sum(x * operator.repulsion(x))))
+    one_body = float(host(operator.device.xp.sum(operator.one_body * x * x)))
+    nuclear = 2.0 * float(electron @ V)
+    kinetic = one_body - nuclear
+    dot = _dipole(operator, F, None)
+    products = _dipole(operator, F, r)
+    r2 = float(electron @ r**2)
+    edge = r > grid.bounds[-2]
+    projected = operator.symmetrise(x.copy()) - x
+    moments = {
+        "r": float(electron @ r),
+        "r2": r2,
+        "inv_r": float(electron @ (1.0 / r)),
+        "inv_r2": float(electron @ (1.0 / r**2)),
+        "inv_r12": repulsion,
+        "r12_squared": 2.0 * r2 - 2.0 * products,
+        "r1_dot_r2": products,
+        "cos_theta12": dot,
+        "kinetic": kinetic,
+        "nuclear": nuclear,
+        "repulsion": repulsion,
+        "virial_ratio": -(nuclear + repulsion) / kinetic,
+        "norm": float(electron.sum()),
+        "symmetry_error": float(np.sqrt(host(operator.device.xp.sum(projected**2)))),
+        "edge_density": float((electron / w)[edge].max()) if edge.any() else 0.0,
+    }
+    weights = np.asarray(host(operator.device.xp.sum(x[0] ** 2, axis=(1, 2))))
+    return Observed(moments, electron / w, probability / np.outer(w, w), weights)
+
+
+def _dipole(operator: TwoElectron, F: NDArray[np.float64], r: NDArray[np.float64] | None) -> float:
+    """Return the mean of cos theta12, or of r1 r2 cos theta12: the coefficient of P_1 without its radial kernel."""
+    if 1 not in operator.multipoles:
+        return 0.0
+    A = operator.dense[operator.multipoles.index(1)]
+    weighted = F if r is None else F * np.outer(r, r)
+    return float(
+        sum(A[p, c] * np.vdot(F[p], weighted[c]) for p, c in np.argwhere(A))  # swapped components are transposes
+    )
+
+
+def radial_defect(
+    operator: TwoElectron,
+    x: Any,
+    energy: float,
+    whole: Mapping[int, Orbitals],
+    planes: dict[int, NDArray[Any]],
+) -> float:
+    """Estimate how much lower the energy would be on the whole radial grid, hartree (positive).
+
+    Second order in the residual of the state on the grid: ``sum_k |<k|H - E|x>|^2 / (H_kk - E)`` over the product functions k of the
+    eigenvectors of h_l on the grid, with the diagonal of ``H``.
+
+    Parameters
+    ----------
+    operator
+        Hamiltonian in the basis.
+    x : (P, M, M)
+        The state, on the device.
+    energy
+        Its energy, hartree.
+    whole
+        Eigenvectors of h_l on the grid.
+    planes
+        Kernels of the repulsion, as of `operator`.
+    """
+    device, P = operator.device, len(operator.pairs)
+    full = TwoElectron(device, operator.grid, whole, operator.L, operator.S, operator.pairs, planes)
+    y = full.symmetrise(full.project(operator.on_grid(x[None])[:, :P]))
+    residual = full.apply(y) - energy * y
+    gap = device.xp.maximum(full.diagonal() - energy, 0.1)
+    return float(device.to_host(device.xp.sum(residual[0] ** 2 / gap)))

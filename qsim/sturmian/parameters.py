@@ -1,0 +1,259 @@
+"""Numbers behind ``auto``: box, energy and range of the basis, as the deck gives them or as they follow from the states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.sturmian import automatic, checks, limits, potentials
+from qsim.sturmian.blocks import Gsf, SquareWell, as_list
+from qsim.sturmian.inputs import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.deck import SturmianDeck
+    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.gsf import Sturmians
+
+LARGEST = 1e12  # hartree: no potential at a node is larger
+
+
+@dataclass(frozen=True)
+class Values:
+    """Keys of the deck that may be ``auto`` or scanned, as numbers.
+
+    Attributes
+    ----------
+    R : float
+        Radius of the box, bohr.
+    order : int
+        Points of an element.
+    sizes : tuple of int
+        Functions of l = 0, 1, ..., the last for the rest; empty for a grid basis.
+    energy, alpha : float or None
+        Energy of the functions, hartree, and inverse range of the generating potential; None where there is none.
+    l_max : int or None
+        None: as in ``channels``.
+    ionisation : float or None
+        Estimated ionisation energy of the weakest bound state, hartree; None where nothing followed from it.
+    notices : tuple of str
+        What was settled.
+    """
+
+    R: float
+    order: int
+    sizes: tuple[int, ...]
+    energy: float | None
+    alpha: float | None
+    l_max: int | None = None
+    ionisation: float | None = None
+    notices: tuple[str, ...] = field(default=(), compare=False)
+
+    def size(self, l: int, points: int) -> int:  # noqa: E741
+        """Return the number of radial functions of an l on a grid of so many points."""
+        return self.sizes[min(l, len(self.sizes) - 1)] if self.sizes else points
+
+    def changed(self, **changes: Any) -> Values:
+        """Return these values with some replaced: N, l_max, R, alpha, energy, order."""
+        if "N" in changes:
+            changes["sizes"] = tuple(as_list(changes.pop("N")))
+        return replace(self, **changes)
+
+
+# -------------------------------------------------------------------------------------------- settling
+
+
+def resolve(deck: SturmianDeck) -> Values:
+    """Return the values of a deck, ``auto`` settled.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing settles them.
+    """
+    basis, grid, notices = deck.basis, deck.grid, []
+    gsf = basis if isinstance(basis, Gsf) else None
+    bounds = grid.bounds
+    energy: Any = None if gsf is None else gsf.energy
+    alpha: Any = deck.alpha
+    R: Any = bounds[-1] if bounds else grid.R
+    ionisation = None
+    if "auto" in (energy, R):
+        ionisation = weakest(deck)
+    if energy == "auto":
+        assert gsf is not None
+        assert ionisation is not None
+        energy = automatic.energy(ionisation, gsf.generating.type)
+        notices.append(f"basis.energy: auto is {energy:.6g} hartree")
+    if alpha == "auto":
+        assert gsf is not None
+        alpha = automatic.alpha(energy, gsf.generating.type)
+        notices.append(f"basis.generating.alpha: auto is {alpha:.6g} 1/bohr")
+    if R == "auto":
+        assert ionisation is not None
+        R = automatic.radius(ionisation, deck.system.Z)
+        charge = max(core_charge(deck) - 1.0, 0.0)
+        while limits.outer_density(R, ionisation, charge) > 0.1 * limits.BOX_DENSITY:
+            R *= 1.02
+        R = round(R, 3)
+        notices.append(f"grid.R: auto is {R:.6g} bohr")
+    sizes = tuple(as_list(gsf.N)) if gsf is not None else ()
+    return Values(float(R), grid.order, sizes, energy, alpha, None, ionisation, tuple(notices))
+
+
+def weakest(deck: SturmianDeck) -> float:
+    """Return the estimated ionisation energy of the weakest bound of the states that are wanted, hartree."""
+    states = (
+        (L, S, root, parity) for (L, S, parity), roots in checks.sectors(deck).items() for root in roots
+    )
+    return automatic.weakest(core_charge(deck), states)
+
+
+def core_charge(deck: SturmianDeck) -> float:
+    """Return the charge that an electron sees far away, that of the nucleus where the potential has no such limit."""
+    charge = potentials.OneBody(deck.system.potential, deck.system.Z).charge
+    return charge if charge > 0.0 else deck.system.Z
+
+
+def is_outgoing(deck: SturmianDeck, energy: float) -> bool:
+    """Tell whether the functions are outgoing waves."""
+    basis = deck.basis
+    if not isinstance(basis, Gsf):
+        return False
+    return energy > 0.0 if basis.boundary == "auto" else basis.boundary == "outgoing"
+
+
+def generating_of(deck: SturmianDeck, values: Values) -> Any:
+    """Return the block of the generating potential with numbers in place of ``auto``."""
+    if not isinstance(deck.basis, Gsf):
+        return None
+    block = deck.basis.generating
+    if isinstance(block, SquareWell) and block.r0 == "auto":
+        return block.model_copy(update={"r0": values.R})
+    return block if values.alpha is None else block.model_copy(update={"alpha": values.alpha})
+
+
+# ------------------------------------------------------------------------------------ grid and functions
+
+
+def _breaks(deck: SturmianDeck, values: Values) -> list[float]:
+    """Return radii where the generating potential is not smooth."""
+    return [edge for edge in potentials.breaks(generating_of(deck, values)) if edge < values.R]
+
+
+def _grid_block(deck: SturmianDeck, values: Values) -> Any:
+    bounds = deck.grid.bounds
+    return SimpleNamespace(
+        R=values.R, order=values.order, elements=bounds or deck.grid.elements, ecs=deck.grid.ecs
+    )
+
+
+def radial_grid(deck: SturmianDeck, values: Values) -> RadialGrid:
+    """Return the radial grid."""
+    from qsim.sturmian import grid
+
+    robin = deck.grid.ecs is None and values.energy is not None and is_outgoing(deck, values.energy)
+    return grid.radial_grid(
+        _grid_block(deck, values), deck.system.Z, breaks=_breaks(deck, values), keep_last=robin
+    )
+
+
+def bounds_of(deck: SturmianDeck, values: Values) -> NDArray[Any]:
+    """Return the bounds of the elements, complex ones of a contour too, without the matrices of the grid."""
+    from qsim.sturmian import grid
+
+    block = _grid_block(deck, values)
+    elements = None if isinstance(block.elements, str) else block.elements
+    bounds: NDArray[Any] = grid.element_bounds(
+        values.R, deck.system.Z, elements=elements, breaks=_breaks(deck, values)
+    )
+    if block.ecs is not None:
+        bounds = grid.contour_bounds(bounds, block.ecs.angle, block.ecs.length)
+    return bounds
+
+
+def grid_size(deck: SturmianDeck, values: Values) -> int:
+    """Return the number of functions of the grid."""
+    return (bounds_of(deck, values).size - 1) * (values.order - 1) - 1
+
+
+def one_body(deck: SturmianDeck, grid: RadialGrid) -> NDArray[Any]:
+    """Return the one-body potential at the nodes, hartree, (n,)."""
+    with np.errstate(all="ignore"):
+        V = potentials.OneBody(deck.system.potential, deck.system.Z)(grid.r)
+    _require_finite(V, grid, "system.potential")
+    return V
+
+
+def auxiliary(deck: SturmianDeck, grid: RadialGrid) -> tuple[NDArray[Any], float]:
+    """Return the auxiliary potential U of the basis at the nodes, hartree, (n,), and its charge far away."""
+    assert isinstance(deck.basis, Gsf)
+    if deck.basis.auxiliary is not None:
+        charge = deck.basis.auxiliary.charge
+        return -charge / grid.r, charge
+    potential = potentials.OneBody(deck.system.potential, deck.system.Z)
+    return potential(grid.r), potential.charge
+
+
+def generating_values(deck: SturmianDeck, values: Values, grid: RadialGrid) -> NDArray[Any]:
+    """Return the generating potential v at the nodes, (n,)."""
+    with np.errstate(all="ignore"):
+        v = potentials.generating(generating_of(deck, values), grid)
+    _require_finite(v, grid, "basis.generating")
+    return v
+
+
+def _require_finite(values: NDArray[Any], grid: RadialGrid, key: str) -> None:
+    bad = ~(np.abs(values) < LARGEST)
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise InvalidInput(key, f"the potential is {values[k]:.3g} hartree at r = {grid.r[k].real:.4g} bohr")
+
+
+def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, count: int) -> Sturmians:  # noqa: E741
+    """Return the Sturmian functions of an l.
+
+    Raises
+    ------
+    InvalidInput
+        If energy, number and generating potential do not make so many independent functions.
+    """
+    from qsim.sturmian import gsf
+
+    assert values.energy is not None
+    U, charge = auxiliary(deck, grid)
+    v = generating_values(deck, values, grid)
+    try:
+        with np.errstate(all="ignore"):
+            return gsf.sturmians(
+                grid,
+                l,
+                U,
+                values.energy,
+                v,
+                count,
+                outgoing=is_outgoing(deck, values.energy),
+                charge=charge,
+            )
+    except NumericsError as error:
+        text = f"{error}; {error.hint}" if error.hint else str(error)
+        raise InvalidInput(_key_of(str(error)), text) from error
+
+
+def _key_of(text: str) -> str:
+    """Return the key that a complaint about the functions is about."""
+    if " are independent" in text or "do not fit" in text:
+        return "basis.N"
+    return "basis.generating" if text.startswith("the generating potential") else "basis.energy"
+
+
+def first(functions: Sturmians, count: int) -> Sturmians:
+    """Return the first functions of a longer list."""
+    return replace(
+        functions, beta=functions.beta[:count], c=functions.c[:, :count], rank=min(functions.rank, count)
+    )

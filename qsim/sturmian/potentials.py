@@ -1,0 +1,242 @@
+r"""One-body potentials V(r) of the system, and generating potentials v(r) of the Sturmian basis.
+
+V is the potential energy of one electron, hartree; v > 0 is the strength that a Sturmian function's eigenvalue multiplies (see
+:mod:`qsim.sturmian.gsf`), and has no unit of its own.  Both are continued to complex radii where they are given by a formula of
+their own; tables and formulas of the deck are not, and have to have reached ``-charge / r`` before a contour begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.expression import Expression
+from qsim.sturmian.grid import RadialGrid
+from qsim.sturmian.inputs import InvalidInput, read_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.interpolate import CubicSpline
+
+FAR = 1e4  # bohr: where a formula is taken to have reached its limit
+SETTLED = 1e-6  # relative deviation from -charge/r that counts as having reached it
+KEY = "system.potential"
+
+
+class OneBody:
+    """Potential energy of one electron in the field of the nucleus or core.
+
+    Parameters
+    ----------
+    block
+        A potential of :mod:`qsim.sturmian.blocks`; None for the bare nucleus.
+    Z : float
+        Charge of the nucleus.
+    key : str
+        Where the block stands in the deck.
+
+    Attributes
+    ----------
+    charge : float
+        ``V -> -charge / r`` far outside.
+    coulombic : bool
+        Whether V really goes to zero like that; if not, as for a formula that confines, the charge is 0.
+
+    Raises
+    ------
+    InvalidInput
+        If the formula is not finite far outside.
+    FileError
+        If a table cannot be read.
+    """
+
+    def __init__(self, block: Any, Z: float, key: str = KEY) -> None:
+        self.block, self.Z, self.key = block, float(Z), key
+        self.type: str = "coulomb" if block is None else block.type
+        self.charge, self.coulombic = self.Z, True
+        self._spline: CubicSpline | None = None
+        if self.type == "table":
+            from scipy.interpolate import CubicSpline
+
+            table = read_table(block.file)
+            # r V is smooth where V has the pole of the nucleus.
+            self._spline = CubicSpline(table[:, 0], table[:, 0] * table[:, 1])
+            self.charge = -float(table[-1, 0] * table[-1, 1])
+        elif self.type == "expression":
+            self.charge, self.coulombic = self._formula_charge()
+        given = getattr(block, "charge", None)
+        if isinstance(given, int | float):
+            self.charge, self.coulombic = float(given), True
+
+    def __call__(self, r: NDArray[Any]) -> NDArray[Any]:
+        """Return V at some radii.
+
+        Parameters
+        ----------
+        r : (n,) float64 or complex128
+            Radii, bohr, not zero.
+
+        Returns
+        -------
+        (n,) float64, or complex128 for complex radii
+            Hartree.
+
+        Raises
+        ------
+        InvalidInput
+            If the formula is not finite somewhere, or not settled where a contour leaves the real axis.
+        """
+        r = np.asarray(r)
+        if self.type == "coulomb":
+            return -self.Z / r
+        real = np.ones(r.shape, bool) if not np.iscomplexobj(r) else r.imag == 0.0
+        V = np.empty(r.shape, r.dtype if np.iscomplexobj(r) else float)
+        V[real] = self._on_axis(r[real].real)
+        if not real.all():
+            self._require_settled(float(r[real].real.max()) if real.any() else float(r.real.min()))
+            V[~real] = -self.charge / r[~real]
+        return V
+
+    def _on_axis(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._spline is None:
+            return self._formula(r)
+        first, last = float(self._spline.x[0]), float(self._spline.x[-1])
+        # Inside of the first row V goes on as -a/r + b, outside of the last one as -charge/r.
+        inner = np.where(r < first, first, np.minimum(r, last))
+        rV = np.asarray(self._spline(inner), float)
+        slope = float(self._spline(first, 1))
+        rV = np.where(r < first, rV + slope * (r - first), rV)
+        rV = np.where(r > last, -self.charge, rV)
+        return rV / r
+
+    def _formula(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        try:
+            return Expression(self.block.value, ("r", "Z"))(r=r, Z=self.Z)
+        except NumericsError as error:
+            raise InvalidInput(f"{self.key}.value", str(error)) from error
+
+    def _formula_charge(self) -> tuple[float, bool]:
+        far = np.array([FAR, 10.0 * FAR])
+        strength = -far * self._formula(far)
+        if abs(strength[1] - strength[0]) > SETTLED * max(1.0, abs(strength[0])):
+            return 0.0, False
+        # An exact number where the formula has one: -r V at 1e4 bohr is rounded by 1e-16 of it.
+        return float(np.round(strength[1], 10)), True
+
+    def _require_settled(self, r: float) -> None:
+        if not self.coulombic:
+            raise InvalidInput(
+                self.key,
+                "a complex contour needs a potential that goes like -charge/r beyond R; give its charge",
+            )
+        V = float(self._on_axis(np.array([r]))[0])
+        if abs(V * r + self.charge) > SETTLED * max(1.0, abs(self.charge)):
+            raise InvalidInput(
+                self.key,
+                f"at r = {r:g} bohr, where the complex contour begins, r V is {V * r:.8g}, not yet {-self.charge:.8g}; "
+                "a larger R is needed",
+            )
+
+
+def generating(
+    block: Any, where: RadialGrid | NDArray[Any], *, alpha: float | None = None, r0: float | None = None
+) -> NDArray[Any]:
+    """Return the generating potential at some radii.
+
+    Parameters
+    ----------
+    block
+        A generating potential of :mod:`qsim.sturmian.blocks`.
+    where : RadialGrid or (n,) float64 or complex128
+        A grid, or radii in bohr.  On a grid, the step of a sharp well is distributed over both sides of its node, so that it
+        costs no accuracy if an element ends there.
+    alpha, r0 : float, optional
+        What stands for ``auto`` in the block.
+
+    Returns
+    -------
+    (n,) float64, or complex128 for complex radii
+        Real and not negative on the real axis.
+
+    Raises
+    ------
+    InvalidInput
+        If a table is negative, or needed off the real axis.
+    FileError
+        If a table cannot be read.
+    """
+    r = where.r if isinstance(where, RadialGrid) else np.asarray(where)
+    kind = block.type
+    if kind == "coulomb":
+        return 1.0 / r
+    if kind == "square_well":
+        return _square_well(where, r, _number(block.r0, r0, "r0"), float(block.tail))
+    if kind == "table":
+        return _generating_table(block, r)
+    rate = _number(block.alpha, alpha, "alpha")
+    with np.errstate(under="ignore"):
+        decay = np.exp(-rate * r)
+        if kind == "yukawa":
+            return decay / r
+        if kind == "hulthen":
+            return decay / -np.expm1(-rate * r)
+    assert kind in ("exponential", "exp"), kind
+    return decay
+
+
+def breaks(block: Any, *, r0: float | None = None) -> tuple[float, ...]:
+    """Return the radii where elements have to end for a generating potential: the edge of a square well."""
+    if block is None or block.type != "square_well":
+        return ()
+    return (_number(block.r0, r0, "r0"),)
+
+
+def _number(given: Any, resolved: float | None, name: str) -> float:
+    if isinstance(given, str):
+        if resolved is None:
+            raise ValueError(f"{name} is 'auto', but no value was given for it")
+        return float(resolved)
+    return float(given)
+
+
+def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, tail: float) -> NDArray[Any]:
+    inside = r.real <= r0 * (1.0 + 1e-12)
+    v: NDArray[Any] = np.ones(r.shape, r.dtype if np.iscomplexobj(r) else float)
+    if tail > 0.0:
+        with np.errstate(under="ignore"):
+            v[~inside] = np.exp(-(r[~inside] - r0) / tail)
+        return v
+    v[~inside] = 0.0
+    share = where.share_below(r0) if isinstance(where, RadialGrid) else None
+    if share is not None:
+        node, below = share
+        v[node] = below if np.iscomplexobj(v) else below.real
+    return v
+
+
+def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
+    from scipy.interpolate import CubicSpline
+
+    key = "basis.generating.file"
+    table = read_table(block.file)
+    if np.any(table[:, 1] < 0.0):
+        place = table[table[:, 1] < 0.0][0, 0]
+        raise InvalidInput(
+            key, f"the generating potential is negative at r = {place:g} bohr; v has to be positive"
+        )
+    last = float(table[-1, 0])
+    real = np.ones(r.shape, bool) if not np.iscomplexobj(r) else r.imag == 0.0
+    if not real.all() and r.real[~real].min() < last:
+        raise InvalidInput(
+            key, f"the table reaches to {last:g} bohr, into the complex contour; end it at R or before"
+        )
+    curve = CubicSpline(table[:, 0], table[:, 0] * table[:, 1])
+    v = np.zeros(r.shape, r.dtype if np.iscomplexobj(r) else float)
+    within = real & (r.real <= last)
+    x = r.real[within]
+    first = float(table[0, 0])
+    rv = np.where(x < first, table[0, 0] * table[0, 1], curve(np.maximum(x, first)))
+    v[within] = np.maximum(rv / x, 0.0)  # a spline may dip below a small positive tail
+    return v

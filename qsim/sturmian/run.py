@@ -1,0 +1,31 @@
+"""Do what the deck's task asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qsim.core.progress import Monitor
+    from qsim.sturmian.build import Problem
+
+
+def run(problem: Problem, monitor: Monitor) -> Any:
+    """Find bound states, compute integrals, or the basis alone."""
+    task = problem.deck.task.type
+    if task == "bound":
+        from qsim.sturmian.bound_task import run_bound
+        from qsim.sturmian.limits import require_contained
+
+        result = run_bound(problem, monitor)
+        for text in require_contained(result):
+            monitor.warn(text)
+        return result
+    for text in problem.notices:
+        monitor.note(text)
+    if task == "integrals":
+        from qsim.sturmian.integrals_task import run_integrals
+
+        return run_integrals(problem, monitor)
+    from qsim.sturmian.basis_task import run_basis
+
+    return run_basis(problem, monitor)
