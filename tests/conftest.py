@@ -13,6 +13,7 @@ from pathlib import Path
 os.environ["MPLBACKEND"] = "Agg"
 for _name in [name for name in os.environ if name.startswith("QSIM_")]:
     del os.environ[_name]  # settings of the person who runs the tests must not decide their outcome
+os.environ["QSIM_TUNE"] = "off"  # nor may tests time anything, or write into that person's cache
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

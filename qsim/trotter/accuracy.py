@@ -49,6 +49,7 @@ SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")  # ts4, the paper's, is never the chea
 ROUGH = 1e-3  # accuracy below which ts2 is not even tried
 DURATION = 4.0  # of a pilot run, in units of the inverse strength
 PIECE = 1 << 22  # amplitudes looked at in one piece
+SAME = 1e-5  # relative difference of probabilities that single precision may make
 MOST_STEPS = 128  # of a pilot run
 FLOOR = 1e-11  # error of a pilot that may be rounding
 SAFETY = 0.95  # of the step
@@ -82,6 +83,8 @@ class Choice:
         Of chebyshev, for one interval.
     costs : dict of str to float
         Of everything that was compared.
+    tiling : (str, tuple of (int, int, int)) or None
+        Kind of device and the tiles of passes there (`evolve.Tile`), if they are not the usual ones.
     """
 
     method: str
@@ -91,6 +94,7 @@ class Choice:
     cost: float
     tolerance: float = 1e-12
     costs: Mapping[str, float] = field(default_factory=dict)
+    tiling: tuple[str, tuple[tuple[int, int, int], ...]] | None = None
 
 
 @dataclass
@@ -218,15 +222,18 @@ class Pilot:
 
 
 def first_spins(psi: Any, spins: int) -> NDArray[np.complex128]:
-    """Return the normalised amplitudes (2^spins,) of the first spins for the likeliest configuration of the others."""
+    """Return the normalised amplitudes (2^spins,) of the first spins for the likeliest configuration of the others.
+
+    Of configurations that rounding alone tells apart it is the first, so that every device finds the same.
+    """
     rows = psi.reshape(-1, 1 << spins)
     xp = namespace(psi)
     piece = max(1, PIECE >> spins)
-    best, row = -1.0, 0
+    best, row = 0.0, 0
     for start in range(0, rows.shape[0], piece):
-        weights = (xp.abs(rows[start : start + piece]) ** 2).sum(axis=1)
-        k = int(weights.argmax())
-        if float(weights[k]) > best:
+        weights = (xp.abs(rows[start : start + piece]) ** 2).sum(axis=1, dtype=np.float64)
+        k = int((weights >= float(weights.max()) * (1.0 - SAME)).argmax())
+        if float(weights[k]) > best * (1.0 + SAME):
             best, row = float(weights[k]), start + k
     found = rows[row]
     state = np.array(found.get() if hasattr(found, "get") else found, np.complex128)

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.kernels import Graph
-from qsim.trotter.kernels.layers import STAGE, Axis, Members, member_layers, mid_pass, turn_pass
+from qsim.trotter.batch import LARGEST, SMALLEST, Batch
+from qsim.trotter.kernels.layers import Axis, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
-from qsim.trotter.schedule import ORDER, Layer, layers
+from qsim.trotter.schedule import Layer, closed, course, turn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.device import Device
     from qsim.trotter.model import Model
 
 CPU_BITS = 14  # amplitudes of a CPU tile: with its copy, the second-level cache
+CPU_SIZES = (12, 13, 14, 15, 16)  # for caches of other sizes
 MIN_RUN = {"cpu": 4, "cuda": 2}  # lowest bits that a high tile keeps contiguous
-CUDA_SMALLEST, CUDA_LARGEST = 9, 13  # bits of a CUDA tile
+CUDA_LARGEST = 13  # bits of a CUDA tile
 CUDA_SIZES = (
     (12, 12),
     (11, 11),
@@ -30,7 +34,8 @@ CUDA_SIZES = (
     (13, 12),
     (13, 13),
 )  # lowest tile and the others, the fastest first
-SMALL_SPINS = {"cpu": 11, "cuda": 12}  # up to here all layers of many steps run in one call
+SMALL_SPINS = {"cpu": LARGEST, "cuda": LARGEST}  # up to here all layers of many steps run in one call
+GROUPS = (1, 2, 3)  # of bits above the lowest tile
 GRAPH_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
 
 
@@ -69,27 +74,46 @@ def tiles(spins: int, device: str) -> list[Tile]:
     ValueError
         If no three groups cover so many spins.
     """
-    if device == "cpu":
-        sizes: tuple[tuple[int, int], ...] = ((CPU_BITS, CPU_BITS),)
-        least = 1
-    else:
-        sizes = CUDA_SIZES
-        least = 4  # the registers of a thread are the top bits of its tile
+    sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else CUDA_SIZES
     largest = CPU_BITS if device == "cpu" else CUDA_LARGEST
     if spins <= largest:
         return [Tile(spins, spins, spins)]
-    for groups in (1, 2, 3):
+    for groups in GROUPS:
         for lowest, bits in sizes:
-            rest = spins - lowest
-            parts = [rest // groups + (k < rest % groups) for k in range(groups)]
-            crowded = groups == 1 and bits == CUDA_LARGEST  # fewer passes, but each slower: no gain
-            if min(parts) >= least and max(parts) <= bits - MIN_RUN[device] and not crowded:
-                found, high = [Tile(lowest, lowest, lowest)], lowest
-                for part in parts:
-                    found.append(Tile(bits - part, high, bits))
-                    high += part
+            crowded = (
+                device == "cuda" and groups == 1 and bits == CUDA_LARGEST
+            )  # each pass is slower: no gain
+            if (found := _grouped(spins, device, groups, lowest, bits)) and not crowded:
                 return found
     raise ValueError(f"{spins} spins are more than {device} tiles of {largest} bits reach")
+
+
+def tilings(spins: int, device: str) -> list[list[Tile]]:
+    """Return the tilings that may be the fastest somewhere, without more passes than :func:`tiles`, whose tiling comes first."""
+    found = [tiles(spins, device)]
+    if len(found[0]) == 1:
+        return found
+    sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else CUDA_SIZES
+    for lowest, bits in sizes:
+        ways = (_grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
+        fewest = next((way for way in ways if way), None)
+        if fewest and len(fewest) <= len(found[0]) and fewest not in found:
+            found.append(fewest)
+    return found
+
+
+def _grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
+    """Return the lowest tile and those of so many groups above it; nothing, if they cannot hold the spins."""
+    least = 1 if device == "cpu" else 4  # the registers of a thread are the top bits of its tile
+    rest = spins - lowest
+    parts = [rest // groups + (k < rest % groups) for k in range(groups)]
+    if min(parts) < least or max(parts) > bits - MIN_RUN[device]:
+        return []
+    found, high = [Tile(lowest, lowest, lowest)], lowest
+    for part in parts:
+        found.append(Tile(bits - part, high, bits))
+        high += part
+    return found
 
 
 class Evolver:
@@ -103,6 +127,8 @@ class Evolver:
     precision : {"double", "single"}
     own : bool
         Take psi over where its type and place fit, instead of copying it: half the memory, and the caller's array changes.
+    tiling : sequence of Tile, optional
+        One of :func:`tilings`.
 
     Attributes
     ----------
@@ -113,21 +139,28 @@ class Evolver:
     """
 
     def __init__(
-        self, device: Device, model: Model, psi: Any, *, precision: str = "double", own: bool = False
+        self,
+        device: Device,
+        model: Model,
+        psi: Any,
+        *,
+        precision: str = "double",
+        own: bool = False,
+        tiling: Sequence[Tile] | None = None,
     ) -> None:
         self.device, self.spins = device, model.spins
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         self.passes = 0
         with device.use():
             full = device.asarray(psi, self.dtype)
-            self._padded = max(self.spins, CUDA_SMALLEST) if device.is_cuda else self.spins
+            self._padded = max(self.spins, SMALLEST[device.kind])
             # spins without couplings beside a system that is smaller than the smallest tile
             if own and full.size == 1 << self._padded:
                 self._psi = full
             else:
                 self._psi = device.xp.zeros(1 << self._padded, self.dtype)
                 self._psi[: full.size] = full
-        self.tiles = tiles(self._padded, device.kind)
+        self.tiles = list(tiling) if tiling else tiles(self._padded, device.kind)
         self._graphs: dict[tuple[Any, ...], Graph] = {}
         self._zero = self._axis(np.zeros((self.spins, self.spins)), np.zeros(self.spins))
         self._uniform = self._axis(np.zeros((self.spins, self.spins)), np.ones(self.spins))
@@ -150,7 +183,7 @@ class Evolver:
         self._axes = tuple(self._axis(model.J[a], model.h[a]) for a in range(3))
         self.present = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
         self._graphs.clear()
-        self._members: Members | None = None
+        self._batch: Batch | None = None
 
     def _axis(self, pairs: NDArray[np.float64], fields: NDArray[np.float64]) -> Axis:
         n = self._padded
@@ -165,111 +198,51 @@ class Evolver:
         """Make steps of an integrator of :data:`schedule.METHODS`; dt may be negative."""
         if steps <= 0 or not self.present:
             return
-        once = self._closed(layers(self.present, method, dt))
         with self.device.use():
             if self._padded <= SMALL_SPINS[self.device.kind]:
-                self._advance_small(once, steps)
+                batch = self._small()
+                before = batch.layers
+                batch.advance(method, dt, steps)
+                self.passes += batch.layers - before
                 return
-            if steps == 1 or len(once) == 1:
-                if len(once) == 1:
-                    once = [(once[0][0], once[0][1] * steps)]
-                self._run(self._program(once))
-                return
-            # steps share their first and last layer: head, then the same body again and again, then the tail
-            (axis, first), (_, last) = once[0], once[-1]
-            body = [*once[1:-1], (axis, first + last)]
-            repeat = 1 if len(body) % 2 == 0 else 2  # the passes turn at the end where they started
-            count, rest = divmod(steps - 1, repeat)
-            self._run(self._program([once[0], *once[1:]], 0, 1))
-            key = (method, dt)
-            recorded = self.device.is_cuda and self._padded < GRAPH_SPINS and count > 1
-            program = self._program([once[0], *(body * repeat), *body], 1, 1 + len(body) * repeat)
-            if recorded and key not in self._graphs:
+            plan = course(self.present, method, dt, steps)
+            self._run(self._program(plan.layers, 0, plan.first))
+            self._repeat((method, dt), self._program(plan.layers, plan.first, plan.last), plan.repeats)
+            self._run(self._program(plan.layers, plan.last, len(plan.layers)))
+
+    def _repeat(self, key: tuple[Any, ...], program: list[Pass], count: int) -> None:
+        """Run passes again and again; where launches take the time they are recorded."""
+        recorded = self.device.is_cuda and self._padded < GRAPH_SPINS and count > 1
+        if recorded and key not in self._graphs:
+            self._run(program)
+            count -= 1
+            with Graph.capture(self.device) as graph:
                 self._run(program)
-                count -= 1
-                with Graph.capture(self.device) as graph:
-                    self._run(program)
-                self._graphs[key] = graph
-                self.passes -= len(program)
-            for _ in range(count):
-                if recorded:
-                    self._graphs[key].launch()
-                    self.passes += len(program)
-                else:
-                    self._run(program)
-            end = [*(body * rest), *once[1:]]
-            self._run(self._program([once[0], *end], 1, 1 + len(end)))
+            self._graphs[key] = graph
+            self.passes -= len(program)
+        for _ in range(count):
+            if recorded:
+                self._graphs[key].launch()
+                self.passes += len(program)
+            else:
+                self._run(program)
 
-    def _advance_small(self, once: list[Layer], steps: int) -> None:
-        """Make steps without leaving the chip, or a core's cache: head, bodies, tail in two calls."""
-        if len(once) == 1:
-            self._small([(once[0][0], once[0][1] * steps)], 0, 1, 1)
-            return
-        self._small(once, 0, 1, 1)
-        if steps > 1:
-            (axis, first), (_, last) = once[0], once[-1]
-            self._small([*once[:-1], (axis, first + last), once[1]], 1, len(once), steps - 1)
-        self._small(once, 1, len(once), 1)
-
-    def _small(self, sequence: list[Layer], start: int, stop: int, repeats: int) -> None:
-        """Run layers ``start .. stop - 1`` again and again; the rotation after the last one belongs to what follows."""
-        if self._members is None:
-            pairs = np.stack([self.device.to_host(a.pairs) for a in self._axes])[None]
-            fields = np.stack([self.device.to_host(a.fields) for a in self._axes])[None]
-            self._members = Members.of(self.device, pairs, fields)
-        stages = np.zeros(stop - start, STAGE)
-        for k, i in enumerate(range(start, stop)):
-            axis, tau = sequence[i]
-            before = _turn(sequence[i - 1][0], axis) if i > 0 else 0
-            # C is a rotation after diag(1, -i): that part is done here, before the rotation, with the layer it follows
-            after = _turn(axis, sequence[i + 1][0]) if i + 1 < len(sequence) else 0
-            stages[k] = (
-                tau / np.pi,
-                (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0),
-                2.0 ** (-self._padded / 2) if before else 1.0,
-                axis,
-                before != 0,
-            )
-        if self._padded % 2 and (len(stages) - (start == 0)) % 2 == 0:
-            for k in range(len(stages)):
-                if stages[k]["rotate"]:  # powers of two that alternate
-                    stages[k]["scale"] = 2.0 ** -((self._padded + k % 2) // 2)
-        member_layers(self.device, self._psi[None], self._members, stages, repeats)
-        self.passes += repeats * len(stages)
+    def _small(self) -> Batch:
+        """Return the state as a batch of one member, which shares its memory."""
+        if self._batch is None:
+            self._batch = Batch(self.device, [self.model], self._psi[None], own=True)
+        return self._batch
 
     def apply(self, sequence: list[Layer]) -> None:
         """Apply layers (axis, time) in their order."""
         if sequence:
             with self.device.use():
-                self._run(self._program(self._closed(sequence)))
-
-    def _closed(self, sequence: list[Layer]) -> list[Layer]:
-        """Begin and end in the z frame; merge neighbours of one axis, so that every layer but the first follows a rotation."""
-        z, x, y = ORDER
-        sequence, given = [], sequence
-        for axis, tau in given:
-            if sequence and sequence[-1][0] == axis:
-                sequence[-1] = (axis, sequence[-1][1] + tau)
-            else:
-                sequence.append((axis, tau))
-        if sequence[0][0] != z:
-            sequence = [(z, 0.0), *sequence]
-        if sequence[-1][0] != z:
-            sequence = [*sequence, (z, 0.0)]
-        # C^3 is a phase: a way round through z, x, y must not gain it, so it goes back through x
-        steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
-        if steps.count((y, z)) != steps.count((z, y)):
-            direct, sequence = sequence, sequence[:1]
-            for layer in direct[1:]:
-                if {sequence[-1][0], layer[0]} == {y, z}:
-                    sequence.append((x, 0.0))
-                sequence.append(layer)
-        return sequence
+                self._run(self._program(closed(sequence)))
 
     def _program(self, sequence: list[Layer], start: int = 0, stop: int | None = None) -> list[Pass]:
         """Return the passes of layers ``start .. stop - 1`` of a sequence; all rotations up to the next layer belong to it."""
         n, found = self._padded, []
-        turns = [_turn(a[0], b[0]) for a, b in pairwise(sequence)]
+        turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         stop = len(sequence) if stop is None else stop
         for i in range(start, stop):
             axis, tau = sequence[i]
@@ -339,8 +312,10 @@ class Evolver:
         Parameters
         ----------
         axes : {"z", "xyz"}
-            With ``"xyz"`` the state goes through all frames and back, in place.
+            With ``"xyz"`` the state goes through all frames and back, in place; a small one is copied instead.
         """
+        if self._padded <= SMALL_SPINS[self.device.kind]:
+            return self._small().measure(axes, pairs)[0]
         with self.device.use():
             if axes == "z":
                 norm, s, ss = self._measured(pairs)
@@ -374,9 +349,3 @@ class Evolver:
         for a, name in enumerate(("x", "y", "z")):
             total += float(self.model.h[a] @ m.s[name]) + 0.5 * float(np.sum(self.model.J[a] * m.ss[name]))
         return total
-
-
-def _turn(axis: int, following: int) -> int:
-    """Return the rotation between two frames: 0 none, -1 C^dagger, 1 C."""
-    step = (ORDER.index(following) - ORDER.index(axis)) % 3
-    return (0, -1, 1)[step]

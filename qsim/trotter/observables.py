@@ -31,6 +31,7 @@ __all__ = [
     "echo",
     "energy",
     "energy_and_variance",
+    "entropies",
     "entropy",
     "entropy_bytes",
     "fidelity",
@@ -182,13 +183,38 @@ def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float6
                 matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
                 density += matrix @ matrix.conj().T
             values = xp.linalg.eigvalsh(density)
-        found = np.sort(np.maximum(device.to_host(values), 0.0))[::-1]
-    return np.asarray(found / found.sum())
+        return _normalised(device.to_host(values))
 
 
 def entropy(device: Device, psi: Any, sites: Iterable[int]) -> float:
     """Return the von Neumann entropy of some sites with the rest, natural logarithm; parameters as in :func:`schmidt`."""
-    p = schmidt(device, psi, sites)
+    return _entropy(schmidt(device, psi, sites))
+
+
+def entropies(device: Device, states: Any, sites: Sequence[int]) -> NDArray[np.float64]:
+    """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU those of :func:`entropy`, bit for bit."""
+    spins = int(states.shape[1]).bit_length() - 1
+    part = sorted(set(sites))
+    rest = [site for site in range(spins) if site not in part]
+    small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
+    xp = device.xp
+    with device.use():
+        index = _deposit(xp, small)[:, None] | _deposit(xp, large)[None, :]
+        matrices = states[:, index].astype(np.complex128)
+        if device.is_cuda:  # singular values would be found one matrix after the other
+            values = xp.linalg.eigvalsh(matrices @ matrices.conj().transpose(0, 2, 1))
+        else:
+            values = xp.linalg.svd(matrices, compute_uv=False) ** 2
+        return np.array([_entropy(_normalised(p)) for p in device.to_host(values)])
+
+
+def _normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights descending and of sum 1, rounding below zero removed."""
+    found = np.sort(np.maximum(p, 0.0))[::-1]
+    return np.asarray(found / found.sum())
+
+
+def _entropy(p: NDArray[np.float64]) -> float:
     p = p[p > NEGLIGIBLE]
     return max(0.0, -math.fsum(p * np.log(p)))
 

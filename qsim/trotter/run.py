@@ -16,14 +16,17 @@ from qsim.trotter.accuracy import (
     Pilot,
     choose,
     estimate,
+    first_spins,
     layers_per_step,
     strength,
 )
 from qsim.trotter.averages import Averages
 from qsim.trotter.build import memory
+from qsim.trotter.ensemble import Ensemble, together
 from qsim.trotter.evolve import Evolver
 from qsim.trotter.model import conserved
 from qsim.trotter.trajectory import Trajectory
+from qsim.trotter.tuning import tuned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,45 +67,56 @@ class Result:
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
-    """Run all trajectories one after the other; each may be interrupted and continued at any call."""
+    """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
     for text in problem.notices:
         monitor.note(text)
     restored = monitor.restored
     if restored is None:
         with monitor.stage("pilot"):
             how = integration(problem, monitor)
-        averages, drifts, first, inner = Averages(problem.group), Drifts(), 0, None
+        averages, drifts, member, inner = Averages(problem.group), Drifts(), 0, None
+        how = tuned(problem, how, _steps(problem, how) * problem.members, monitor)
+        batch = together(problem, how)
     else:
         how = Choice(**restored["integration"])
         averages, drifts = Averages(**restored["averages"]), Drifts(**restored["drifts"])
-        first, inner = int(restored["member"]), restored["trajectory"]
-    each = sum(problem.steps(k, how.dt)[0] for k in range(len(problem.times) - 1))
+        member, inner = int(restored["member"]), restored["trajectory"]
+        batch = int(restored.get("batch", 1))
+    each = _steps(problem, how)
     if how.dt is not None:
         monitor.note(
             f"{how.method}, {each} steps of at most {_longest(problem, how):.6g}, estimated error {how.error:.2g}"
         )
-    trajectory: Trajectory | None = None
+    if batch > 1:
+        monitor.note(f"{batch} trajectories at a time")
+    trajectory: Trajectory | Ensemble | None = None
     passes = 0
-    monitor.begin(each * problem.members, "steps", "evolve", done=None if inner is None else first * each)
+    monitor.begin(each * problem.members, "steps", "evolve", done=None if inner is None else member * each)
     with monitor.stage("evolve"):
-        for member in range(first, problem.members):
-            trajectory = Trajectory(problem, member, how, inner)
+        while member < problem.members:
+            if batch > 1:
+                members = range(member, min(member + batch, problem.members))
+                trajectory = Ensemble(problem, members, how, inner)
+            else:
+                trajectory = Trajectory(problem, member, how, inner)
             inner = None
 
-            def state(member: int = member, current: Trajectory = trajectory) -> dict[str, Any]:
+            def state(current: Trajectory | Ensemble = trajectory) -> dict[str, Any]:
                 return {
                     "integration": {**vars(how), "costs": dict(how.costs)},
                     "averages": averages.state(),
                     "drifts": vars(drifts),
-                    "member": member,
+                    "batch": batch,
+                    "member": current.members.start,
                     "trajectory": current.state(),
                 }
 
             trajectory.run(monitor, member * each, state)
-            rows = {name: np.array(values, float) for name, values in trajectory.rows.items()}
-            drifts.add(rows)
+            for rows in trajectory.results():
+                drifts.add(rows)
+                averages.add({name: values for name, values in rows.items() if not name.startswith("_")})
             passes += trajectory.passes
-            averages.add({name: values for name, values in rows.items() if not name.startswith("_")})
+            member = trajectory.members.stop
     monitor.end()
     assert trajectory is not None  # there is at least one
     if problem.spins >= BUSY_SPINS:
@@ -125,7 +139,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         mean=averages.mean,
         error=averages.errors(),
         numbers=_numbers(problem, how, drifts, each),
-        psi=problem.device.to_host(trajectory.carrier.psi) if problem.deck.observed("state") else None,
+        psi=problem.device.to_host(trajectory.psi) if problem.deck.observed("state") else None,
         info=info,
     )
 
@@ -157,6 +171,11 @@ def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[
         "steps": steps,
         "layers": count,
     }
+
+
+def _steps(problem: Problem, how: Choice) -> int:
+    """Return the steps of one trajectory."""
+    return sum(problem.steps(k, how.dt)[0] for k in range(len(problem.times) - 1))
 
 
 def _longest(problem: Problem, how: Choice) -> float | None:
@@ -196,7 +215,8 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by a pilot run."""
     block, precision = problem.deck.evolve, problem.deck.run.precision
     hamiltonian, end = problem.hamiltonian(), problem.times[-1]
-    psi = problem.device.to_host(problem.initial(0)) if problem.spins <= PILOT_SPINS else None
+    # the state takes the memory that the first trajectory will take after it, and a part of it is enough
+    psi = first_spins(problem.initial(0), min(problem.spins, PILOT_SPINS))
     pilot = Pilot.of(hamiltonian, psi, make=lambda h, state: PilotRun(h, state, end))
     if block.dt is not None:
         layers = layers_per_step(hamiltonian, block.integrator)
@@ -210,6 +230,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         block.integrator,
         precision=precision,
         vectors=_vectors(problem),
+        kind=problem.device.kind,
         pilot=pilot,
     )
     if block.integrator == "auto":

@@ -10,6 +10,7 @@ McLachlan's rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 AXES = ("x", "y", "z")
 ORDER = (2, 0, 1)  # z, x, y: the frames follow each other by one rotation C^dagger
@@ -111,3 +112,93 @@ def layers(axes: tuple[int, ...], method: str, dt: float, steps: int = 1) -> lis
                 else:
                     sequence.append((axis, c * dt))
     return sequence
+
+
+# ------------------------------------------------------------------------------------------- frames
+
+
+@dataclass(frozen=True)
+class Course:
+    """Steps as layers that begin and end in the z frame.
+
+    Attributes
+    ----------
+    layers : list of Layer
+        With the part that repeats written once.
+    first, last : int
+        Layers ``first .. last - 1`` repeat; none, if they are equal.  Their number is even.
+    repeats : int
+        How often.
+    """
+
+    layers: list[Layer]
+    first: int
+    last: int
+    repeats: int
+
+    @property
+    def total(self) -> int:
+        """Layers of all steps."""
+        return len(self.layers) + (self.repeats - 1) * (self.last - self.first)
+
+
+def course(axes: tuple[int, ...], method: str, dt: float, steps: int) -> Course:
+    """Return steps of a method: the first half of a step, what follows it again and again, the rest of the last step.
+
+    Steps share their first and last layer.  The frame is changed to and from z only at the ends, so that a Hamiltonian without
+    z couplings pays for it once and not in every step.
+    """
+    step = layers(axes, method, dt)
+    if len(step) == 1:
+        whole = closed([(step[0][0], step[0][1] * steps)])
+        return Course(whole, len(whole), len(whole), 1)
+    if step[0][0] != step[-1][0]:
+        step.append((step[0][0], 0.0))
+    step = _unwound(step)
+    z, (axis, first), (_, last) = ORDER[0], step[0], step[-1]
+    ends: list[Layer] = [] if axis == z else [(z, 0.0)]
+    body = [*step[1:-1], (axis, first + last)] if steps > 1 else []
+    start = len(ends) + 1
+    return Course(
+        [*ends, step[0], *body, *step[1:], *ends], start, start + len(body), steps - 1 if steps > 1 else 1
+    )
+
+
+def closed(sequence: list[Layer]) -> list[Layer]:
+    """Return layers that begin and end in the z frame, neighbours of one axis merged: all but the first follow a rotation."""
+    z = ORDER[0]
+    merged: list[Layer] = []
+    for axis, tau in sequence:
+        if merged and merged[-1][0] == axis:
+            merged[-1] = (axis, merged[-1][1] + tau)
+        else:
+            merged.append((axis, tau))
+    if merged[0][0] != z:
+        merged = [(z, 0.0), *merged]
+    if merged[-1][0] != z:
+        merged = [*merged, (z, 0.0)]
+    return _unwound(merged)
+
+
+def _unwound(sequence: list[Layer]) -> list[Layer]:
+    """Return a sequence whose way through the frames is not wound: C^3 is a phase, which a way round z, x, y would gain.
+
+    It goes back through x then.  A way that ends where it began and is not wound has as many C as C^dagger: an even number of
+    rotations.
+    """
+    z, x, y = ORDER
+    steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
+    if steps.count((y, z)) == steps.count((z, y)):
+        return sequence
+    found = sequence[:1]
+    for layer in sequence[1:]:
+        if {found[-1][0], layer[0]} == {y, z}:
+            found.append((x, 0.0))
+        found.append(layer)
+    return found
+
+
+def turn(axis: int, following: int) -> int:
+    """Return the rotation between two frames: 0 none, -1 C^dagger, 1 C."""
+    step = (ORDER.index(following) - ORDER.index(axis)) % 3
+    return (0, -1, 1)[step]

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
 from qsim.trotter import driven, observables
-from qsim.trotter.build import AXES
 from qsim.trotter.chebyshev import Chebyshev
-from qsim.trotter.evolve import Evolver
+from qsim.trotter.evolve import Evolver, Tile
+from qsim.trotter.observer import Observer, target
 from qsim.trotter.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from qsim.core.progress import Monitor
     from qsim.trotter.accuracy import Choice
@@ -43,7 +44,16 @@ class Carrier:
     ) -> None:
         self.hamiltonian, self.how, self.products = hamiltonian, how, 0
         precision = problem.deck.run.precision
-        self.evolver = Evolver(problem.device, hamiltonian.at(0.0), psi, precision=precision, own=own)
+        # a checkpoint may be continued on a device of another kind
+        tiling = how.tiling[1] if how.tiling is not None and how.tiling[0] == problem.device.kind else ()
+        self.evolver = Evolver(
+            problem.device,
+            hamiltonian.at(0.0),
+            psi,
+            precision=precision,
+            own=own,
+            tiling=[Tile(*tile) for tile in tiling],
+        )
         self.expansion = Chebyshev(problem.device, hamiltonian) if how.method == "chebyshev" else None
 
     @property
@@ -72,16 +82,14 @@ class Trajectory:
         Calls made since then, towards the next time.
     pending : dict
         Row of the time reached, while its echo is still on the way.
-    rows : dict of lists
-        What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`).
     """
 
     def __init__(
         self, problem: Problem, member: int, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.member, self.how = problem, member, how
-        self.hamiltonian = problem.hamiltonian(member)
-        self.rows: dict[str, list[Any]] = {}
+        self.observer = Observer(problem, member, target(problem))
+        self.hamiltonian = self.observer.hamiltonian
         self.reached = self.calls = 0
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
@@ -89,22 +97,33 @@ class Trajectory:
         psi = problem.initial(member) if restored is None else device.asarray(restored["psi"])
         self.carrier = self._carrier(self.hamiltonian, psi, own=True)
         self.other: Any = None
-        echo = problem.echo
-        if echo is not None:
-            self.perturbed = self.hamiltonian
-            if echo.sigma:
-                self.perturbed = self.hamiltonian + problem.sigma(member)
-            if echo.overlap:
-                other = problem.initial(member) if restored is None else device.asarray(restored["other"])
-                self.other = self._carrier(self.perturbed, other, own=True)
-        needs_start = problem.deck.observed("return_probability") or (echo is not None and not echo.overlap)
-        self.psi0 = problem.initial(member) if needs_start else None
-        self.target = self._target()
+        if problem.echo is not None and problem.echo.overlap:
+            other = problem.initial(member) if restored is None else device.asarray(restored["other"])
+            self.other = self._carrier(self.observer.perturbed, other, own=True)
         if restored is not None:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])
             self.pending = dict(restored["pending"])
             self.carrier.products = int(restored["products"])
-            self.rows = {name: list(values) for name, values in restored["rows"].items()}
+            self.observer.rows = {name: list(values) for name, values in restored["rows"].items()}
+
+    @property
+    def rows(self) -> dict[str, list[Any]]:
+        """What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`)."""
+        return self.observer.rows
+
+    @property
+    def members(self) -> range:
+        """Numbers of the trajectories: this one."""
+        return range(self.member, self.member + 1)
+
+    def results(self) -> list[dict[str, NDArray[np.float64]]]:
+        """Return the rows of each trajectory as arrays."""
+        return [{name: np.array(values, float) for name, values in self.rows.items()}]
+
+    @property
+    def psi(self) -> Any:
+        """State (2^N,) at the time reached, on the device."""
+        return self.carrier.psi
 
     @property
     def passes(self) -> int:
@@ -116,15 +135,6 @@ class Trajectory:
         if made.expansion is not None:  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
-
-    def _target(self) -> Any:
-        """Return the state of `fidelity`, None if it is not asked for."""
-        block = self.problem.deck.observed("fidelity")
-        if block is None:
-            return None
-        from qsim.trotter import states
-
-        return states.load_state(block.file, self.problem.spins, self.problem.device, self.problem.dtype)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of the trajectory."""
@@ -169,81 +179,26 @@ class Trajectory:
         if len(self.rows.get("energy", ())) > self.reached:
             return
         # measuring turns the state through its frames, which rounds: a row is measured once, also if its echo is interrupted
-        self.pending = self.pending or self.row()
+        if not self.pending:
+            moments = self.carrier.evolver.measure(self.observer.axes)
+            self.pending = self.observer.row(self.reached, moments, self.carrier.psi)
         found = dict(self.pending)
         if self.reached in self.problem.echo_at:
             found |= self._echo(monitor, state)
         self.pending = {}
-        for name, value in found.items():
-            if not np.all(np.isfinite(value)):
-                raise NumericsError(
-                    f"{name} is not finite at t = {self.problem.times[self.reached]:g}",
-                    hint="lower evolve.dt",
-                )
-            self.rows.setdefault(name, []).append(value)
-
-    # ------------------------------------------------------------------------------------- observation
-
-    def row(self) -> dict[str, Any]:
-        """Return what is observed at the time reached; expectation values are divided by the norm."""
-        problem, deck = self.problem, self.problem.deck
-        time = problem.times[self.reached]
-        moments = self.carrier.evolver.measure(self._axes())
-        found: dict[str, Any] = {
-            "norm": moments.norm,
-            "energy": observables.energy(moments, self.hamiltonian, time),
-        }
-        for a in problem.totals:
-            found[f"total_s{a}"] = observables.total(moments, a)
-        for a in AXES:
-            if (sites := problem.sites(a)) is not None:
-                found[f"s{a}"] = observables.local(moments, a)[sites]
-        for axes, pairs in problem.pairs.items():
-            found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
-        psi = self.carrier.psi
-        if problem.cuts:
-            found["entropy"] = np.array(
-                [observables.entropy(problem.device, psi, cut) for cut in problem.cuts]
-            )
-        if deck.observed("return_probability"):
-            found["return_probability"] = observables.fidelity(self.psi0, psi)
-        if self.target is not None:
-            found["fidelity"] = observables.fidelity(self.target, psi)
-        if deck.observed("energy_variance"):
-            device = problem.device
-            found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
-        if deck.observed("imbalance"):
-            if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
-                self.rows["_pattern"] = [observables.local(moments, "z")]
-            found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
-        if (site := problem.autocorrelation_site) is not None:
-            found["polarisation"] = observables.polarisation(moments)
-            found["autocorrelation"] = float(found["polarisation"][site])
-        return found
-
-    def _axes(self) -> str:
-        """Return the axes along which the moments are needed: all that the energy or a deck entry asks for."""
-        asked = {"z", *self.problem.totals, *(axes[0] for axes in self.problem.pairs)}
-        coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}
-        return "z" if asked | coupled == {"z"} else "xyz"
+        self.observer.record(self.reached, found)
 
     def _echo(self, monitor: Monitor, state: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the echo at the time reached."""
-        block = self.problem.echo
         if self.other is not None:
             return {"echo": observables.echo(self.other.psi, self.carrier.psi).echo}
-        back = self._carrier(self.perturbed, self.carrier.psi.copy(), own=True)
-        for start, dt, steps in self._way_back():
+        back = self._carrier(self.observer.perturbed, self.carrier.psi.copy(), own=True)
+        for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
             monitor.poll(state)
-        result = observables.echo(self.psi0, back.psi)
-        found: dict[str, Any] = {"echo": result.echo if block.sigma else result.unnormalised}
-        if not block.sigma:
-            found["echo_normalised"] = result.echo
-        if block.local is not None:
-            moments = back.evolver.measure("z", pairs=False)
-            found["echo_local"] = observables.polarisation(moments)[list(block.local)]
-        return found
+        local = self.problem.echo.local is not None
+        moments = back.evolver.measure("z", pairs=False) if local else None
+        return self.observer.echo(back.psi, moments)
 
     def verify(self) -> float:
         """Return the distance of the state at t_final from that of half the step over the last interval.
@@ -260,12 +215,24 @@ class Trajectory:
         axpy(-1.0, self.carrier.psi, other.psi)
         return math.sqrt(norm2(other.psi) / norm2(self.carrier.psi))
 
-    def _way_back(self) -> Iterator[tuple[float, float, int]]:
-        """Yield (start, dt, steps) from the time reached to 0: the calls of the way forward in reverse."""
-        problem = self.problem
-        for k in reversed(range(self.reached)):
-            count, dt = problem.steps(k, self.how.dt)
-            left = count
-            for steps in reversed(list(problem.pieces(count, self.how.layers))):
-                yield problem.times[k] + left * dt, -dt, steps
-                left -= steps
+
+def way_back(
+    problem: Problem, reached: int, dt: float | None, layers: int
+) -> Iterator[tuple[float, float, int]]:
+    """Yield (start, dt, steps) from a time to 0: the calls of the way forward in reverse.
+
+    Parameters
+    ----------
+    reached : int
+        Number of the time.
+    dt : float or None
+        Longest step.
+    layers : int
+        Layers of a step, as `Problem.pieces` is given them.
+    """
+    for k in reversed(range(reached)):
+        count, length = problem.steps(k, dt)
+        left = count
+        for steps in reversed(list(problem.pieces(count, layers))):
+            yield problem.times[k] + left * length, -length, steps
+            left -= steps

@@ -9,7 +9,7 @@ import pytest
 
 from qsim.core.device import cpu
 from qsim.trotter.kernels.layers import STAGE, Axis, Members, member_layers, mid_pass, tile_table, turn_pass
-from qsim.trotter.kernels.layers_cpu import rotate
+from qsim.trotter.kernels.layers_cpu import phase_table, rotate, rotate_across
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
@@ -311,6 +311,61 @@ def test_rotation_of_a_real_array(bits):
         found = array.copy()
         rotate(found, bits, lowest)
         np.testing.assert_allclose(found, hadamard(array, range(lowest, bits)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bits", range(1, 14))
+def test_rotation_of_all_bits_between_two_arrays(bits):
+    array = np.random.default_rng(bits).standard_normal(1 << bits)
+    one, two = array.copy(), np.empty(1 << bits)
+    found, other = rotate_across(one, bits, two)
+    assert {found.ctypes.data, other.ctypes.data} == {one.ctypes.data, two.ctypes.data}
+    np.testing.assert_allclose(found, hadamard(array, range(bits)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("turns", [0.0, 0.37, -25.0, 1e4])
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_tabulated_phases(shift, turns):
+    """Within a few roundings, those of the oracle's argument up to 2 pi among them; at quarter turns exact; not biased.
+
+    The norm after many layers depends on the last.
+    """
+    energies = np.random.default_rng(2).standard_normal(4096)
+    energies[:64] = np.arange(64) / 4 - 8
+    downs = np.arange(4096.0) % 13
+    cosines, sines = np.empty(4096), np.empty(4096)
+    phase_table(energies, downs, turns, shift, 0.5, cosines, sines)
+    u = shift * downs - turns * energies
+    u = np.remainder(u, 2.0)  # exact, in half turns
+    error = np.abs(2 * (cosines + 1j * sines) - np.exp(1j * np.pi * u))
+    assert error.max() < 1.2e-15 + 3e-16 * abs(turns)  # the product turns E is rounded
+    assert abs(np.mean(4 * (cosines**2 + sines**2)) - 1.0) < 2e-17
+    if turns == 0.0:
+        np.testing.assert_array_equal(cosines, 0.5 * np.round(np.cos(np.pi * u)))
+        np.testing.assert_array_equal(sines, 0.5 * np.round(np.sin(np.pi * u)))
+
+
+def test_a_part_of_the_layers_repeats(device):
+    """First, then twice and again, last: as the layers one by one; and the whole twice."""
+    ensemble = Ensemble(9, 3)
+    for first, last, repeats in ((1, 3, 4), (0, 4, 2), (4, 4, 1), (2, 4, 3)):
+        out = device.asarray(ensemble.psi.copy())
+        members = Members.of(device, ensemble.J, ensemble.h)
+        member_layers(device, out, members, ensemble.stages, repeats, (first, last))
+        other = device.asarray(ensemble.psi.copy())
+        order = [*range(first), *[*range(first, last)] * repeats, *range(last, 4)]
+        member_layers(device, other, members, ensemble.stages[order])
+        np.testing.assert_array_equal(device.to_host(out), device.to_host(other))
+
+
+def test_members_without_couplings_only_rotate(device):
+    still = Members.still(device, 2, 9)
+    stages = np.zeros(1, STAGE)
+    stages[0] = (0.7, 0.0, 1.0, 1, 1)
+    psi = np.array([random_state(9, m) for m in range(2)])
+    out = device.asarray(psi.copy())
+    member_layers(device, out, still, stages)
+    for m in range(2):
+        np.testing.assert_allclose(device.to_host(out[m]), hadamard(psi[m], range(9)), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("tile", [(9, 9, 9), (4, 10, 9), (2, 2, 10)])

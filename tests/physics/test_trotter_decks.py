@@ -378,9 +378,10 @@ class StopAfter(Monitor):
 
 @pytest.mark.parametrize("calls", [1, 2, 4, 5, 9, 13, 16])
 def test_a_resumed_run_has_the_same_bits(trotter, monkeypatch, calls):
-    """Interrupted within an interval, between trajectories and during the way back of an echo."""
-    from qsim.trotter import build
+    """One after the other, interrupted within an interval, between trajectories and during the way back of an echo."""
+    from qsim.trotter import build, ensemble
 
+    monkeypatch.setitem(ensemble.MOST, "cpu", 1)
     monkeypatch.setitem(build.PIECE, "cpu", 3 * 64 * 20)  # three steps a call
     deck = {**DISORDER, "ensemble": {"disorder": 2}}
     deck["observe"] = ["sz", "imbalance", {"echo": {"sigma": [], "local": [0]}}]

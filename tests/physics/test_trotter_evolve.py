@@ -7,6 +7,7 @@ after n layers is off by less than ``1e-15 (4 + n)`` in norm.  Errors of integra
 import json
 import math
 from functools import cache, reduce
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from qsim.core.device import cpu
 from qsim.trotter import evolve
 from qsim.trotter.evolve import Evolver, Tile, tiles
 from qsim.trotter.model import Model
-from qsim.trotter.schedule import METHODS, ORDER, layers
+from qsim.trotter.schedule import METHODS, ORDER, course, layers, turn
 
 REFERENCES = {
     case["name"]: case
@@ -509,6 +510,44 @@ def test_passes(monkeypatch, bits, groups):
     assert len(evolver.tiles) == groups
     evolver.advance("ts4", 0.1, 5)
     assert evolver.passes == 101 + 100 * max(0, groups - 2)
+
+
+@pytest.mark.parametrize(
+    ("axes", "step", "ends"),
+    [("xyz", 20, 1), ("xz", 10, 1), ("yz", 10, 1), ("xy", 10, 3)],
+)
+@pytest.mark.parametrize("bits", [14, 8])
+def test_an_absent_axis_costs_nothing(monkeypatch, axes, step, ends, bits):
+    """Without z the frame is changed at the beginning and at the end, and not in every step."""
+    small_tiles(monkeypatch, bits)
+    evolver = Evolver(cpu(1), random_model(12, axes=axes), random_state(12))
+    for steps in (1, 2, 5):
+        before = evolver.passes
+        evolver.advance("ts4", 0.1, steps)
+        assert evolver.passes - before == step * steps + ends
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("axes", AXES)
+def test_courses(axes, method):
+    """They begin and end in the z frame, repeat an even number of layers, and C^3 is never gained."""
+    present = tuple("xyz".index(axis) for axis in axes)
+    for steps in (1, 2, 7):
+        plan = course(present, method, 0.1, steps)
+        order = [
+            *plan.layers[: plan.first],
+            *plan.layers[plan.first : plan.last] * plan.repeats,
+            *plan.layers[plan.last :],
+        ]
+        assert len(order) == plan.total
+        assert (plan.last - plan.first) % 2 == 0
+        assert order[0][0] == order[-1][0] == ORDER[0]
+        turns = [turn(a, b) for (a, _), (b, _) in pairwise(order)]
+        assert 0 not in turns
+        assert sum(turns) == 0
+        for axis in present:
+            total = sum(tau for a, tau in order if a == axis)
+            assert total == pytest.approx(0.1 * steps, abs=1e-13)
 
 
 def test_threads_change_nothing():

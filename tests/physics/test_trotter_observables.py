@@ -451,6 +451,18 @@ def test_a_pilot_starts_with_the_first_spins():
     np.testing.assert_allclose(accuracy.first_spins(2 * low, 5), low, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_rounding_does_not_decide_where_a_pilot_starts(monkeypatch, dtype):
+    """All configurations are equally likely, as in random-phase states: the first one that is not empty, from any pieces."""
+    rows = np.exp(1j * np.random.default_rng(1).uniform(0, 7, (16, 32)))
+    rows[:3] = 0
+    rows *= 1 + 1e-7 * np.random.default_rng(2).uniform(-1, 1, (16, 1))
+    for piece in (32, 96, 1 << 22):
+        monkeypatch.setattr(accuracy, "PIECE", piece)
+        found = accuracy.first_spins(rows.ravel().astype(dtype), 5)
+        assert abs(np.vdot(found, rows[3])) == pytest.approx(np.linalg.norm(rows[3]), rel=1e-6)
+
+
 def test_auto_takes_the_cheapest():
     model = chain(8, closed=True)
     pilot = accuracy.Pilot.of(model)

@@ -16,7 +16,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
-from qsim.trotter.kernels.pool import each_part
+from qsim.core.pool import each_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -276,11 +276,12 @@ struct Stage {
     int axis, rotate;            // rotation before the phase
 };
 
-// Small systems, one block a member of an ensemble: all layers of `stages`, `repeats` times over, without leaving the chip.
+// Small systems, one block a member of an ensemble: all layers of `stages`, those of first .. last - 1 `repeats` times, without
+// leaving the chip.
 // psi: (members, 2^BITS); fields: (members, 3, BITS); tables: (members, 3, 5 THREADS + 16), Couplings::table of every member.
 extern "C" __global__ void __launch_bounds__(THREADS)
     member_layers(cplx* __restrict__ psi, const double* __restrict__ fields, const double* __restrict__ tables,
-                  const Stage* __restrict__ stages, int count, int repeats) {
+                  const Stage* __restrict__ stages, int count, int first, int last, int repeats) {
     extern __shared__ char raw[];
     __shared__ Outside o;
     const Tile tile = {(cplx*)raw};
@@ -289,22 +290,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     psi += (uint64)blockIdx.x << BITS;
 #pragma unroll
     for (int j = 0; j < 16; ++j) v[j] = psi[j << TOP | t];
-    for (int step = 0; step < repeats; ++step)
-        for (int i = 0; i < count; ++i) {
-            const Stage stage = stages[i];
-            const uint64 member = (uint64)blockIdx.x * 3 + stage.axis;
-            const Couplings c = {nullptr, nullptr, tables + member * (5 * THREADS + 16)};
-            if (t < BITS) o.field[t] = fields[member * BITS + t];
-            if (t < 2) o.energy[t] = 0;
-            if (t < 16) {
-                double s, co;
-                sincospi(stage.turns * c.table[5 * THREADS + t], &s, &co);
-                o.inside[t] = {(real)co, (real)-s};
-            }
-            rotate_in(tile, v, 0, true, stage.rotate);
-            apply_phase<0>(v, c, o, stage.turns, stage.shift, stage.scale, 0);
-            rotate_out(tile, v, 0, true, false);
+    for (int i = 0, left = repeats; i < count; ++i) {
+        const Stage stage = stages[i];
+        const uint64 member = (uint64)blockIdx.x * 3 + stage.axis;
+        const Couplings c = {nullptr, nullptr, tables + member * (5 * THREADS + 16)};
+        if (t < BITS) o.field[t] = fields[member * BITS + t];
+        if (t < 2) o.energy[t] = 0;
+        if (t < 16) {
+            double s, co;
+            sincospi(stage.turns * c.table[5 * THREADS + t], &s, &co);
+            o.inside[t] = {(real)co, (real)-s};
         }
+        rotate_in(tile, v, 0, true, stage.rotate);
+        apply_phase<0>(v, c, o, stage.turns, stage.shift, stage.scale, 0);
+        rotate_out(tile, v, 0, true, false);
+        if (i == last - 1 && --left > 0) i = first - 1;
+    }
 #pragma unroll
     for (int j = 0; j < 16; ++j) psi[j << TOP | t] = v[j];
 }

@@ -15,15 +15,17 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.trotter.kernels.layers_cpu import (
     COLUMN,
     JIT,
     apply_phase,
     look_outside,
+    phase_table,
     rotate,
+    rotate_across,
     tile_tables,
 )
-from qsim.trotter.kernels.pool import each_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,10 +158,18 @@ def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int) -> None:
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
 """One layer of :func:`member_layers`: tau / pi, phase of a spin down / pi, factor, axis, rotation before the phase."""
+PHASE = ["axis", "turns", "shift", "scale"]  # what the phases of a layer depend on
 
 
-def member_layers(device: Device, psi: Any, members: Members, stages: NDArray[Any], repeats: int) -> None:
-    """Apply layers to every member of an ensemble of small systems, again and again, in place.
+def member_layers(
+    device: Device,
+    psi: Any,
+    members: Members,
+    stages: NDArray[Any],
+    repeats: int = 1,
+    part: tuple[int, int] | None = None,
+) -> None:
+    """Apply layers to every member of an ensemble of small systems, in place.
 
     Parameters
     ----------
@@ -168,8 +178,11 @@ def member_layers(device: Device, psi: Any, members: Members, stages: NDArray[An
     members : Members
     stages : (L,) of :data:`STAGE`
     repeats : int
-        How often the sequence runs.
+        How often a part of the sequence runs, at least 1.
+    part : (int, int), optional
+        Layers ``first .. last - 1`` that run so often; all, if it is not given.
     """
+    first, last = part or (0, len(stages))
     if device.is_cuda:
         kernel, shared = _compiled("member_layers", psi.dtype.itemsize, members.bits)
         arguments = (
@@ -178,26 +191,30 @@ def member_layers(device: Device, psi: Any, members: Members, stages: NDArray[An
             members.tables,
             device.asarray(stages.view(np.uint8)),
             np.int32(len(stages)),
+            np.int32(first),
+            np.int32(last),
             np.int32(repeats),
         )
         kernel((psi.shape[0],), (1 << (members.bits - 4),), arguments, shared_mem=shared)
         return
+    # a symmetric step has every layer twice, and the rest of the last step those of the others: each is tabulated once
+    known: dict[Any, int] = {}
+    table = [known.setdefault(stage, len(known)) for stage in stages[PHASE].tolist()]
+    phases = np.array(list(known))
     each_part(
-        lambda first, last: _member_layers_cpu(
+        lambda start, stop: _member_layers_cpu(
             psi,
             members.tables,
-            stages["axis"],
-            stages["turns"],
-            stages["shift"],
-            stages["scale"],
-            stages["rotate"],
-            repeats,
-            first,
-            last,
+            phases,
+            np.array(table),
+            stages["rotate"] != 0,
+            (first, last, repeats),
+            start,
+            stop,
             _workspace(members.bits),
         ),
         psi.shape[0],
-        psi.size * repeats * len(stages),
+        psi.size * (len(stages) + (repeats - 1) * (last - first)),
         device.threads,
     )
 
@@ -232,6 +249,13 @@ class Members:
             for member, field in zip(pairs, fields, strict=True)
         ]
         return cls(n, fields, np.array(energies))
+
+    @classmethod
+    def still(cls, device: Device, members: int, bits: int) -> Members:
+        """Return members without couplings and fields, for rotations alone."""
+        table = 5 * (1 << (bits - 4)) + 16 if device.is_cuda else 1 << bits
+        xp = device.xp
+        return cls(bits, xp.zeros((members, 3, bits)), xp.zeros((members, 3, table)))
 
 
 def tile_table(pairs: NDArray[np.float64], low: int, high: int, bits: int) -> NDArray[np.float64]:
@@ -383,43 +407,60 @@ def _mid_pass_cpu(psi, low, high, bits, first, last, scratch):
 
 
 @nb.njit(**JIT)
-def _member_layers_cpu(psi, energies, axes, turns, shift, scale, rotations, repeats, first, last, scratch):
-    """Members first .. last of :func:`member_layers`; the phases of all layers are tabulated once."""
+def _member_layers_cpu(psi, energies, phases, table, rotations, part, start, stop, scratch):
+    """Members start .. stop of :func:`member_layers`; different phases are tabulated once.
+
+    ``phases`` (K, 4) are axis, turns, shift and scale, ``table`` (L,) says which of them a layer has.
+    """
     size = psi.shape[1]
     bits = 0
     while 1 << bits < size:
         bits += 1
-    count = axes.shape[0]
+    first, last, repeats = part
     re = scratch[:size]
     im = scratch[size : 2 * size]
-    cosines = np.empty((count, size))
-    sines = np.empty((count, size))
-    for m in range(first, last):
-        for k in range(count):
-            e = energies[m, axes[k]]
-            for i in range(size):
-                down = 0
-                rest = i
-                while rest:
-                    down += rest & 1
-                    rest >>= 1
-                angle = np.pi * (shift[k] * down - turns[k] * e[i])
-                cosines[k, i] = scale[k] * np.cos(angle)
-                sines[k, i] = scale[k] * np.sin(angle)
+    spare = np.empty(size)
+    downs = np.empty(size)
+    for i in range(size):
+        down = 0
+        rest = i
+        while rest:
+            down += rest & 1
+            rest >>= 1
+        downs[i] = down
+    cosines = np.empty((phases.shape[0], size))
+    sines = np.empty((phases.shape[0], size))
+    for m in range(start, stop):
+        for k in range(phases.shape[0]):
+            phase_table(
+                energies[m, int(phases[k, 0])],
+                downs,
+                phases[k, 1],
+                phases[k, 2],
+                phases[k, 3],
+                cosines[k],
+                sines[k],
+            )
         for i in range(size):
             re[i] = psi[m, i].real
             im[i] = psi[m, i].imag
-        for _ in range(repeats):
-            for k in range(count):
-                if rotations[k]:
-                    rotate(re, bits, 0)
-                    rotate(im, bits, 0)
-                c = cosines[k]
-                s = sines[k]
-                for i in range(size):
-                    a = re[i]
-                    b = im[i]
-                    re[i] = a * c[i] - b * s[i]
-                    im[i] = a * s[i] + b * c[i]
+        layer = 0
+        left = repeats
+        while layer < table.shape[0]:
+            if rotations[layer]:
+                re, spare = rotate_across(re, bits, spare)
+                im, spare = rotate_across(im, bits, spare)
+            c = cosines[table[layer]]
+            s = sines[table[layer]]
+            for i in range(size):
+                a = re[i]
+                b = im[i]
+                re[i] = a * c[i] - b * s[i]
+                im[i] = a * s[i] + b * c[i]
+            layer += 1
+            if layer == last:
+                left -= 1
+                if left > 0:
+                    layer = first
         for i in range(size):
             psi[m, i] = complex(re[i], im[i])

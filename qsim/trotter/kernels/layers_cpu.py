@@ -12,6 +12,7 @@ import numba as nb
 import numpy as np
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+ACROSS = 8  # lowest bits that are rotated together; a multiple of 4, so that the result is where it was
 COLUMN = 8  # bits of a row whose phases are made by doubling
 
 
@@ -60,14 +61,61 @@ def _lowest(s, size):
 
 
 @nb.njit(**JIT)
+def _four_across(s, size, out):
+    """Rotate the two highest bits and make them the lowest: only contiguous reads, and writes of four neighbours."""
+    quarter = size // 4
+    a = s[:quarter]
+    b = s[quarter : 2 * quarter]
+    c = s[2 * quarter : 3 * quarter]
+    d = s[3 * quarter : size]
+    for i in range(quarter):
+        p = a[i] + b[i]
+        q = a[i] - b[i]
+        r = c[i] + d[i]
+        t = c[i] - d[i]
+        out[4 * i] = p + r
+        out[4 * i + 1] = q + t
+        out[4 * i + 2] = p - r
+        out[4 * i + 3] = q - t
+
+
+@nb.njit(**JIT)
+def rotate_across(s, bits, out):
+    """Rotate all bits of a real array (2^bits,) like :func:`rotate`; return the array that holds the result, and the other one.
+
+    Every stage is vector code, also for the lowest bits; when all bits have gone round the order is the usual one.  It takes
+    twice the memory, so that it is for arrays that fit the first-level cache.
+    """
+    size = 1 << bits
+    for _ in range(bits // 2):
+        _four_across(s, size, out)
+        s, out = out, s
+    if bits % 2:
+        half = size // 2
+        a = s[:half]
+        b = s[half:size]
+        for i in range(half):
+            out[2 * i] = a[i] + b[i]
+            out[2 * i + 1] = a[i] - b[i]
+        s, out = out, s
+    return s, out
+
+
+@nb.njit(**JIT)
 def rotate(s, bits, lowest):
     """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
     size = 1 << bits
-    block = min(bits, 11)  # what fits the first-level cache is done before the rest
+    block = min(bits, 10)  # what fits the first-level cache is done before the rest
+    across = lowest == 0 and bits >= ACROSS
+    spare = np.empty(1 << ACROSS if across else 0)
     for start in range(0, size, 1 << block):
         part = s[start : start + (1 << block)]
         q = lowest
-        if q == 0 and block >= 2:
+        if across:
+            for run in range(0, 1 << block, 1 << ACROSS):
+                rotate_across(part[run : run + (1 << ACROSS)], ACROSS, spare)
+            q = ACROSS
+        elif q == 0 and block >= 2:
             _lowest(part, 1 << block)
             q = 2
         while q + 1 < block:
@@ -196,3 +244,43 @@ def tile_tables(pairs, low, high, bits, columns, turns):
         inside_re[c] = math.cos(math.pi * turns * e)
         inside_im[c] = -math.sin(math.pi * turns * e)
     return rows, row_fields, inside_re, inside_im
+
+
+@nb.njit(**JIT)
+def phase_table(energies, downs, turns, shift, scale, cosines, sines):
+    """Set ``cosines + i sines`` to ``scale exp(-i pi turns E)`` times ``exp(i pi shift)`` for every spin down.
+
+    ``energies``, ``downs``, ``cosines`` and ``sines`` are (2^n,) float64.  In half turns the argument is reduced without
+    rounding, and polynomials instead of branches and calls leave a loop that becomes vector code; within a rounding or two of the
+    library's functions.
+    """
+    for i in range(energies.shape[0]):
+        u = shift * downs[i] - turns * energies[i]
+        quarters = np.floor(2.0 * u + 0.5)
+        x = (u - 0.5 * quarters) * math.pi
+        z = x * x
+        s = 2.8114572543455206e-15  # 1 / 17!
+        s = s * z - 7.6471637318198164e-13
+        s = s * z + 1.6059043836821613e-10
+        s = s * z - 2.5052108385441720e-08
+        s = s * z + 2.7557319223985893e-06
+        s = s * z - 1.9841269841269841e-04
+        s = s * z + 8.3333333333333332e-03
+        s = s * z - 1.6666666666666666e-01
+        s = x + x * (z * s)
+        c = 4.7794773323873853e-14  # 1 / 16!
+        c = c * z - 1.1470745597729725e-11
+        c = c * z + 2.0876756987868100e-09
+        c = c * z - 2.7557319223985888e-07
+        c = c * z + 2.4801587301587302e-05
+        c = c * z - 1.3888888888888889e-03
+        c = c * z + 4.1666666666666664e-02
+        c = c * z - 0.5
+        c = 1.0 + z * c
+        # quarter turns as signs: cos and sin of k quarter turns, k mod 4 without integers
+        k = quarters - 4.0 * np.floor(0.25 * quarters)
+        odd = k - 2.0 * np.floor(0.5 * k)
+        half = 1.0 - 2.0 * np.floor(0.5 * k)  # sign after two quarters
+        even = 1.0 - odd
+        cosines[i] = scale * half * (even * c - odd * s)
+        sines[i] = scale * half * (even * s + odd * c)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.trotter.kernels.layers_cpu import JIT
-from qsim.trotter.kernels.pool import each_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,8 +45,9 @@ class Moments:
 def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N) of a state (2^N,)."""
     n = int(psi.shape[0]).bit_length() - 1
-    if n < TILE:
-        return _direct(device.to_host(psi), n)
+    if n <= TILE:
+        norms, firsts, seconds = moments_of_members(device, psi[None])
+        return float(norms[0]), firsts[0], seconds[0]
     sums = measure_tiles(device, psi)
     outside = n - TILE
     xp = device.xp
@@ -79,12 +81,42 @@ def first_moments(device: Device, psi: Any) -> tuple[float, NDArray[np.float64]]
     return norm, s
 
 
-def _direct(psi: NDArray[Any], n: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    p = psi.real.astype(float) ** 2 + psi.imag.astype(float) ** 2
-    z = 0.5 - (np.arange(1 << n)[:, None] >> np.arange(n) & 1)
-    norm = float(p.sum())
-    ss = z.T @ (p[:, None] * z)
-    return norm, p @ z, np.asarray(ss)
+def moments_of_members(
+    device: Device, psi: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return norms (M,), <S^z_j> (M, n) and <S^z_j S^z_k> (M, n, n) of states (M, 2^n), n <= 12.
+
+    On the CPU those of a member do not depend on the others, in any bit.
+    """
+    members, size = psi.shape
+    n = int(size).bit_length() - 1
+    if not device.is_cuda:
+        sums = np.empty((members, 1 + n + n * (n - 1) // 2))
+        flat = psi.reshape(-1)
+        each_part(
+            lambda first, last: _measure_tiles_cpu(flat, n, first, last, np.empty(size), sums),
+            members,
+            psi.size,
+            device.threads,
+        )
+    elif n == TILE:
+        sums = device.to_host(measure_tiles(device, psi.reshape(-1)))
+    else:
+        p = psi.real.astype(np.float64) ** 2 + psi.imag.astype(np.float64) ** 2
+        sums = device.to_host(p @ device.asarray(_signs(n)))
+    first, second = np.triu_indices(n, 1)
+    ss = np.zeros((members, n, n))
+    ss[:, first, second] = ss[:, second, first] = 0.25 * sums[:, 1 + n :]
+    ss[:, np.arange(n), np.arange(n)] = 0.25 * sums[:, :1]
+    return sums[:, 0].copy(), 0.5 * sums[:, 1 : 1 + n], ss
+
+
+@cache
+def _signs(n: int) -> NDArray[np.float64]:
+    """Return the signs (2^n, outputs) of all indices in each sum."""
+    z = 1.0 - 2.0 * (np.arange(1 << n)[:, None] >> np.arange(n) & 1)
+    first, second = np.triu_indices(n, 1)
+    return np.hstack([np.ones((1 << n, 1)), z, z[:, first] * z[:, second]])
 
 
 def measure_tiles(device: Device, psi: Any) -> Any:
@@ -107,7 +139,7 @@ def measure_tiles(device: Device, psi: Any) -> Any:
         kernel((count,), (256,), (psi, out))
         return out
     each_part(
-        lambda first, last: _measure_tiles_cpu(psi, first, last, np.empty(1 << TILE), out),
+        lambda first, last: _measure_tiles_cpu(psi, TILE, first, last, np.empty(1 << TILE), out),
         count,
         psi.shape[0],
         device.threads,
@@ -116,19 +148,19 @@ def measure_tiles(device: Device, psi: Any) -> Any:
 
 
 @nb.njit(**JIT)
-def _measure_tiles_cpu(psi, first, last, p, out):
-    """Tiles first .. last of :func:`measure_tiles`: bits are summed over from the top, so that the work halves with every bit."""
-    size = 1 << TILE
+def _measure_tiles_cpu(psi, bits, first, last, p, out):
+    """Tiles first .. last of :func:`measure_tiles`, of any size: bits are summed over, so that the work halves with each."""
+    size = 1 << bits
     for tile in range(first, last):
         part = psi[tile * size : (tile + 1) * size]
         for i in range(size):
             re = np.float64(part[i].real)  # products of single precision would be rounded to it
             im = np.float64(part[i].imag)
             p[i] = re * re + im * im
-        place = 1 + TILE
+        place = 1 + bits
         # pairs (a, b): from the probabilities summed over the bits below a
         length = size
-        for a in range(TILE):
+        for a in range(bits):
             total = 0.0
             half = length // 2
             for i in range(half):
@@ -136,7 +168,7 @@ def _measure_tiles_cpu(psi, first, last, p, out):
                 odd = p[2 * i + 1]
                 total += even - odd
             out[tile, 1 + a] = total
-            for b in range(a + 1, TILE):
+            for b in range(a + 1, bits):
                 run = 1 << (b - a - 1)
                 pair = 0.0
                 for base in range(0, half, 2 * run):

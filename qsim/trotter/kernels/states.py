@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.core.rng import key_from_seed
 from qsim.core.rng_numba import uniform2
-from qsim.trotter.kernels.pool import each_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,137 @@
+"""Small systems, any number of them at once: all layers of many steps in one launch, a block of a GPU or a core a member.
+
+States and couplings differ from member to member, the layers are the same.  On the CPU a member goes through the same operations
+whatever the others are, so that its bits do not depend on the batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.kernels.layers import STAGE, Members, member_layers
+from qsim.trotter.kernels.measure import Moments, moments_of_members
+from qsim.trotter.schedule import Layer, course, turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+    from qsim.trotter.model import Model
+
+__all__ = ["LARGEST", "SMALLEST", "Batch"]
+
+LARGEST = 12  # spins of a member, whose state stays on the chip
+SMALLEST = {"cpu": 1, "cuda": 9}  # bits of the smallest state; there are idle spins beside smaller systems
+
+
+class Batch:
+    """States and Hamiltonians of several systems of one size.
+
+    Parameters
+    ----------
+    device : Device
+    models : sequence of M Model
+    psi : (M, 2^N) complex64 or complex128
+        On the device; copied, unless it is given with ``2^max(N, 9)`` amplitudes on a GPU (``2^N`` on the CPU) and ``own``.
+    own : bool
+        Take psi over: the caller's array changes.
+
+    Attributes
+    ----------
+    layers : int
+        Layers that each member has gone through.
+    """
+
+    def __init__(self, device: Device, models: Sequence[Model], psi: Any, *, own: bool = False) -> None:
+        self.device, self.models = device, models
+        self.spins = models[0].spins
+        self.layers = 0
+        self._bits = max(self.spins, SMALLEST[device.kind])
+        size = 1 << self._bits
+        if own and psi.shape[1] == size:
+            self._psi = psi
+        else:
+            with device.use():
+                self._psi = device.xp.zeros((len(models), size), psi.dtype)
+                self._psi[:, : psi.shape[1]] = psi
+        self.present = tuple(a for a in range(3) if any(np.any(m.J[a]) or np.any(m.h[a]) for m in models))
+        self._members: Members | None = None
+        self._still: Members | None = None
+
+    @property
+    def psi(self) -> Any:
+        """States (M, 2^N), on the device."""
+        return self._psi[:, : 1 << self.spins]
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make steps of an integrator of :data:`schedule.METHODS`, in place; dt may be negative."""
+        if steps <= 0 or not self.present:
+            return
+        plan = course(self.present, method, dt, steps)
+        with self.device.use():
+            if self._members is None:
+                self._members = self._tabulated()
+            stages = _stages(plan.layers, self._bits)
+            part = (plan.first, plan.last)
+            member_layers(self.device, self._psi, self._members, stages, plan.repeats, part)
+        self.layers += plan.total
+
+    def _tabulated(self) -> Members:
+        n = self._bits
+        pairs, fields = np.zeros((len(self.models), 3, n, n)), np.zeros((len(self.models), 3, n))
+        for m, model in enumerate(self.models):
+            pairs[m, :, : self.spins, : self.spins] = model.J
+            fields[m, :, : self.spins] = model.h
+        return Members.of(self.device, pairs, fields)
+
+    def measure(self, axes: str = "z", pairs: bool = True) -> list[Moments]:
+        """Return <S^a_j> and, if ``pairs``, <S^a_j S^a_k> of every member, not divided by the norm.
+
+        Parameters
+        ----------
+        axes : {"z", "xyz"}
+            With ``"xyz"`` copies of the states go through the frames; the states keep their bits.
+        """
+        with self.device.use():
+            found = [self._moments(self._psi)]
+            if axes == "xyz":
+                if self._still is None:
+                    self._still = Members.still(self.device, len(self.models), self._bits)
+                states = self._psi.copy()
+                turned = np.zeros(1, STAGE)
+                turned[0] = (0.0, 0.5, 2.0 ** (-self._bits / 2), 0, 1)  # C^dagger
+                for _ in range(2):
+                    member_layers(self.device, states, self._still, turned)
+                    found.append(self._moments(states))
+        names = ("z", "x", "y")[: len(found)]
+        return [
+            Moments(
+                float(found[0][0][m]),
+                {name: s[m] for name, (_, s, _) in zip(names, found, strict=True)},
+                {name: ss[m] for name, (_, _, ss) in zip(names, found, strict=True)} if pairs else {},
+            )
+            for m in range(len(self.models))
+        ]
+
+    def _moments(self, states: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        n = self.spins
+        norm, s, ss = moments_of_members(self.device, states)
+        return norm, s[:, :n], ss[:, :n, :n]
+
+
+def _stages(layers: Sequence[Layer], bits: int) -> NDArray[Any]:
+    """Return layers as :data:`STAGE`; the rotation after the last one belongs to what follows."""
+    stages = np.zeros(len(layers), STAGE)
+    for k, (axis, tau) in enumerate(layers):
+        before = turn(layers[k - 1][0], axis) if k > 0 else 0
+        after = turn(axis, layers[k + 1][0]) if k + 1 < len(layers) else 0
+        # C is a rotation after diag(1, -i): that part is done here, before the rotation, with the layer it follows
+        shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
+        # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
+        scale = 2.0 ** -((bits + k % 2) // 2) if before else 1.0
+        stages[k] = (tau / np.pi, shift, scale, axis, before != 0)
+    return stages

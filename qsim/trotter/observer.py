@@ -1,0 +1,140 @@
+"""What is observed of one trajectory: rows of numbers, one a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.trotter import observables
+from qsim.trotter.build import AXES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qsim.trotter.build import Problem
+    from qsim.trotter.kernels.measure import Moments
+
+__all__ = ["Observer", "target"]
+
+
+class Observer:
+    """A trajectory's Hamiltonians, the states that it is compared with, and what was found.
+
+    Parameters
+    ----------
+    problem : Problem
+    member : int
+        Number of the trajectory.
+    target : (2^N,) complex, optional
+        State of `fidelity`, see :func:`target`.
+
+    Attributes
+    ----------
+    hamiltonian, perturbed : Hamiltonian
+        The latter leads back in echoes.
+    psi0 : (2^N,) complex or None
+        State at t = 0, if it is needed later.
+    rows : dict of lists
+        What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`).
+    """
+
+    def __init__(self, problem: Problem, member: int, target: Any = None) -> None:
+        self.problem, self.target = problem, target
+        self.hamiltonian = self.perturbed = problem.hamiltonian(member)
+        echo = problem.echo
+        if echo is not None and echo.sigma:
+            self.perturbed = self.hamiltonian + problem.sigma(member)
+        needs_start = problem.deck.observed("return_probability") or (echo is not None and not echo.overlap)
+        self.psi0 = problem.initial(member) if needs_start else None
+        self.rows: dict[str, list[Any]] = {}
+
+    @property
+    def axes(self) -> str:
+        """Axes along which the moments are needed: all that the energy or a deck entry asks for."""
+        asked = {"z", *self.problem.totals, *(axes[0] for axes in self.problem.pairs)}
+        coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}
+        return "z" if asked | coupled == {"z"} else "xyz"
+
+    def row(self, reached: int, moments: Moments, psi: Any, entropies: Any = None) -> dict[str, Any]:
+        """Return what is observed at a time; expectation values are divided by the norm.
+
+        Parameters
+        ----------
+        reached : int
+            Number of the time.
+        moments, psi
+            Of the state (2^N,) then.
+        entropies : (cuts,) float64, optional
+            If they are known already.
+        """
+        problem, deck = self.problem, self.problem.deck
+        time = problem.times[reached]
+        found: dict[str, Any] = {
+            "norm": moments.norm,
+            "energy": observables.energy(moments, self.hamiltonian, time),
+        }
+        for a in problem.totals:
+            found[f"total_s{a}"] = observables.total(moments, a)
+        for a in AXES:
+            if (sites := problem.sites(a)) is not None:
+                found[f"s{a}"] = observables.local(moments, a)[sites]
+        for axes, pairs in problem.pairs.items():
+            found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
+        if problem.cuts:
+            if entropies is None:
+                entropies = [observables.entropy(problem.device, psi, cut) for cut in problem.cuts]
+            found["entropy"] = np.array(entropies)
+        if deck.observed("return_probability"):
+            found["return_probability"] = observables.fidelity(self.psi0, psi)
+        if self.target is not None:
+            found["fidelity"] = observables.fidelity(self.target, psi)
+        if deck.observed("energy_variance"):
+            device = problem.device
+            found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
+        if deck.observed("imbalance"):
+            if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
+                self.rows["_pattern"] = [observables.local(moments, "z")]
+            found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
+        if (site := problem.autocorrelation_site) is not None:
+            found["polarisation"] = observables.polarisation(moments)
+            found["autocorrelation"] = float(found["polarisation"][site])
+        return found
+
+    def echo(self, back: Any, moments: Moments | None) -> dict[str, Any]:
+        """Return the echo of a state that came back; its moments for the local echo."""
+        block = self.problem.echo
+        result = observables.echo(self.psi0, back)
+        found: dict[str, Any] = {"echo": result.echo if block.sigma else result.unnormalised}
+        if not block.sigma:
+            found["echo_normalised"] = result.echo
+        if block.local is not None and moments is not None:
+            found["echo_local"] = observables.polarisation(moments)[list(block.local)]
+        return found
+
+    def record(self, reached: int, found: Mapping[str, Any]) -> None:
+        """Append a row.
+
+        Raises
+        ------
+        NumericsError
+            If anything in it is not finite.
+        """
+        for name, value in found.items():
+            if not np.all(np.isfinite(value)):
+                raise NumericsError(
+                    f"{name} is not finite at t = {self.problem.times[reached]:g}",
+                    hint="lower evolve.dt",
+                )
+            self.rows.setdefault(name, []).append(value)
+
+
+def target(problem: Problem) -> Any:
+    """Return the state of `fidelity`, None if it is not asked for."""
+    block = problem.deck.observed("fidelity")
+    if block is None:
+        return None
+    from qsim.trotter import states
+
+    return states.load_state(block.file, problem.spins, problem.device, problem.dtype)
