@@ -55,7 +55,7 @@ def grid(points: int) -> RadialGrid:
 
 
 @cache
-def functions(points: int, N: int, l: int = 0) -> Sturmians:  # noqa: E741
+def functions(points: int, N: int, l: int = 0) -> Sturmians:
     """Return N Sturmian functions of the helium deck."""
     nodes = grid(points).r
     return sturmians(grid(points), l, -Z / nodes, ENERGY, np.exp(-ALPHA * nodes) / nodes, N)

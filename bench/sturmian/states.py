@@ -16,7 +16,7 @@ from qsim.sturmian.grid import RadialGrid, element_bounds
 from qsim.sturmian.gsf import Orbitals, orbitals, sturmians
 from qsim.sturmian.operator import TwoElectron
 
-PAIRS = tuple((l, l) for l in range(5))  # noqa: E741 -- sec. 3.3 of the paper: L = 0, five pairs
+PAIRS = tuple((l, l) for l in range(5))
 APPLIED = ((84, 5, 256), (128, 5, 256), (64, 5, 128), (35, 13, 128))  # N, pairs, Nq; the first: 35 280 rows
 PAPER_CPU, PAPER_GPU = 28 * 3600.0, 1.45 * 3600.0  # seconds of the Hamiltonian alone, N = 64
 EXACT = -2.903724377034120
@@ -55,10 +55,10 @@ def apply(bench: Bench) -> None:
 def _operator(device: Device, N: int, count: int, Nq: int) -> TwoElectron:
     grid = problem.grid(Nq)
     basis = {}
-    for l in range(count):  # noqa: E741
+    for l in range(count):
         whole = orbitals(grid, l, -problem.Z / grid.r)
         basis[l] = Orbitals(l, whole.e[:N], np.ascontiguousarray(whole.C[:, :N]))
-    return TwoElectron(device, grid, basis, 0, 0, [(l, l) for l in range(count)])  # noqa: E741
+    return TwoElectron(device, grid, basis, 0, 0, [(l, l) for l in range(count)])
 
 
 # -------------------------------------------------------------------------------------------- helium
@@ -68,8 +68,8 @@ def helium(device: Device, N: int, l_max: int, R: float = ELEMENTS, tolerance: f
     """Return the ground-state energy of helium: grid, functions, kernels, eigenvalue, everything."""
     grid = RadialGrid(element_bounds(R, problem.Z), 12)
     V, v = -problem.Z / grid.r, np.exp(-problem.ALPHA * grid.r) / grid.r
-    pairs = [(l, l) for l in range(l_max + 1)]  # noqa: E741
-    basis = {l: orbitals(grid, l, V, sturmians(grid, l, V, problem.ENERGY, v, N).c) for l, _ in pairs}  # noqa: E741
+    pairs = [(l, l) for l in range(l_max + 1)]
+    basis = {l: orbitals(grid, l, V, sturmians(grid, l, V, problem.ENERGY, v, N).c) for l, _ in pairs}
     operator = TwoElectron(device, grid, basis, 0, 0, pairs)
     return float(davidson.lowest(operator, 1, tolerance=tolerance).values[0])
 
@@ -78,8 +78,8 @@ def helium_dense(device: Device, N: int, l_max: int) -> float:
     """Return the same energy by the paper's route."""
     grid = RadialGrid(element_bounds(ELEMENTS, problem.Z), 12)
     V, v = -problem.Z / grid.r, np.exp(-problem.ALPHA * grid.r) / grid.r
-    pairs = [(l, l) for l in range(l_max + 1)]  # noqa: E741
-    functions = {l: sturmians(grid, l, V, problem.ENERGY, v, N) for l, _ in pairs}  # noqa: E741
+    pairs = [(l, l) for l in range(l_max + 1)]
+    functions = {l: sturmians(grid, l, V, problem.ENERGY, v, N) for l, _ in pairs}
     return float(dense.solve(grid, V, functions, 0, 0, pairs, 1, device, v=v, U=V)[0][0])
 
 

@@ -137,7 +137,7 @@ def gaunt(l1: int, l2: int, l3: int, m1: int, m2: int, m3: int) -> float:
 
 
 @cache
-def angular(L: int, lap: int, lbp: int, la: int, lb: int, l: int) -> float:  # noqa: E741 -- the letter of the field
+def angular(L: int, lap: int, lbp: int, la: int, lb: int, l: int) -> float:
     """Return the coefficient A_l of ``r<^l / r>^(l+1)`` between ``(lap, lbp) L`` and ``(la, lb) L``.
 
     Parameters
@@ -169,8 +169,8 @@ def multipoles(L: int, bra: tuple[int, int], ket: tuple[int, int]) -> list[tuple
     """Return the multipoles that couple two pairs, as ``(l, A_l)`` with A_l not zero, ascending in l."""
     lowest = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
     highest = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))  # noqa: E741
-    return [(l, value) for l, value in found if value != 0.0]  # noqa: E741
+    found = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
+    return [(l, value) for l, value in found if value != 0.0]
 
 
 def exchange_sign(la: int, lb: int, L: int, S: int) -> int:

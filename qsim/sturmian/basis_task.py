@@ -38,7 +38,7 @@ def run_basis(problem: Problem, monitor: Monitor) -> BasisResult:
     result = BasisResult(problem, {})
     monitor.begin(len(problem.ls), "l", "basis")
     with monitor.stage("basis"):
-        for k, l in enumerate(problem.ls):  # noqa: E741
+        for k, l in enumerate(problem.ls):
             functions = problem.functions(l)
             result.bases[l] = functions
             result.condition[l] = condition(functions.c)

@@ -256,7 +256,7 @@ class Gsf(Block):
         description="auxiliary potential U; by default the potential of the system (also: U)",
     )
 
-    def size(self, l: int) -> int:  # noqa: E741
+    def size(self, l: int) -> int:
         """Return the number of functions of an l."""
         sizes = as_list(self.N)
         return int(sizes[min(l, len(sizes) - 1)])

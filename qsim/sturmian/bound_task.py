@@ -207,7 +207,9 @@ class _Run:
         """Poisson kernels of a grid, kept for all that share it."""
         return self.planes.setdefault(id(problem.grid), (problem.grid, {}))[1]
 
-    def _solve(self, problem: Problem, sector: Sector, name: str) -> tuple[TwoElectron | None, davidson.Eigenpairs]:
+    def _solve(
+        self, problem: Problem, sector: Sector, name: str
+    ) -> tuple[TwoElectron | None, davidson.Eigenpairs]:
         roots = max(sector.roots) + 1
         if problem.deck.solver.type == "dense":
             return self._dense(problem, sector, roots)
@@ -231,9 +233,7 @@ class _Run:
         )
         return operator, found
 
-    def _dense(
-        self, problem: Problem, sector: Sector, roots: int
-    ) -> tuple[TwoElectron, davidson.Eigenpairs]:
+    def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
         from qsim.sturmian.dense import solve_sector
 
@@ -267,9 +267,7 @@ class _Run:
             if (lost := state.moments["symmetry_error"]) > SYMMETRY:
                 raise NumericsError(f"state {key}: the exchange symmetry is lost by {lost:.1e}")
 
-    def _examine(
-        self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs, root: int
-    ) -> State:
+    def _examine(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs, root: int) -> State:
         problem, x = self.problem, found.vectors[root]
         seen = observe(operator, x, problem.V)
         energy = float(found.values[root])
@@ -307,7 +305,10 @@ class _Run:
     def _scan_point(self, point: _Point) -> None:
         problem = self.problem.with_(**point.changes)
         if point.key == "partial" and problem.sectors == self.problem.sectors:  # the deck itself
-            self.done["energies"] = [*self.done["energies"], np.array([s["energy"] for s in self.done["states"]])]
+            self.done["energies"] = [
+                *self.done["energies"],
+                np.array([s["energy"] for s in self.done["states"]]),
+            ]
             self.done["unknowns"] = [*self.done["unknowns"], int(self.done["info"]["unknowns"])]
             return
         energies: dict[tuple[Any, ...], float] = {}

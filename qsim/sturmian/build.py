@@ -126,15 +126,15 @@ class Problem:
         task = self.deck.task
         if task.type == "basis" and task.l is not None:
             return sorted(as_list(task.l))
-        return sorted({l for sector in self.sectors for pair in sector.pairs for l in pair})  # noqa: E741
+        return sorted({l for sector in self.sectors for pair in sector.pairs for l in pair})
 
     # -------------------------------------------------------------------------------- functions
 
-    def size(self, l: int) -> int:  # noqa: E741
+    def size(self, l: int) -> int:
         """Return the number of radial functions of an l."""
         return self.values.size(l, self.grid.size)
 
-    def functions(self, l: int, N: int | None = None) -> Sturmians:  # noqa: E741
+    def functions(self, l: int, N: int | None = None) -> Sturmians:
         """Return the Sturmian functions of an l, computed once; with N the first N of them.
 
         Raises
@@ -150,14 +150,14 @@ class Problem:
             self._functions[l] = known
         return known if known.beta.size == count else parameters.first(known, count)
 
-    def _sturmians(self, l: int, count: int) -> Sturmians:  # noqa: E741
+    def _sturmians(self, l: int, count: int) -> Sturmians:
         try:
             return parameters.sturmians(self.deck, self.values, self.grid, l, count)
         except InvalidInput as error:
             self.loaded.raise_for([Finding(error.key, str(error))])
             raise
 
-    def orbitals(self, l: int) -> Orbitals:  # noqa: E741
+    def orbitals(self, l: int) -> Orbitals:
         """Return the orthonormal one-electron functions of an l that span the basis, computed once."""
         from qsim.sturmian import gsf
 
@@ -205,14 +205,14 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 
 def _trial(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> list[Finding]:
     """Return what the functions of the lowest and of the highest l show."""
-    ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})  # noqa: E741
+    ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
     if deck.task.type == "basis" and deck.task.l is not None:
         ls = sorted(as_list(deck.task.l))
     try:
         grid = parameters.radial_grid(deck, values)
         parameters.one_body(deck, grid)
         if isinstance(deck.basis, Gsf):
-            for l in sorted({ls[0], ls[-1]}):  # noqa: E741
+            for l in sorted({ls[0], ls[-1]}):
                 parameters.sturmians(deck, values, grid, l, values.size(l, grid.size))
     except InvalidInput as error:
         return [Finding(error.key, str(error))]

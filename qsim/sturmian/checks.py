@@ -143,7 +143,7 @@ def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
         if channels.pairs is not None:
             yield from _given_pairs(deck, L, S, parity)
         elif not pairs_of(deck, L, S, parity):
-            needed = next((l for l in range(L + 2) if pairs_of(deck, L, S, parity, l)), None)  # noqa: E741
+            needed = next((l for l in range(L + 2) if pairs_of(deck, L, S, parity, l)), None)
             text = f"no pair (la, lb) couples to L = {L} of {parity} parity"
             key = "states" if deck.states is not None else "channels.parity"
             if needed is not None:

@@ -14,7 +14,7 @@ TINY = 1e-290
 ITERATIONS = 200_000
 
 
-def steed(l: int, eta: complex, rho: complex) -> complex:  # noqa: E741 -- the letter of the field
+def steed(l: int, eta: complex, rho: complex) -> complex:
     """Return ``d ln H+_l(eta, rho) / d rho`` by Steed's continued fraction.
 
     Barnett, Comput. Phys. Commun. 27, 147 (1982), summed by the method of Lentz as modified by Thompson and Barnett, J. Comput.
@@ -58,7 +58,7 @@ def steed(l: int, eta: complex, rho: complex) -> complex:  # noqa: E741 -- the l
     return 1j * (1.0 - eta / rho) + 1j / rho * f
 
 
-def outgoing_logarithmic_derivative(l: int, energy: complex, charge: float, r: float) -> complex:  # noqa: E741
+def outgoing_logarithmic_derivative(l: int, energy: complex, charge: float, r: float) -> complex:
     """Return ``u'(r)/u(r)`` of the wave that leaves (or decays) outside of r.
 
     Parameters

@@ -1,8 +1,8 @@
 """Lowest eigenpairs of a large symmetric operator: block Davidson with a model space.
 
-E. R. Davidson, J. Comput. Phys. 17, 87 (1975).  The correction of a residual is ``(H_0 - theta)^-1 r``, where ``H_0`` is the diagonal
-and, in a small space of the lowest orbitals, the exact matrix; the same space gives the first guess, so that no root is missed
-for lack of overlap.
+E. R. Davidson, J. Comput. Phys. 17, 87 (1975).  The correction of a residual is ``(H_0 - theta)^-1 r``, where ``H_0`` is the
+diagonal and, in a small space of the lowest orbitals, the exact matrix; the same space gives the first guess, so that no root is
+missed for lack of overlap.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def lowest(
         history.append(residuals[:roots].copy() if k >= roots else np.full(roots, np.inf))
         worst = float(history[-1].max())
         if not np.isfinite(worst) and k >= roots:
-            raise NumericsError(f"the residual of the eigenvalue search is not finite (iteration {iteration})")
+            raise NumericsError(
+                f"the residual of the eigenvalue search is not finite (iteration {iteration})"
+            )
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
         if worst <= tolerance or (since >= PATIENCE and worst < FLOOR):
             return Eigenpairs(
@@ -160,7 +162,9 @@ def lowest(
         iteration, products = iteration + 1, products + int(T.shape[0])
         if observe is not None:
 
-            def state(V: Any = V, AV: Any = AV, iteration: int = iteration, products: int = products) -> dict[str, Any]:
+            def state(
+                V: Any = V, AV: Any = AV, iteration: int = iteration, products: int = products
+            ) -> dict[str, Any]:
                 host = operator.device.to_host
                 return {
                     "V": host(V),
@@ -203,7 +207,7 @@ def _orthonormal(xp: Any, block: Any, V: Any) -> Any:
         gram = T @ T.T
         s, u = xp.linalg.eigh(0.5 * (gram + gram.T))
         keep = s > 1e-20
-        T = ((u[:, keep] / xp.sqrt(s[keep])).T @ T)
+        T = (u[:, keep] / xp.sqrt(s[keep])).T @ T
     return T.reshape(T.shape[0], *shape)
 
 

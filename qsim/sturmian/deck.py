@@ -63,7 +63,7 @@ class Integrals(Block):
     rank_report: bool = Field(
         default=False, description="numerical rank of the integrals as a matrix of pairs"
     )
-    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=2 * MAX_L)] = Field(  # noqa: E741
+    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=2 * MAX_L)] = Field(
         default=[0], description="multipole orders"
     )
     N: (
@@ -90,7 +90,7 @@ class BasisTask(Block):
     """Nothing but the basis: functions, eigenvalues, orthogonality, rank."""
 
     type: Literal["basis"]
-    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=MAX_L)] | None = Field(  # noqa: E741
+    l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=MAX_L)] | None = Field(
         default=None, description="orbital momenta; by default those of the channels"
     )
 

@@ -67,7 +67,7 @@ class OneElectron:
     """
 
     c: NDArray[Any]
-    O: NDArray[Any]  # noqa: E741 -- the letter of the paper
+    O: NDArray[Any]
     h: NDArray[Any]
 
     @property
@@ -222,7 +222,7 @@ def assemble(
     rows = [_rows(*part) for part in zip(pairs, sizes, signs, strict=True)]
     counts = [Na * Nb if kept is None else kept.size for (Na, Nb), kept in zip(sizes, rows, strict=True)]
     bounds = [0, *np.cumsum(counts).tolist()]
-    n, kind = bounds[-1], np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)  # noqa: E741
+    n, kind = bounds[-1], np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)
     orthonormal = all(np.array_equal(one.O, np.eye(one.size)) for one in basis.values())
     largest = max(Na * Nb for Na, Nb in sizes) ** 2 * kind.itemsize
     matrices = (1 if orthonormal else 2) * n * n * kind.itemsize
@@ -261,10 +261,10 @@ def assemble(
             coefficients = _coefficients(L, bra, ket)
             if not coefficients:
                 return None
-            for l in coefficients:  # noqa: E741
+            for l in coefficients:
                 if l not in kernels:
                     kernels[l] = repulsion_kernel(grid, l)
-            K = np.einsum("k,kij->ij", list(coefficients.values()), [kernels[l] for l in coefficients])  # noqa: E741
+            K = np.einsum("k,kij->ij", list(coefficients.values()), [kernels[l] for l in coefficients])
             c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
             made = repulsion_pairs(device, K, c, dtype=kind, use_root=False)
             integrals += made.count
@@ -303,16 +303,16 @@ def assemble(
 def _coefficients(L: int, bra: Pair, ket: Pair) -> dict[int, float]:
     low = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
     high = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = {l: angular(L, *bra, *ket, l) for l in range(low, high + 1)}  # noqa: E741
-    return {l: A for l, A in found.items() if A != 0.0}  # noqa: E741
+    found = {l: angular(L, *bra, *ket, l) for l in range(low, high + 1)}
+    return {l: A for l, A in found.items() if A != 0.0}
 
 
 def _on(
     device: Device, kind: Any, basis: Mapping[int, OneElectron], pair: Pair
 ) -> tuple[list[Any], list[Any]]:
     return (
-        [device.asarray(basis[l].O, kind) for l in pair],  # noqa: E741
-        [device.asarray(basis[l].h, kind) for l in pair],  # noqa: E741
+        [device.asarray(basis[l].O, kind) for l in pair],
+        [device.asarray(basis[l].h, kind) for l in pair],
     )
 
 
@@ -364,11 +364,11 @@ def solve(
     NumericsError
         If the functions are dependent, or for ``generalised`` if LAPACK cannot factor their overlap.
     """
-    one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}  # noqa: E741
-    reduced = {l: orthonormalised(part) for l, part in one.items()}  # noqa: E741
-    condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}  # noqa: E741
+    one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}
+    reduced = {l: orthonormalised(part) for l, part in one.items()}
+    condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
     worst = max(condition[a] * condition[b] for a, b in pairs)
-    basis = one if generalised else {l: Q for l, (Q, _) in reduced.items()}  # noqa: E741
+    basis = one if generalised else {l: Q for l, (Q, _) in reduced.items()}
     made = assemble(device, grid, basis, L, S, pairs)
     if generalised and not worst < LARGEST_CONDITION:
         raise NumericsError(
@@ -431,16 +431,15 @@ def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElec
 
     U, _ = parameters.auxiliary(problem.deck, problem.grid)
     v = parameters.generating_values(problem.deck, problem.values, problem.grid)
-    ls = sorted({l for pair in sector.pairs for l in pair})  # noqa: E741
+    ls = sorted({l for pair in sector.pairs for l in pair})
     basis = {
-        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0]
-        for l in ls  # noqa: E741
+        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
     }
     device, xp = problem.device, problem.device.xp
     made = assemble(device, problem.grid, basis, sector.L, sector.S, sector.pairs)
     wanted = min(roots + 1, made.bounds[-1])
     energies, x = _eigenpairs(device, made, max(wanted, roots))
-    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}  # noqa: E741
+    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
     vectors = np.zeros((roots, *operator.shape))
     for k in range(roots):
         for p, ((la, lb), X) in enumerate(zip(sector.pairs, made.components(x[:, k]), strict=True)):

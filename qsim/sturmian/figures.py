@@ -144,54 +144,69 @@ def partial_waves(r: Results) -> Figure | None:
         return None
     fig = figure("double", 2.6)
     a, b = fig.subplots(1, 2)
+    _energy_panel(a, r, l_max, energies)
+    _distance_panel(b, r, l_max, energies)
+    return fig
+
+
+def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+    """Draw energies with their limits and known values, those of several states from the largest l_max on."""
     names = _names(r)
     single = len(names) == 1
-    any_exact = any(name.startswith("energy_exact") for name in r.scalars)
-    seen = [np.inf, -np.inf]  # the error of a limit must not fill the axis
+    seen = []
     for k, name in enumerate(names):
         color = CYCLE[k % len(CYCLE)]
-        limit = _limit(r, k)
-        exact = _value(r, f"energy_exact_{k}") if f"energy_exact_{k}" in r.scalars else None
         shift = 0.0 if single else float(energies[-1, k])
-        a.plot(l_max, energies[:, k] - shift, marker="o", color=color, label=name)
-        if limit is not None:
+        ax.plot(l_max, energies[:, k] - shift, marker="o", color=color, label=name)
+        seen += (energies[:, k] - shift).tolist()
+        if (limit := _limit(r, k)) is not None:
             value, error = limit[0] - shift, limit[1]
-            a.axhline(
-                value, color=color, linestyle="--", linewidth=0.8, label="extrapolated" if single else None
-            )
-            a.axhspan(value - error, value + error, color=color, alpha=0.15, linewidth=0)
-        if exact is not None:
+            label = "extrapolated" if single else None
+            ax.axhline(value, color=color, linestyle="--", linewidth=0.8, label=label)
+            if error < float(np.ptp(energies[:, k])):
+                ax.axhspan(value - error, value + error, color=color, alpha=0.15, linewidth=0)
+            seen.append(value)
+        if (exact := _exact(r, k)) is not None:
             style: dict[str, Any] = {"color": "0.2" if single else color, "linestyle": ":", "linewidth": 0.9}
-            a.axhline(exact - shift, label="exact" if single else None, **style)
-        values = [
-            *(energies[:, k] - shift),
-            *([limit[0] - shift] if limit else []),
-            *([exact - shift] if exact else []),
-        ]
-        seen = [min(seen[0], *values), max(seen[1], *values)]
+            ax.axhline(exact - shift, label="exact" if single else None, **style)
+            seen.append(exact - shift)
+    margin = 0.07 * (max(seen) - min(seen)) or 1e-6  # the error of a limit must not fill the axis
+    ax.set_ylim(min(seen) - margin, max(seen) + margin)
+    ax.set_xlabel(r"$l_\mathrm{max}$")
+    ax.set_ylabel("energy (hartree)" if single else rf"$E - E(l_\mathrm{{max}} = {l_max[-1]})$ (hartree)")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    _whole_numbers(ax)
+    ax.legend()
+
+
+def _distance_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+    """Draw how far energies lie above the known values, or above the limits where none is known."""
+    names = _names(r)
+    any_exact = any(name.startswith("energy_exact") for name in r.scalars)
+    for k, name in enumerate(names):
+        color = CYCLE[k % len(CYCLE)]
+        limit, exact = _limit(r, k), _exact(r, k)
         reference = exact if any_exact else limit[0] if limit is not None else None
         if reference is None:
             continue
         above = energies[:, k] - reference
         good = above > 0.0
-        b.loglog(l_max[good] + 0.5, above[good], marker="o", color=color, label=name)
+        ax.loglog(l_max[good] + 0.5, above[good], marker="o", color=color, label=name)
         if exact is not None and limit is not None and limit[0] != exact:
-            label = "extrapolated" if single else None
-            b.axhline(abs(limit[0] - exact), color=color, linestyle="--", linewidth=0.8, label=label)
-    a.set_xlabel(r"$l_\mathrm{max}$")
-    a.set_ylabel("energy (hartree)" if single else rf"$E - E(l_\mathrm{{max}} = {l_max[-1]})$ (hartree)")
-    a.ticklabel_format(axis="y", useOffset=False)
-    a.set_ylim(seen[0] - 0.08 * (seen[1] - seen[0]), seen[1] + 0.06 * (seen[1] - seen[0]))
-    _whole_numbers(a)
-    a.legend()
-    if b.lines:
-        _half_integers(b, l_max)
-        b.set_ylabel(r"$E - E_\mathrm{exact}$ (hartree)" if any_exact else r"$E - E_\infty$ (hartree)")
-        b.set_xlabel(r"$l_\mathrm{max} + \frac{1}{2}$")
-        b.legend()
-    else:
-        b.remove()
-    return fig
+            label = "extrapolated" if len(names) == 1 else None
+            ax.axhline(abs(limit[0] - exact), color=color, linestyle="--", linewidth=0.8, label=label)
+    if not ax.lines:
+        ax.remove()
+        return
+    _half_integers(ax, l_max)
+    _log_axis(ax)
+    ax.set_ylabel(r"$E - E_\mathrm{exact}$ (hartree)" if any_exact else r"$E - E_\infty$ (hartree)")
+    ax.set_xlabel(r"$l_\mathrm{max} + \frac{1}{2}$")
+    ax.legend()
+
+
+def _exact(r: Results, k: int) -> float | None:
+    return _value(r, f"energy_exact_{k}") if f"energy_exact_{k}" in r.scalars else None
 
 
 def _limit(r: Results, k: int) -> tuple[float, float] | None:
@@ -200,10 +215,7 @@ def _limit(r: Results, k: int) -> tuple[float, float] | None:
 
 
 def _half_integers(ax: Axes, l_max: Any) -> None:
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks([], minor=True)
     shown: list[float] = []
     span = float(np.log((l_max[-1] + 0.5) / (l_max[0] + 0.5)))
     for value in l_max + 0.5:  # labels that would touch are left out

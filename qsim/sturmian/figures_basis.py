@@ -56,14 +56,14 @@ def smooth(s: Any, real: Any, values: Any) -> tuple[Any, Any]:
 
 def basis(r: Results) -> Figure | None:
     """Draw the first Sturmian functions of up to three l with the generating potential; imaginary parts dashed."""
-    momenta = [l for l in momenta_of(r) if f"basis/l{l}/S" in r][:3]  # noqa: E741
+    momenta = [l for l in momenta_of(r) if f"basis/l{l}/S" in r][:3]
     if not momenta:
         return None
     s, real, label = _contour(r["r"])
     fig = figure("double", 0.6 + 1.45 * len(momenta))
     axes = np.atleast_1d(fig.subplots(len(momenta), 1, sharex=True))
     end = _extent(r, s, momenta)
-    for ax, l in zip(axes, momenta, strict=True):  # noqa: E741
+    for ax, l in zip(axes, momenta, strict=True):
         functions = r[f"basis/l{l}/S"]
         shown = min(SHOWN, len(functions))
         largest = float(np.abs(functions[:shown]).max())
@@ -94,7 +94,7 @@ def basis(r: Results) -> Figure | None:
 def _extent(r: Results, s: Any, momenta: list[int]) -> float:
     """Return the radius beyond which nothing is left to be seen of the functions that are shown."""
     last = 0.0
-    for l in momenta:  # noqa: E741
+    for l in momenta:
         functions = np.abs(r[f"basis/l{l}/S"][:SHOWN])
         visible = np.flatnonzero((functions > 0.01 * functions.max()).any(axis=0))
         last = max(last, float(s[visible[-1]]))
@@ -120,8 +120,8 @@ def beta(r: Results) -> Figure | None:
     fig = figure("single", 2.7)
     ax = fig.subplots()
     shown = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
-    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in shown)  # noqa: E741
-    for k, l in enumerate(shown):  # noqa: E741
+    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in shown)
+    for k, l in enumerate(shown):
         values = r[f"basis/l{l}/beta"]
         style: dict[str, Any] = {"marker": "osD^vP"[k % 6], "markersize": 2.6, "color": CYCLE[k % len(CYCLE)]}
         style |= {"label": f"$l = {l}$", "markeredgewidth": 0}
@@ -135,7 +135,7 @@ def beta(r: Results) -> Figure | None:
         ax.set_xlabel(r"Re $\beta$ (hartree)")
         ax.set_ylabel(r"Im $\beta$ (hartree)")
     else:
-        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in shown)  # noqa: E741
+        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in shown)
         if lowest > 0.0:
             ax.set_yscale("log")
             ax.set_xscale("log")
@@ -219,10 +219,7 @@ def _rates_by_size(r: Results) -> Figure:
                     sizes[order][good], values[good], linestyle=style, marker="s", markersize=2.5, linewidth=0.8,
                     color=color, label=f"{PAPER}, {where}, {count} points",
                 )  # fmt: skip
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks([], minor=True)
     ax.set_xticks(np.unique(sizes), [str(n) for n in np.unique(sizes)])
     ax.set_xlabel("functions per electron")
     ax.set_ylabel("integrals per second")

@@ -259,13 +259,13 @@ class RadialGrid:
         """Which nodes lie on the real axis, R0 included, (n,)."""
         return self.r.real <= self.R0 * (1.0 + 1e-14)
 
-    def kinetic(self, l: int) -> NDArray[Any]:  # noqa: E741 -- the letter of the field
+    def kinetic(self, l: int) -> NDArray[Any]:
         """Return -1/2 d2/dr2 + l(l+1)/2r2 in the normalised basis, (n, n), hartree."""
         T = self.T.copy()
         T[np.diag_indices_from(T)] += 0.5 * l * (l + 1) / self.r**2
         return T
 
-    def poisson(self, l: int) -> NDArray[Any]:  # noqa: E741
+    def poisson(self, l: int) -> NDArray[Any]:
         """Return the kernel G_l of the repulsion's multipole l at the nodes.
 
         ``sum_ij w_i f(r_i) G_l(i, j) w_j g(r_j)`` is the double integral of ``f(r1) r<^l / r>^(l+1) g(r2)``, from the solution of

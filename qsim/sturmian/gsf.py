@@ -58,7 +58,7 @@ class Sturmians:
         Whether the functions are outgoing waves.
     """
 
-    l: int  # noqa: E741 -- the letter of the field
+    l: int
     energy: float
     beta: NDArray[Any]
     c: NDArray[Any]
@@ -87,7 +87,7 @@ class Orbitals:
         Orthonormal coefficients in the normalised FE-DVR basis, one function per column.
     """
 
-    l: int  # noqa: E741
+    l: int
     e: NDArray[np.float64]
     C: NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class Orbitals:
 
 def sturmians(
     grid: RadialGrid,
-    l: int,  # noqa: E741
+    l: int,
     U: NDArray[Any],
     E: float,
     v: NDArray[Any],
@@ -206,7 +206,7 @@ def numerical_rank(c: NDArray[Any]) -> int:
 
 def orbitals(
     grid: RadialGrid,
-    l: int,  # noqa: E741
+    l: int,
     V: NDArray[np.float64],
     c: NDArray[np.float64] | None = None,
 ) -> Orbitals:
@@ -243,7 +243,7 @@ def orbitals(
     return Orbitals(l, e, np.ascontiguousarray(Q @ rotation))
 
 
-def _require_sense(grid: RadialGrid, E: float, outgoing: bool, l: int) -> None:  # noqa: E741
+def _require_sense(grid: RadialGrid, E: float, outgoing: bool, l: int) -> None:
     """Raise if the energy and the boundary conditions contradict each other."""
     if outgoing and not E > 0.0:
         raise NumericsError(
@@ -261,7 +261,7 @@ def _require_sense(grid: RadialGrid, E: float, outgoing: bool, l: int) -> None: 
         )
 
 
-def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:  # noqa: E741
+def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:
     if not np.all(np.isfinite(v)) or not np.any(v):
         raise NumericsError(f"the generating potential of l = {l} is zero everywhere or not finite")
     on_axis = grid.is_real if grid.is_complex else slice(None)
@@ -272,7 +272,7 @@ def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:  # noqa:
         )
 
 
-def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:  # noqa: E741
+def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:
     from scipy.linalg import get_lapack_funcs
 
     if not np.iscomplexobj(A):
@@ -339,7 +339,7 @@ def _require_off_level(
     c: NDArray[Any],
     v: NDArray[Any],
     E: float,
-    l: int,  # noqa: E741
+    l: int,
 ) -> None:
     """Raise if E is a level of the auxiliary potential: there beta = 0, and the function is no Sturmian one."""
     nearest = int(np.argmin(np.abs(beta)))
@@ -350,7 +350,7 @@ def _require_off_level(
         raise _on_level(E, E + distance.real, l)
 
 
-def _on_level(E: float, level: float, l: int) -> NumericsError:  # noqa: E741
+def _on_level(E: float, level: float, l: int) -> NumericsError:
     return NumericsError(
         f"the energy {E:.8g} hartree of the Sturmian functions is the level {level:.8g} of the auxiliary potential with l = {l}; "
         "there is no Sturmian function at that energy",
@@ -358,7 +358,7 @@ def _on_level(E: float, level: float, l: int) -> NumericsError:  # noqa: E741
     )
 
 
-def _too_many(N: int, rank: int, l: int, v: NDArray[Any]) -> NumericsError:  # noqa: E741
+def _too_many(N: int, rank: int, l: int, v: NDArray[Any]) -> NumericsError:
     smallest = float(np.abs(v).min() / np.abs(v).max())
     return NumericsError(
         f"only {rank} of {N} Sturmian functions of l = {l} are independent in double precision "

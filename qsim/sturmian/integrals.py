@@ -142,7 +142,7 @@ class PairIntegrals:
         return self.device.xp.ascontiguousarray(four.transpose(0, 2, 1, 3)).reshape(na1 * na0, nb1 * nb0)
 
 
-def repulsion_kernel(grid: RadialGrid, l: Multipoles) -> NDArray[Any]:  # noqa: E741
+def repulsion_kernel(grid: RadialGrid, l: Multipoles) -> NDArray[Any]:
     """Return the kernel of one multipole, or the sum ``sum_l A_l G_l`` of several: (n, n), symmetric."""
     if isinstance(l, Mapping):
         total = np.zeros((grid.r.size,) * 2, grid.r.dtype)
@@ -228,7 +228,7 @@ def _product(device: Device, matrix: Any, rho: Any) -> Any:
 
 def repulsion_gemm(
     grid: RadialGrid,
-    l: Multipoles,  # noqa: E741
+    l: Multipoles,
     bra_a: Any,
     ket_a: Any,
     bra_b: Any,
@@ -269,7 +269,7 @@ def repulsion_gemm(
 
 def repulsion_rank(
     grid: RadialGrid,
-    l: int,  # noqa: E741
+    l: int,
     bra: NDArray[Any],
     ket: NDArray[Any],
     tolerances: tuple[float, ...] = RANK_TOLERANCES,
@@ -351,7 +351,7 @@ def sample(
 def repulsion_simpson(
     functions: tuple[Samples, Samples, Samples, Samples],
     points: Quadrature,
-    l: int,  # noqa: E741
+    l: int,
     *,
     device: Device,
     side: int = 8,

@@ -118,7 +118,7 @@ class IntegralsResult:
                 PAPER.get((_nearest(run.points), run.functions), (np.nan, np.nan))[k] for run in self.runs
             ]
             out[f"integrals/{name}"] = np.array(found)
-        for l, functions in self.bases.items():  # noqa: E741
+        for l, functions in self.bases.items():
             out[f"basis/l{l}/beta"] = functions.beta
             out[f"basis/l{l}/S"] = np.ascontiguousarray((functions.c / np.sqrt(grid.w)[:, None]).T)
         for name in ("overlap", "coulomb", "exchange"):
@@ -128,7 +128,7 @@ class IntegralsResult:
         if self.ranks:
             keys = list(self.ranks)
             out["rank/functions"] = np.array([N for N, _ in keys], np.int64)
-            out["rank/multipole"] = np.array([l for _, l in keys], np.int64)  # noqa: E741
+            out["rank/multipole"] = np.array([l for _, l in keys], np.int64)
             out["rank/pairs"] = np.array([N * (N + 1) // 2 for N, _ in keys], np.int64)
             for tolerance in integrals.RANK_TOLERANCES:
                 out[f"rank/at_{tolerance:.0e}"] = np.array(
@@ -175,7 +175,7 @@ class IntegralsResult:
                 description="largest |int S_n v S_m dr - delta_nm|, Eq. (14)",
             ),
         }
-        for (N, l), (ranks, _) in self.ranks.items():  # noqa: E741
+        for (N, l), (ranks, _) in self.ranks.items():
             for tolerance, rank in ranks.items():
                 out[f"rank_N{N}_l{l}_{tolerance:.0e}"] = Scalar(
                     rank,
@@ -226,7 +226,7 @@ def _nearest(points: int) -> int:
 def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
     """Compute, time and compare the integrals of the functions of the lowest l of the channels."""
     task: Any = problem.deck.task
-    l = problem.ls[0]  # noqa: E741
+    l = problem.ls[0]
     sizes = sorted(set(task.N or [problem.size(l)]))
     multipoles = sorted(set(task.l if isinstance(task.l, list) else [task.l]))
     counts = sorted(set(task.points if isinstance(task.points, list) else [task.points]))

@@ -26,9 +26,10 @@ class Observed:
     Attributes
     ----------
     moments : dict of float
-        ``r``, ``r2``, ``inv_r``, ``inv_r2``: of one electron; ``inv_r12``, ``r12_squared``, ``r1_dot_r2``, ``cos_theta12``: of the pair;
-        ``kinetic``, ``nuclear`` (both electrons), ``repulsion``, hartree; ``virial_ratio`` = -V/T; ``norm``; ``symmetry_error``, part of
-        the wrong exchange symmetry; ``edge_density``, largest radial density of an electron in the last element, 1/bohr.
+        ``r``, ``r2``, ``inv_r``, ``inv_r2``: of one electron; ``inv_r12``, ``r12_squared``, ``r1_dot_r2``, ``cos_theta12``: of
+        both; ``kinetic``, ``nuclear`` (both electrons), ``repulsion``, hartree; ``virial_ratio`` = -V/T; ``norm``;
+        ``symmetry_error``, part of the wrong exchange symmetry;
+        ``edge_density``, largest radial density of an electron in the last element, 1/bohr.
     density : (n,) float64
         Radial density of one electron at the nodes, ``int density dr = 1``.
     map : (n, n) float64
@@ -101,7 +102,9 @@ def _dipole(operator: TwoElectron, F: NDArray[np.float64], r: NDArray[np.float64
     A = operator.dense[operator.multipoles.index(1)]
     weighted = F if r is None else F * np.outer(r, r)
     return float(
-        sum(A[p, c] * np.vdot(F[p], weighted[c]) for p, c in np.argwhere(A))  # swapped components are transposes
+        sum(
+            A[p, c] * np.vdot(F[p], weighted[c]) for p, c in np.argwhere(A)
+        )  # swapped components are transposes
     )
 
 
@@ -114,8 +117,8 @@ def radial_defect(
 ) -> float:
     """Estimate how much lower the energy would be on the whole radial grid, hartree (positive).
 
-    Second order in the residual of the state on the grid: ``sum_k |<k|H - E|x>|^2 / (H_kk - E)`` over the product functions k of the
-    eigenvectors of h_l on the grid, with the diagonal of ``H``.
+    Second order in the residual of the state on the grid: ``sum_k |<k|H - E|x>|^2 / (H_kk - E)`` over the product functions k
+    of the eigenvectors of h_l on the grid, with the diagonal of ``H``.
 
     Parameters
     ----------

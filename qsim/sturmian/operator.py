@@ -53,7 +53,7 @@ def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list
     top = 2 * max(max(pair) for pair in pairs)
     A = np.zeros((top + 1, len(pairs), len(kets)))
     for p, (a, b) in enumerate(pairs):
-        for c, (la, lb, q, sign) in enumerate(kets):
+        for c, (la, lb, _, sign) in enumerate(kets):
             norm = np.sqrt((1 if a == b else 2) / (1 if la == lb else 2))
             for l in range(max(abs(a - la), abs(b - lb)), min(a + la, b + lb) + 1):
                 A[l, p, c] = sign * norm * angular(L, a, b, la, lb, l)
@@ -114,9 +114,7 @@ class TwoElectron:
         self._b = device.asarray(np.stack([padded[b][1] for _, b in pairs]))
         self._at = xp.ascontiguousarray(self._a.transpose(0, 2, 1))
         self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
-        self.one_body = device.asarray(
-            np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs])
-        )
+        self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
         for l in self.multipoles:

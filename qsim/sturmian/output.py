@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.basis_task import BasisResult
     from qsim.sturmian.bound_task import BoundResult
-    from qsim.sturmian.build import Problem
+    from qsim.sturmian.build import Problem, Sector
     from qsim.sturmian.gsf import Sturmians
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 
 STORED_FUNCTIONS = 4_000_000  # numbers of basis functions up to which the results file holds them
+STORED_PAIRS = 40  # pairs of a symmetry up to which its angular coefficients are stored
 HARTREE = "hartree"
 
 TABLES = (
@@ -67,6 +68,16 @@ TABLES = (
     Table("pair_weights/*/la", ("pair",), "", "orbital momentum of one electron"),
     Table("pair_weights/*/lb", ("pair",), "", "orbital momentum of the other"),
     Table("pair_weights/*/weight", ("pair",), "", "weight of the pair in the state, both orders together"),
+    Table("angular/*/bra", ("coefficient", "electron"), "", "orbital momenta la', lb' of the bra"),
+    Table("angular/*/ket", ("coefficient", "electron"), "", "orbital momenta la, lb of the ket"),
+    Table("angular/*/l", ("coefficient",), "", "multipole"),
+    Table(
+        "angular/*/A",
+        ("coefficient",),
+        "",
+        "angular coefficients of the repulsion",
+        note="1/r12 = sum over l of A_l r<^l / r>^(l + 1); the factor 4 pi / (2l + 1) is included",
+    ),
     Table("residual_history/*/residual", ("iteration", "followed"), HARTREE, "residuals of the eigensolver"),
     Table("moments/*", ("state",), "", "expectation values, atomic units"),
     Table("convergence/*/value", ("value",), "", "values of the scanned key, atomic units"),
@@ -123,7 +134,7 @@ def _grid_arrays(problem: Problem, bases: dict[int, Sturmians]) -> dict[str, NDA
     if problem.is_gsf:
         out["generating"] = np.asarray(generating_values(problem.deck, problem.values, grid))
     stored = sum(functions.c.size for functions in bases.values()) <= STORED_FUNCTIONS
-    for l, functions in bases.items():  # noqa: E741
+    for l, functions in bases.items():
         out[f"basis/l{l}/beta"] = functions.beta
         if stored:
             out[f"basis/l{l}/S"] = np.ascontiguousarray((functions.c / np.sqrt(grid.w)[:, None]).T)
@@ -142,7 +153,7 @@ def _basis_quality(bases: dict[int, Sturmians]) -> dict[str, Scalar]:
             max(functions.residual for functions in bases.values()),
             description="largest relative residual of a Sturmian function",
         )
-        for l, functions in bases.items():  # noqa: E741
+        for l, functions in bases.items():
             out[f"rank_l{l}"] = Scalar(int(functions.rank), description=f"independent functions of l = {l}")
     return out
 
@@ -218,6 +229,9 @@ def _bound_arrays(result: BoundResult) -> dict[str, NDArray[Any]]:
     for k, s in enumerate(states):
         out[f"pair_weights/{k}/la"], out[f"pair_weights/{k}/lb"] = np.asarray(s.pairs).T
         out[f"pair_weights/{k}/weight"] = np.asarray(s.weights)
+    for sector in result.problem.sectors:
+        if len(sector.pairs) <= STORED_PAIRS:
+            out |= _angular(sector)
     for k, history in enumerate(result.histories):
         if history.ndim == 2 and history.size:
             out[f"residual_history/{k}/residual"] = history
@@ -236,6 +250,26 @@ def _bound_arrays(result: BoundResult) -> dict[str, NDArray[Any]]:
         out["partial_waves/limit"] = np.array([value for value, _ in result.limits])
         out["partial_waves/limit_error"] = np.array([error for _, error in result.limits])
     return out
+
+
+def _angular(sector: Sector) -> dict[str, NDArray[Any]]:
+    """Return the angular coefficients between the stored pairs of a symmetry."""
+    from qsim.sturmian.angular import multipoles
+
+    rows = [
+        (bra, ket, l, value)
+        for bra in sector.pairs
+        for ket in sector.pairs
+        for l, value in multipoles(sector.L, bra, ket)
+    ]
+    where = f"angular/L{sector.L}_S{sector.S}_{sector.parity}"
+    bras, kets, ls, values = zip(*rows, strict=True)
+    return {
+        f"{where}/bra": np.array(bras),
+        f"{where}/ket": np.array(kets),
+        f"{where}/l": np.array(ls),
+        f"{where}/A": np.array(values),
+    }
 
 
 _MOMENTS = {

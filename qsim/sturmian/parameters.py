@@ -54,7 +54,7 @@ class Values:
     ionisation: float | None = None
     notices: tuple[str, ...] = field(default=(), compare=False)
 
-    def size(self, l: int, points: int) -> int:  # noqa: E741
+    def size(self, l: int, points: int) -> int:
         """Return the number of radial functions of an l on a grid of so many points."""
         return self.sizes[min(l, len(self.sizes) - 1)] if self.sizes else points
 
@@ -215,7 +215,7 @@ def _require_finite(values: NDArray[Any], grid: RadialGrid, key: str) -> None:
         raise InvalidInput(key, f"the potential is {values[k]:.3g} hartree at r = {grid.r[k].real:.4g} bohr")
 
 
-def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, count: int) -> Sturmians:  # noqa: E741
+def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, count: int) -> Sturmians:
     """Return the Sturmian functions of an l.
 
     Raises

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 def run(problem: Problem, monitor: Monitor) -> Any:
     """Find bound states, compute integrals, or the basis alone."""
+    for text in problem.notices:
+        monitor.note(text)
     task = problem.deck.task.type
     if task == "bound":
         from qsim.sturmian.bound_task import run_bound
@@ -20,8 +22,6 @@ def run(problem: Problem, monitor: Monitor) -> Any:
         for text in require_contained(result):
             monitor.warn(text)
         return result
-    for text in problem.notices:
-        monitor.note(text)
     if task == "integrals":
         from qsim.sturmian.integrals_task import run_integrals
 

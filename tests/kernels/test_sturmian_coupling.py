@@ -51,7 +51,8 @@ def test_rows_without_coefficients_become_zero(device):
     out = device.asarray(np.full((1, 3, 300), np.nan))
     coupling(device, device.asarray(G), device.asarray(F), terms(device, A), out)
     host = device.to_host(out)
-    assert np.all(host[0, 1] == 0) and np.isfinite(host).all()
+    assert np.all(host[0, 1] == 0)
+    assert np.isfinite(host).all()
 
 
 def test_threads_do_not_change_a_bit():
@@ -62,7 +63,8 @@ def test_threads_do_not_change_a_bit():
         out = np.empty((1, 7, 200_003))
         coupling(device, G, F, terms(device, A), out)
         results.append(out)
-    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
 
 
 def test_wrong_shapes_are_refused(device):

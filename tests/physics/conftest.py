@@ -68,3 +68,9 @@ def tridiag(tmp_path):
 def trotter(tmp_path):
     """Hand out trotter decks in an empty folder."""
     return Decks("trotter", tmp_path)
+
+
+@pytest.fixture
+def sturmian(tmp_path):
+    """Hand out sturmian decks in an empty folder."""
+    return Decks("sturmian", tmp_path)

@@ -36,7 +36,7 @@ def ids(prefix):
     return [name for name in REFERENCES if name.startswith(prefix)]
 
 
-def coulomb_sturmians(N, l, kappa, r):  # noqa: E741
+def coulomb_sturmians(N, l, kappa, r):
     """Return S_1 .. S_N at r, ``int S 1/r S dr = 1``, Laguerre polynomials by recurrence: (points, N)."""
     x, a = 2.0 * kappa * r, 2 * l + 1
     L = [np.ones_like(x), 1.0 + a - x]
@@ -52,20 +52,20 @@ def coulomb_sturmians(N, l, kappa, r):  # noqa: E741
     )
 
 
-def coefficients(grid, N, l, kappa=KAPPA):  # noqa: E741
+def coefficients(grid, N, l, kappa=KAPPA):
     return coulomb_sturmians(N, l, kappa, grid.r) * np.sqrt(grid.w)[:, None]
 
 
-def one(grid, n, l, kappa):  # noqa: E741
+def one(grid, n, l, kappa):
     return coefficients(grid, max(n, 2), l, kappa)[:, n - 1 : n]
 
 
-def sizes(l, *functions):  # noqa: E741
+def sizes(l, *functions):
     """Return the largest integral of the functions' absolute values: rounding is relative to it, whatever cancels."""
     return integrals.repulsion_gemm(WIDE, l, *map(abs, functions), device=CPU).max()
 
 
-def yukawa(l, N, grid=HELIUM, Z=2.0, E=-0.9, alpha=0.6):  # noqa: E741
+def yukawa(l, N, grid=HELIUM, Z=2.0, E=-0.9, alpha=0.6):
     return gsf.sturmians(grid, l, -Z / grid.r, E, np.exp(-alpha * grid.r) / grid.r, N)
 
 
@@ -77,11 +77,11 @@ def test_slater_integrals(device, name):
     entry = REFERENCES[name]
     if name.startswith("slater_csf_mixed"):
         kappas = {key: complex(*value) if key == "c" else value for key, value in entry["kappa"].items()}
-        parts = [one(WIDE, n, l, kappas[key]) for n, l, key in entry["functions"]]  # noqa: E741
+        parts = [one(WIDE, n, l, kappas[key]) for n, l, key in entry["functions"]]
     else:
         kappa = entry["kappa"]
         kappa = complex(*kappa) if isinstance(kappa, list) else kappa
-        parts = [one(WIDE, n, l, kappa) for n, l in entry["functions"]]  # noqa: E741
+        parts = [one(WIDE, n, l, kappa) for n, l in entry["functions"]]
     want = complex(*entry["value"]) if isinstance(entry["value"], list) else entry["value"]
     got = device.to_host(integrals.repulsion_gemm(WIDE, entry["lam"], *parts, device=device))
     assert got.shape == (1, 1)
@@ -90,7 +90,7 @@ def test_slater_integrals(device, name):
 
 @pytest.mark.parametrize("kappa", [KAPPA, 0.8 - 0.6j])
 @pytest.mark.parametrize("l", [0, 2])
-def test_both_ways_to_symmetry_agree(device, l, kappa):  # noqa: E741
+def test_both_ways_to_symmetry_agree(device, l, kappa):
     """Packed pairs and a root of the kernel against all products."""
     c, d = coefficients(WIDE, 6, 1, kappa), coefficients(WIDE, 4, 0, kappa)
     for functions in ((c, c, c, c), (c, c, d, d), (c, d, c, d), (d, c, c, c)):
@@ -124,7 +124,7 @@ def test_kernels_of_several_multipoles_are_summed():
     c = coefficients(WIDE, 4, 1)
     parts = {0: 0.3, 2: -1.2}
     total = integrals.repulsion_gemm(WIDE, parts, c, c, c, c, device=CPU)
-    want = sum(A * integrals.repulsion_gemm(WIDE, l, c, c, c, c, device=CPU) for l, A in parts.items())  # noqa: E741
+    want = sum(A * integrals.repulsion_gemm(WIDE, l, c, c, c, c, device=CPU) for l, A in parts.items())
     np.testing.assert_allclose(total, want, rtol=0, atol=1e-12 * abs(want).max())
 
 
@@ -158,7 +158,7 @@ def test_rank_of_coulomb_sturmian_pairs(N):
 # ---------------------------------------------------------------------------------- the paper's quadrature
 
 
-def simpson(device, functions, kinds, l, Nq, Ns, R=60.0):  # noqa: E741
+def simpson(device, functions, kinds, l, Nq, Ns, R=60.0):
     points = integrals.quadrature(Nq, Ns, R)
     samples = {f: integrals.sample(f, points, device, kinds) for f in set(functions)}
     return device.to_host(
@@ -168,7 +168,7 @@ def simpson(device, functions, kinds, l, Nq, Ns, R=60.0):  # noqa: E741
 
 @pytest.mark.parametrize(("kappa", "kind"), [(KAPPA, float), (0.8 - 0.6j, complex)])
 @pytest.mark.parametrize("l", [0, 1, 2])
-def test_quadrature_agrees_with_products(device, l, kappa, kind):  # noqa: E741
+def test_quadrature_agrees_with_products(device, l, kappa, kind):
     """Within the error of the paper's own choice, Nq = 256 and Ns = 9: 2e-8 at worst."""
 
     def first(r):
@@ -213,8 +213,8 @@ def test_quadrature_needs_odd_points():
 @pytest.mark.parametrize("generalised", [False, True])
 def test_helium_energies(device, name, generalised):
     entry = REFERENCES[name]
-    pairs = [(l, l) for l in range(entry["lmax"] + 1)]  # noqa: E741
-    functions = {l: yukawa(l, entry["N"]) for l, _ in pairs}  # noqa: E741
+    pairs = [(l, l) for l in range(entry["lmax"] + 1)]
+    functions = {l: yukawa(l, entry["N"]) for l, _ in pairs}
     V = -2.0 / HELIUM.r
     v = np.exp(-0.6 * HELIUM.r) / HELIUM.r
     energies, _, info = dense.solve(
@@ -239,10 +239,10 @@ def test_helium_energies(device, name, generalised):
 def test_dense_states_are_those_of_the_matrix_free_operator(device, L, S, pairs):
     grid = RadialGrid(element_bounds(30.0, 2.0), 10)
     V = -2.0 / grid.r
-    ls = sorted({l for pair in pairs for l in pair})  # noqa: E741
-    functions = {l: yukawa(l, 7 + l % 2, grid, E=-0.6, alpha=0.3) for l in ls}  # noqa: E741
+    ls = sorted({l for pair in pairs for l in pair})
+    functions = {l: yukawa(l, 7 + l % 2, grid, E=-0.6, alpha=0.3) for l in ls}
     energies, vectors, info = dense.solve(grid, V, functions, L, S, pairs, 3, device)
-    orbitals = {l: gsf.orbitals(grid, l, V, functions[l].c) for l in ls}  # noqa: E741
+    orbitals = {l: gsf.orbitals(grid, l, V, functions[l].c) for l in ls}
     operator = TwoElectron(device, grid, orbitals, L, S, pairs)
     found = davidson.lowest(operator, 3, tolerance=1e-9)
     np.testing.assert_allclose(energies, found.values[:3], rtol=0, atol=1e-10)

@@ -1,4 +1,4 @@
-"""H x without a matrix, and its eigenvalues: against explicit matrices over all ordered pairs, and published partial-wave limits."""
+"""H x without a matrix, and its eigenvalues: against explicit matrices over ordered pairs, and published limits."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def explicit(grid, basis, L, stored):
     ordered = sorted({pair for a, b in stored for pair in ((a, b), (b, a))})
     place = [(a, b, i, j) for a, b in ordered for i in range(basis[a].e.size) for j in range(basis[b].e.size)]
     offset = {}
-    for k, (a, b, i, j) in enumerate(place):
+    for k, (a, b, _i, _j) in enumerate(place):
         offset.setdefault((a, b), k)
     H = np.zeros((len(place), len(place)))
     for a, b in ordered:
@@ -51,7 +51,9 @@ def explicit(grid, basis, L, stored):
                 if A:
                     block += A * np.einsum("xik,xy,yjm->ijkm", rho1, grid.poisson(l), rho2)
             rows, columns = block.shape[0] * block.shape[1], block.shape[2] * block.shape[3]
-            H[offset[a, b] : offset[a, b] + rows, offset[c, d] : offset[c, d] + columns] = block.reshape(rows, columns)
+            H[offset[a, b] : offset[a, b] + rows, offset[c, d] : offset[c, d] + columns] = block.reshape(
+                rows, columns
+            )
     for k, (a, b, i, j) in enumerate(place):
         H[k, k] += basis[a].e[i] + basis[b].e[j]
     return H, place
@@ -188,7 +190,10 @@ def test_radial_defect_estimates_what_the_basis_lacks(device):
     for M in (10, 16):  # from Coulomb-Sturmians, r^(l+1+k) exp(-2 r)
         span = {}
         for l in range(3):
-            c = np.stack([grid.r ** (l + 1 + k) * np.exp(-2.0 * grid.r) for k in range(M)], 1) * np.sqrt(grid.w)[:, None]
+            c = (
+                np.stack([grid.r ** (l + 1 + k) * np.exp(-2.0 * grid.r) for k in range(M)], 1)
+                * np.sqrt(grid.w)[:, None]
+            )
             span[l] = orbitals(grid, l, -2.0 / grid.r, np.linalg.qr(c)[0])
         planes = {}
         operator = TwoElectron(device, grid, span, 0, 0, stored, planes)
@@ -201,7 +206,11 @@ def test_radial_defect_estimates_what_the_basis_lacks(device):
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    L=st.integers(0, 3), S=st.integers(0, 1), top=st.integers(0, 3), roots=st.integers(1, 5), M=st.integers(1, 5)
+    L=st.integers(0, 3),
+    S=st.integers(0, 1),
+    top=st.integers(0, 3),
+    roots=st.integers(1, 5),
+    M=st.integers(1, 5),
 )
 def test_davidson_equals_lapack(L, S, top, roots, M):
     grid = tiny_grid(order=4, elements=2)

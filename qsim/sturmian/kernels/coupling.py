@@ -51,7 +51,9 @@ class Terms:
 
 def terms(device: Device, A: NDArray[np.float64]) -> Terms:
     """Return the coefficients ``A`` (L, P, C) as the kernels take them."""
-    row, group, component, factor = [0], [], [], []
+    row, group = [0], []
+    component: list[int] = []
+    factor: list[float] = []
     for p in range(A.shape[1]):
         for l in range(A.shape[0]):
             found = np.flatnonzero(A[l, p])
