@@ -20,7 +20,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def each_part(
-    work: Callable[[int, int], object], tasks: int, size: int, threads: int, smallest: int = PARALLEL_SIZE
+    work: Callable[[int, int], object], tasks: int, size: int, threads: int, smallest: int | None = None
 ) -> None:
     """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on several threads if there is enough to do.
 
@@ -37,9 +37,9 @@ def each_part(
     threads
         Threads to use.
     smallest
-        Size below which one thread does it.
+        Size below which one thread does it; by default :data:`PARALLEL_SIZE`.
     """
-    if threads <= 1 or tasks <= 1 or size < smallest:
+    if threads <= 1 or tasks <= 1 or size < (PARALLEL_SIZE if smallest is None else smallest):
         work(0, tasks)
         return
     parts = min(tasks, 4 * threads)

@@ -275,7 +275,7 @@ def test_a_resumed_batch_has_the_same_bits(trotter, monkeypatch, calls, echo):
 
 
 def test_threads_change_nothing(monkeypatch, trotter):
-    from qsim.trotter.kernels import pool
+    from qsim.core import pool
 
     monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
     found = []
