@@ -12,6 +12,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the registration test: mypy compares the modules with the contract
+    import qsim.qmc.build
+    import qsim.qmc.deck
+    import qsim.qmc.output
+    import qsim.qmc.run
     import qsim.qoc.build
     import qsim.qoc.deck
     import qsim.qoc.output
@@ -31,6 +35,7 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     from qsim.core.stages import BuildStage, DeckStage, OutputStage, RunStage
 
     _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
+        (qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output),
         (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
         (qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output),
         (qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output),
@@ -41,8 +46,8 @@ TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
     "trotter": "Spin-1/2 dynamics by Suzuki-Trotter product formulas on the full state vector.",
     "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension.",
-    "sturmian": "Bound and scattering states of two electrons in a basis of generalised Sturmian functions.",
-    "qmc": "Variational and diffusion quantum Monte Carlo for molecules and crystals.",
+    "sturmian": "Bound states of two electrons and a nucleus in a basis of generalised Sturmian functions.",
+    "qmc": "Variational and diffusion quantum Monte Carlo of atoms and molecules.",
 }
 
 

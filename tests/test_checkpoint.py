@@ -244,6 +244,14 @@ def test_free_keys_may_change():
         compatible(META, Loaded(time={"T": 2.0, "steps": 20}), "cpu", free=("time.T",))
 
 
+def test_free_keys_may_have_a_part_that_is_anything():
+    changed = Loaded(time={"T": 2.0, "steps": 20})
+    assert compatible(META, changed, "cpu", free=("*.T", "*.steps")) == []
+    with pytest.raises(DeckError, match=r"time\.steps") as caught:
+        compatible(META, changed, "cpu", free=("*.T",))
+    assert "time.T" not in str(caught.value)
+
+
 def test_checkpoint_of_another_method_is_refused():
     with pytest.raises(DeckError, match="belongs to method 'qmc', not 'qoc'"):
         compatible({**META, "method": "qmc"}, Loaded(), "cpu")

@@ -14,6 +14,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,7 @@ def compatible(
     device, precision, version
         Label of the device, precision and qsim version of this run; a change is only reported.
     free
-        Dotted keys (with all below them) that may change, such as the end time.
+        Dotted keys (with all below them) that may change, such as the end time; ``*`` stands for any part of one.
     allow_changes
         Report changes of the problem instead of refusing them.
 
@@ -275,7 +276,11 @@ def compatible(
     # through JSON, as the stored one went: tuples become lists
     physics = json.loads(json.dumps(loaded.physics()))
     changed = changed_keys(dict(meta.get("physics", {})), physics)
-    changed = [key for key in changed if not any(key == name or key.startswith(f"{name}.") for name in free)]
+    changed = [
+        key
+        for key in changed
+        if not any(fnmatchcase(key, name) or fnmatchcase(key, f"{name}.*") for name in free)
+    ]
     notices = []
     if changed and not allow_changes:
         raise DeckError(

@@ -63,6 +63,11 @@ class RunFiles:
         FileError
             Naming what exists: results, summary or figures of an earlier run, or its checkpoint.
         """
+        if self.checkpoint.exists() and self.results.exists():
+            raise FileError(
+                f"{self.results} exists already, and {self.checkpoint} to continue from",
+                hint="--resume continues that run, --force starts it anew, -o FILE writes elsewhere",
+            )
         if self.checkpoint.exists():
             raise FileError(
                 f"{self.checkpoint} is the checkpoint of an unfinished run",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import h5py
 
 from qsim.core.errors import FileError
 
-__all__ = ["new_dataset", "open_datasets"]
+__all__ = ["new_dataset", "open_datasets", "save_datasets"]
 
 
 def open_datasets(path: str | Path) -> tuple[Any, dict[str, Any]]:
@@ -52,5 +52,23 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
     try:
         with h5py.File(path, "w") as file:
             yield file.create_dataset("x", shape, dtype)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error}") from error
+
+
+def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as datasets of the top level of a file, which appears complete or not at all.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    part = Path(f"{path}.part")
+    try:
+        with h5py.File(part, "w") as file:
+            for name, array in arrays.items():
+                file.create_dataset(name, data=array)
+        part.replace(path)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error

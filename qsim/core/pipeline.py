@@ -16,7 +16,7 @@ from qsim import __version__
 from qsim.core import checkpoint
 from qsim.core.deck import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import Device, out_of_memory, select
-from qsim.core.errors import DeckError
+from qsim.core.errors import DeckError, FileError
 from qsim.core.files import RunFiles, figure_paths, require_folder
 from qsim.core.parallel import world
 from qsim.core.plotting import save, style
@@ -130,7 +130,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     loaded, files = job.loaded, job.files
     if not job.options.dry_run:
         require_folder(files.results.parent)
-        if job.options.resume and files.results.exists() and not job.resuming:
+        if job.options.resume and files.results.exists() and (not job.resuming or _nothing_to_add(job)):
             return _already_complete(job)
         if not job.replaces:
             files.require_new(job.figures)
@@ -157,6 +157,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
             monitor.end()
             with monitor.stage("write"):
                 _write(job, device, result, monitor)
+                _keep_state(job, result, monitor)
         return _publish(job, job.figures, monitor)
 
 
@@ -195,6 +196,13 @@ def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
     if isinstance(asked, str):
         return list(output.FIGURES) if asked == "all" else []
     return list(dict.fromkeys(asked))
+
+
+def _nothing_to_add(job: _Job) -> bool:
+    """Tell whether the checkpoint is that of a complete run of this very problem."""
+    meta = checkpoint.load_meta(job.files.checkpoint)
+    complete = bool(meta.get("complete", False))
+    return complete and not changed_keys(meta.get("physics", {}), json_ready(job.loaded.physics()))
 
 
 def _already_complete(job: _Job) -> Outcome:
@@ -321,7 +329,7 @@ def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[s
 
 
 def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
-    """Write the results file; the checkpoint has then served its purpose."""
+    """Write the results file."""
     loaded, output = job.loaded, job.output
     provenance = collect(
         loaded,
@@ -345,7 +353,19 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
     )
     if job.replaces:  # a summary of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
-    job.files.checkpoint.unlink(missing_ok=True)
+
+
+def _keep_state(job: _Job, result: Any, monitor: Monitor) -> None:
+    """Remove the checkpoint, which has served its purpose, or replace it by the state that more can be added to."""
+    final_state = getattr(stage(job.loaded.deck.method, "run"), "final_state", None)
+    if final_state is None:
+        job.files.checkpoint.unlink(missing_ok=True)
+        return
+    meta = {**monitor.meta, "elapsed": monitor.elapsed, "complete": True}
+    try:
+        checkpoint.save(job.files.checkpoint, final_state(result), meta)
+    except FileError as error:  # the results are written
+        monitor.warn(f"{error}; this run cannot be continued")
 
 
 def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
@@ -356,6 +376,8 @@ def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
     output, files = job.output, job.files
     written, failures = [files.results], []
     with open_results(files.results) as results:
+        if hasattr(output, "extra_files"):
+            written += output.extra_files(results, files.stem)
         with monitor.stage("figures"):
             for name in names:
                 try:

@@ -68,7 +68,8 @@ class Plan:
 class DeckStage(Protocol):
     """``deck.py``: the model of the deck.
 
-    It may also hold ``EXTENDABLE``, dotted keys such as ``evolve.t_final`` in which a resumed run may differ.
+    It may also hold ``EXTENDABLE``, dotted keys such as ``evolve.t_final`` or ``series.*.vmc.blocks`` in which a resumed run may
+    differ.
     """
 
     @property
@@ -90,7 +91,11 @@ class BuildStage(Protocol):
 
 
 class RunStage(Protocol):
-    """``run.py``: the only long stage; resumable, and without input or output but through the monitor."""
+    """``run.py``: the only long stage; resumable, and without input or output but through the monitor.
+
+    It may also hold ``final_state(result)``, the state from which a complete run can be continued where the keys of
+    ``EXTENDABLE`` ask for more; it is kept as the checkpoint.
+    """
 
     def run(self, problem: Any, monitor: Monitor, /) -> Any:
         """Return the result."""
@@ -100,7 +105,8 @@ class OutputStage(Protocol):
     """``output.py``: what is written and drawn.
 
     It may also hold ``HEADLINE``, names of the scalars that are shown first, and ``tables(result)``, declarations
-    that take the place of ``TABLES`` where the axes of an array depend on the deck.
+    that take the place of ``TABLES`` where the axes of an array depend on the deck, and ``extra_files(results, stem)``, which
+    writes what the deck asks for beside the results file and returns the paths.
     """
 
     @property

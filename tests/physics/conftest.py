@@ -74,3 +74,9 @@ def trotter(tmp_path):
 def sturmian(tmp_path):
     """Hand out sturmian decks in an empty folder."""
     return Decks("sturmian", tmp_path)
+
+
+@pytest.fixture
+def qmc(tmp_path):
+    """Hand out qmc decks in an empty folder."""
+    return Decks("qmc", tmp_path)

@@ -1,0 +1,330 @@
+"""Blocks of the qmc deck: ions and electrons, orbitals, Jastrow factor.
+
+Everything is in Hartree atomic units.  The functions behind the blocks are in :mod:`qsim.qmc.system`, :mod:`qsim.qmc.sto`,
+:mod:`qsim.qmc.harmonic`, :mod:`qsim.qmc.gaussian` and :mod:`qsim.qmc.jastrow`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from qsim.core.deck import Block, Count, DeckPath, Integer, PositiveCount
+from qsim.core.units import Energy, Length, Mass
+
+__all__ = [
+    "PERIODIC",
+    "Bspline1",
+    "Jastrow",
+    "OneBody",
+    "Orbitals",
+    "PairBody",
+    "Shell",
+    "System",
+    "Wavefunction",
+]
+
+MAX_ATOMS = 1000
+MAX_ELECTRONS = 2000
+MAX_COEFFICIENTS = 200
+MAX_L = 4  # g shells, the largest that the kernels know
+MAX_N = 7
+PERIODIC = ("periodic", "crystal", "bulk")  # words for a cell that belongs to crystals
+
+Coordinate = Annotated[Length, Field(gt=-1e4, lt=1e4)]
+Symbol = Annotated[str, Field(pattern=r"^[A-Za-z]{1,2}[0-9]*$")]
+# not strict: after the validator of its block, which works on Python objects, an atom is a list
+Atom = Annotated[tuple[Symbol, Coordinate, Coordinate, Coordinate], Field(strict=False)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=40)]
+Coefficient = Annotated[float, Field(gt=-1e6, lt=1e6)]
+Exponent = Annotated[float, Field(gt=1e-3, lt=1e4)]
+Spin = Annotated[Integer, Field(ge=-MAX_ELECTRONS, le=MAX_ELECTRONS)]
+Range = Annotated[Length, Field(gt=0.05, lt=1e3)]
+Three = Annotated[list[Annotated[Integer, Field(ge=-1000, le=1000)]], Field(min_length=3, max_length=3)]
+
+# ---------------------------------------------------------------------------------------------- system
+
+
+class System(Block):
+    """Ions at their places and electrons around them."""
+
+    cell: Literal["open", "periodic"] = Field(
+        default="open", description="open: no boundary; crystals (periodic) are not part of this version"
+    )
+    atoms: Annotated[list[Atom], Field(max_length=MAX_ATOMS)] = Field(
+        default=[],
+        description="element (or a label such as H1) and position of each atom; none for electrons in a trap",
+        json_schema_extra={"example": [["He", 0, 0, 0]]},
+    )
+    units: Literal["bohr", "angstrom"] = Field(
+        default="bohr", description="unit of positions that are bare numbers"
+    )
+    spin: Spin = Field(default=0, description="n_up - n_down")
+    charge: Annotated[Integer, Field(ge=-100, le=1000)] = Field(default=0, description="total charge")
+    electrons: Annotated[PositiveCount, Field(le=MAX_ELECTRONS)] | None = Field(
+        default=None, description="number of electrons; by default from the ions and the charge"
+    )
+    pseudopotentials: dict[Symbol, Name | DeckPath] = Field(
+        default={},
+        description="by element: an FSATOM XML file (as of QMCPACK), or a name of PySCF's library such as ccecp",
+    )
+    quadrature: Literal[6, 12, 18, 26, 32, 50] = Field(
+        default=12, description="points of the spherical rule for nonlocal pseudopotentials, randomly rotated"
+    )
+    lattice: (
+        Annotated[
+            list[Annotated[list[Length], Field(min_length=3, max_length=3)]],
+            Field(min_length=3, max_length=3),
+        ]
+        | None
+    ) = Field(default=None, description="lattice vectors of a crystal; not part of this version")
+    tilematrix: Annotated[list[Three], Field(min_length=3, max_length=3)] = Field(
+        default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        description="supercell of a crystal; not part of this version",
+    )
+    twist: Annotated[list[float], Field(min_length=3, max_length=3)] = Field(
+        default=[0.0, 0.0, 0.0], description="twist of a crystal; not part of this version"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _to_bohr(cls, data: Any) -> Any:
+        """Give bare positions their unit, so that the resolved deck is in bohr."""
+        if (
+            not isinstance(data, dict)
+            or data.get("units") != "angstrom"
+            or not isinstance(data.get("atoms"), list)
+        ):
+            return data
+        atoms = [_with_unit(atom) if isinstance(atom, list | tuple) else atom for atom in data["atoms"]]
+        return {**data, "units": "bohr", "atoms": atoms}
+
+
+def _with_unit(atom: Any) -> list[Any]:
+    symbol, *place = [*atom] or [None]
+    return [symbol, *(f"{x!r} angstrom" if _is_number(x) else x for x in place)]
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool)
+
+
+# -------------------------------------------------------------------------------------------- orbitals
+
+
+class Shell(Block):
+    """A shell of Slater-type orbitals; lists of n, zeta and coefficients contract several of them."""
+
+    atom: Symbol | Annotated[Count, Field(lt=MAX_ATOMS)] | None = Field(
+        default=None, description="element (all its atoms) or number of the atom, from 0"
+    )
+    n: (
+        Annotated[PositiveCount, Field(le=MAX_N)]
+        | Annotated[list[Annotated[PositiveCount, Field(le=MAX_N)]], Field(min_length=1, max_length=40)]
+    ) = Field(description="principal quantum number", json_schema_extra={"example": 1})
+    l: Annotated[Count, Field(le=MAX_L)] = Field(default=0, description="orbital momentum")
+    zeta: Exponent | Annotated[list[Exponent], Field(min_length=1, max_length=40)] = Field(
+        description="exponent, 1/bohr", json_schema_extra={"example": 1.6875}
+    )
+    coefficients: Annotated[list[Coefficient], Field(min_length=1, max_length=40)] | None = Field(
+        default=None, description="of the contraction"
+    )
+
+
+class HydrogenShell(Block):
+    """Quantum numbers of an eigenfunction of a hydrogen-like ion."""
+
+    n: Annotated[PositiveCount, Field(le=MAX_N)] = Field(description="principal quantum number")
+    l: Annotated[Count, Field(le=MAX_L)] = Field(default=0, description="orbital momentum")
+
+
+Rows = Annotated[
+    list[Annotated[list[Coefficient], Field(min_length=1, max_length=10_000)]],
+    Field(min_length=1, max_length=MAX_ELECTRONS),
+]
+
+
+class RowsBySpin(Block):
+    """Orbitals of the two spins."""
+
+    up: Rows = Field(description="rows of spin-up orbitals")
+    down: Rows = Field(description="rows of spin-down orbitals")
+
+
+class Sto(Block):
+    """Slater-type orbitals."""
+
+    source: Literal["sto"]
+    shells: Annotated[list[Shell], Field(min_length=1, max_length=1000)] = Field(
+        description="shells, each an orbital (three for p) unless molecular_orbitals combines them",
+        json_schema_extra={"example": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]},
+    )
+    molecular_orbitals: Rows | RowsBySpin | None = Field(
+        default=None,
+        description="rows of coefficients over all shells, atom by atom; or such rows for up and down",
+    )
+
+
+class Hydrogen(Block):
+    """Eigenfunctions of one nucleus."""
+
+    source: Literal["hydrogen"]
+    shells: Annotated[list[HydrogenShell], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="which, instead of those of the lowest energies"
+    )
+
+
+class Hooke(Block):
+    """Two electrons in a harmonic trap; at the default frequency the trial function can be exact."""
+
+    source: Literal["hooke"]
+    omega: Annotated[Energy, Field(gt=1e-3, lt=1e3)] = Field(default=0.5, description="frequency of the trap")
+    exponent: Annotated[float, Field(gt=1e-4, lt=1e4)] | None = Field(
+        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default that of the eigenfunctions"
+    )
+
+
+class Harmonic(Block):
+    """Particles in a harmonic trap."""
+
+    source: Literal["harmonic"]
+    omega: Annotated[Energy, Field(gt=1e-3, lt=1e3)] = Field(default=1.0, description="frequency of the trap")
+    mass: Annotated[Mass, Field(gt=1e-3, lt=1e5)] = Field(default=1.0, description="mass of the particles")
+    exponent: Annotated[float, Field(gt=1e-4, lt=1e6)] | None = Field(
+        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default that of the eigenfunctions"
+    )
+    interacting: bool = Field(default=False, description="whether the particles repel each other")
+
+
+class Pyscf(Block):
+    """Gaussian orbitals of a self-consistent field, which PySCF finds once; later runs read them from a file."""
+
+    source: Literal["pyscf"]
+    method: Literal["rhf", "uhf", "rohf", "rks", "uks", "roks"] = Field(
+        default="rhf",
+        description="Hartree-Fock or Kohn-Sham; spin-restricted, unrestricted, restricted open-shell",
+    )
+    basis: Annotated[str, Field(min_length=1, max_length=100)] | dict[Symbol, str] = Field(
+        default="cc-pvtz", description="name of a basis of PySCF's library, or one by element"
+    )
+    xc: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="functional of rks, uks and roks, such as pbe"
+    )
+    ecp: dict[Symbol, Name] = Field(
+        default={},
+        description="names in PySCF's library for the self-consistent field, where pseudopotentials are files",
+    )
+    energy: Annotated[Energy, Field(gt=-1e7, lt=1e7)] | None = Field(
+        default=None, description="energy that the self-consistent field must give"
+    )
+    energy_tolerance: Annotated[Energy, Field(gt=0.0, lt=1e3)] = Field(
+        default=1e-4, description="how closely it must do so"
+    )
+    cusp: bool = Field(
+        default=True,
+        description="correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs)",
+    )
+    cache: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        validation_alias=AliasChoices("cache", "file"),
+        description="HDF5 file beside the deck that keeps the orbitals: written if missing, else read without PySCF",
+    )
+
+
+class Eshdf(Block):
+    """Orbitals of a crystal: not part of this version."""
+
+    source: Literal["eshdf", "planewave"]
+
+
+def _source_form(value: object) -> object:
+    return {"source": value} if isinstance(value, str) else value
+
+
+Orbitals = Annotated[
+    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Eshdf,
+    Field(discriminator="source"),
+    BeforeValidator(_source_form),
+]
+
+# --------------------------------------------------------------------------------------------- Jastrow
+
+Values = Annotated[list[Coefficient], Field(min_length=1, max_length=MAX_COEFFICIENTS)]
+
+
+class Bspline1(Block):
+    """What functions of electron pairs and of electrons and ions have in common."""
+
+    rcut: Range | None = Field(
+        default=None,
+        description="radius from which the function is zero; bspline needs it",
+        json_schema_extra={"example": 8.0},
+    )
+    size: Annotated[PositiveCount, Field(ge=2, le=MAX_COEFFICIENTS)] = Field(
+        default=8, description="number of coefficients of a B-spline"
+    )
+    b: Annotated[float, Field(ge=0.0, lt=1e4)] | None = Field(
+        default=None, description="pade: b of a r / (1 + b r), 1/bohr; by default 1"
+    )
+
+
+class OneBody(Bspline1):
+    """Functions of the distance of electron and ion, one for each species."""
+
+    type: Literal["bspline", "pade"] = Field(default="bspline", description="form of the functions")
+    coefficients: dict[Symbol, Values] = Field(
+        default={},
+        description="by species; bspline: as in QMCPACK, pade: b.  By default zero",
+    )
+    cusp: (
+        Literal["auto"]
+        | Annotated[float, Field(gt=-1e3, lt=1e3)]
+        | dict[Symbol, Annotated[float, Field(gt=-1e3, lt=1e3)]]
+    ) = Field(
+        default="auto", description="slope at the ion; auto: what the orbitals leave of Kato's condition"
+    )
+
+
+class PairBody(Bspline1):
+    """Functions of the distance of two electrons, of equal (uu) and of opposite spins (ud)."""
+
+    type: Literal["bspline", "pade", "log1p"] = Field(
+        default="bspline", description="form of the functions; log1p: -log(1 + a r), exact for Hooke's atom"
+    )
+    coefficients: dict[Literal["uu", "ud"], Values] = Field(
+        default={},
+        description="by pair; bspline: as in QMCPACK, pade: b.  By default near a / (1 + r)",
+    )
+
+
+def _body_form(value: object) -> object:
+    """Read ``J2: pade`` as ``J2: {type: pade}``."""
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Jastrow(Block):
+    """The Jastrow factor ``exp(-J)``."""
+
+    J1: Annotated[OneBody, BeforeValidator(_body_form)] | None = Field(
+        default=None, description="electron and ion", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
+    )
+    J2: Annotated[PairBody, BeforeValidator(_body_form)] | None = Field(
+        default=None, description="two electrons", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
+    )
+
+
+def _none_form(value: object) -> object:
+    return {} if value is None or value == "none" else value
+
+
+class Wavefunction(Block):
+    """The trial function: Slater determinants of both spins times a Jastrow factor."""
+
+    orbitals: Orbitals = Field(
+        description="orbitals of the determinants",
+        json_schema_extra={
+            "example": {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
+        },
+    )
+    jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
+        default=Jastrow(), description="Jastrow factor; none: determinants alone", validate_default=True
+    )

@@ -1,0 +1,231 @@
+r"""Population control of diffusion Monte Carlo: which walkers live on, with which weights, and the trial energy.
+
+**Comb** [1]_ (default).  N teeth at equal distances, shifted together by one uniform number, are laid over the
+weights end to end; a walker is copied once for each tooth on it.  The number of walkers is fixed, the sum of
+the weights is conserved, walker *i* has :math:`N w_i / W` copies on average, of weight :math:`W/N` each:
+unbiased, and with the least possible scatter (the floor or the ceiling of the mean).  The weights are laid out in
+ascending order.  In the order of the walkers the sum of many nearly equal weights keeps in step with the teeth, then
+slips past several at once: copies come in bursts, and doubled the variance of the energy in a trial.
+
+**Birth and death** [2]_.  Walker *i* becomes :math:`\lfloor w_i + \xi_i \rfloor` walkers of weight 1: unbiased,
+their number fluctuates.
+
+**Trial energy** [2]_.  :math:`E_T = E + g \ln(N_0/W)` pulls the sum of weights W to the target :math:`N_0`
+within a time :math:`1/g`.  A population outside of its limits is an error: its energies are biased.
+
+Weights are added as integers of :math:`2^{-32}`, whose sums do not depend on their order: CPU and GPU choose
+the same walkers.
+
+References
+----------
+.. [1] T. E. Booth, report LA-UR-96-0051 (1996); M. Calandra Buonaura, S. Sorella, Phys. Rev. B 57, 11446 (1998).
+.. [2] C. J. Umrigar, M. P. Nightingale, K. J. Runge, J. Chem. Phys. 99, 2865 (1993), doi:10.1063/1.465195.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from qsim.core.device import namespace
+from qsim.core.errors import NumericsError
+
+__all__ = ["CONTROLS", "Control", "Population", "settle"]
+
+Control = Literal["comb", "birth_death"]
+CONTROLS: tuple[Control, ...] = ("comb", "birth_death")
+UNIT = 2.0**32  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
+HEAVIEST = 1024.0  # weight of a walker that has run away
+OLD_WEIGHT = 0.5  # largest weight of a persistent walker
+REMEDY = (
+    "smaller timesteps, an optimised Jastrow factor, a branching cut-off, more walkers or a longer warm-up"
+)
+
+
+@dataclass(frozen=True)
+class Population:
+    """How many walkers there shall be, and how that is kept.
+
+    Attributes
+    ----------
+    target
+        Number of walkers, and sum of weights that the trial energy aims at.
+    control
+        ``"comb"`` or ``"birth_death"``.
+    limits
+        Smallest and largest population, as multiples of the target.
+    max_age
+        Generations without an accepted move after which a walker counts as persistent.
+    """
+
+    target: int
+    control: Control = "comb"
+    limits: tuple[float, float] = (0.5, 2.0)
+    max_age: int = 10
+
+    def __post_init__(self) -> None:
+        if self.target < 1 or self.control not in CONTROLS or not 0 <= self.limits[0] < 1 < self.limits[1]:
+            raise ValueError(f"not a population: {self}")
+
+    def draws(self, walkers: int) -> int:
+        """Return how many uniform numbers a branching of so many walkers takes."""
+        return 1 if self.control == "comb" else walkers
+
+    def branch(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+        """Choose the walkers of the next generation.
+
+        Parameters
+        ----------
+        weights : (walkers,) float64, NumPy or CuPy
+            Not negative.
+        uniforms : (1,) for the comb, (walkers,) for birth and death, float64
+            Uniform numbers in (0, 1), the same on every device.
+
+        Returns
+        -------
+        indices : (new walkers,) int64
+            Number of the old walker in each new place.  If their number stays, ``indices[i] == i`` for every walker
+            that lives on, so that only copies have to be moved.
+        weights : (new walkers,) float64
+            Their weights.
+
+        Raises
+        ------
+        NumericsError
+            If a weight is not a number, negative or beyond `HEAVIEST`, or the population leaves its limits.
+        """
+        if uniforms.shape != (self.draws(weights.size),):
+            raise ValueError(
+                f"{self.control} takes {self.draws(weights.size)} uniform numbers, not {uniforms.shape}"
+            )
+        return self._comb(weights, uniforms) if self.control == "comb" else self._births(weights, uniforms)
+
+    def trial_energy(
+        self, estimate: float, weight_sum: float, tau: float, feedback: float = 1.0, warmup: bool = False
+    ) -> float:
+        r"""Return the trial energy of the next generation.
+
+        Parameters
+        ----------
+        estimate
+            Best estimate of the energy so far (hartree).
+        weight_sum
+            Sum of weights W.
+        tau
+            Time step (atomic units).
+        feedback
+            :math:`g` (hartree).
+        warmup
+            Restore the target within one generation, :math:`g = 1/\tau`.
+
+        Returns
+        -------
+        float
+            :math:`E + g \\ln(N_0 / W)`.
+        """
+        self.check(weight_sum)
+        return estimate + (1.0 / tau if warmup else feedback) * math.log(self.target / weight_sum)
+
+    def check(self, size: float) -> None:
+        """Refuse a population (sum of weights or number of walkers) outside of the limits.
+
+        Raises
+        ------
+        NumericsError
+            With the numbers and what to do.
+        """
+        low, high = (self.target * limit for limit in self.limits)
+        if not low <= size <= high or size <= 0:
+            raise NumericsError(
+                f"the population of {size:.6g} walkers left its limits, {low:g} to {high:g} ({self.limits[0]:g} to "
+                f"{self.limits[1]:g} times the target of {self.target}): energies would be biased",
+                hint=REMEDY,
+            )
+
+    def limit_old(self, weights: Any, ages: Any) -> tuple[Any, Any]:
+        """Keep persistent walkers, stuck where the local energy is very low, from taking over.
+
+        Parameters
+        ----------
+        weights : (walkers,) float64
+            Before branching.
+        ages : (walkers,) integer
+            Generations since the last accepted move.
+
+        Returns
+        -------
+        weights : (walkers,) float64
+            At most 1/2 for walkers older than `max_age`.
+        count : () int64
+            How many were older, still on the device; report it, since this is a bias.
+        """
+        xp = namespace(weights)
+        old = ages > self.max_age
+        return xp.where(old, xp.minimum(weights, OLD_WEIGHT), weights), old.sum()
+
+    def _comb(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+        xp = namespace(weights)
+        whole, total = self._integers(weights)
+        self.check(total / UNIT)
+        n = self.target
+        # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
+        shift = min(int(float(uniforms[0]) * float(total)), total - 1)
+        (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
+        k = xp.arange(n, dtype=np.int64)
+        teeth = k * step + start + (k * rest + more) // n
+        order = xp.argsort(whole, kind="stable")
+        indices = order[xp.searchsorted(xp.cumsum(whole[order]), teeth, side="right")].astype(np.int64)
+        if n == weights.size:
+            indices = settle(indices)
+        return indices, xp.full(n, total / UNIT / n)
+
+    def _births(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+        xp = namespace(weights)
+        self._integers(weights)
+        copies = xp.floor(weights + xp.asarray(uniforms)).astype(np.int64)
+        number = int(copies.sum())
+        self.check(number)
+        indices = xp.searchsorted(xp.cumsum(copies), xp.arange(number, dtype=np.int64), side="right").astype(
+            np.int64
+        )
+        if number == weights.size:
+            indices = settle(indices)
+        return indices, xp.ones(number)
+
+    def _integers(self, weights: Any) -> tuple[Any, int]:
+        """Return weights as integers and their sum; the one time that the device is waited for."""
+        xp = namespace(weights)
+        good = (weights >= 0) & (weights <= HEAVIEST)  # false for NaN
+        whole = xp.rint(xp.where(good, weights, 0.0) * UNIT).astype(np.int64)
+        total, bad = (int(number) for number in xp.stack([whole.sum(), (~good).sum()]).tolist())
+        if bad:
+            first = int(xp.flatnonzero(~good)[0])
+            raise NumericsError(
+                f"the weight of walker {first} is {float(weights[first]):.6g} ({bad} of {weights.size} weights are "
+                f"outside of 0 to {HEAVIEST:g})",
+                hint=REMEDY,
+            )
+        return whole, total
+
+
+def settle(indices: Any) -> Any:
+    """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
+
+    Nothing waits for the device: surplus copies go, in their order, to the places of walkers that die.
+    """
+    xp = namespace(indices)
+    n = indices.size
+    places = xp.arange(n, dtype=np.int64)
+    alive = xp.zeros(n, dtype=bool)
+    alive[indices] = True
+    surplus = xp.zeros(n, dtype=bool)
+    surplus[1:] = indices[1:] == indices[:-1]
+    extra = xp.zeros(
+        n + 1, dtype=np.int64
+    )  # surplus in order; the last place takes all others, and is not read
+    extra[xp.where(surplus, xp.cumsum(surplus) - 1, n)] = indices
+    rank = xp.cumsum(~alive) - 1
+    return xp.where(alive, places, extra[xp.maximum(rank, 0)])

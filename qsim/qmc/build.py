@@ -1,0 +1,272 @@
+"""From the deck to a problem: trial function, sections of the run, random key, sizes and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qsim.core.deck import Finding
+from qsim.core.device import Memory
+from qsim.core.errors import FileError, NumericsError
+from qsim.core.rng import key_from_seed
+from qsim.core.stages import Plan
+from qsim.qmc import checks, trial
+from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.system import build_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck import LoadedDeck
+    from qsim.core.device import Device
+    from qsim.core.parallel import Comm
+    from qsim.qmc.deck import QmcDeck
+    from qsim.qmc.system import System
+    from qsim.qmc.wavefunction import Wavefunction
+
+SECTIONS = 256  # numbers of random streams from one time step of a section to the next
+LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
+NOTHING_TO_OPTIMISE = (
+    "the Jastrow factor has no parameters to optimise; give J1 or J2 of type bspline or pade"
+)
+
+
+class Part(NamedTuple):
+    """A section of the deck, or one time step of it.
+
+    Attributes
+    ----------
+    section
+        Number of the section in the deck, from 0.
+    kind
+        ``optimize``, ``vmc`` or ``dmc``.
+    block
+        Its settings, with the number of walkers.
+    timestep
+        Of diffusion, 1/hartree; None for the other kinds.
+    step
+        Number of the time step within the section.
+    """
+
+    section: int
+    kind: str
+    block: Any
+    timestep: float | None
+    step: int
+
+    @property
+    def number(self) -> int:
+        """What its random numbers are counted under; it does not depend on the other sections."""
+        return self.section + SECTIONS * self.step
+
+
+@dataclass
+class Problem:
+    """Everything that a run needs.
+
+    Attributes
+    ----------
+    deck : QmcDeck
+        As it was written.
+    device : Device
+    wavefunction : Wavefunction
+        At the start.
+    key : (2,) uint32
+        Of the random numbers.
+    parts : list of Part
+        In the order in which they are run.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    deck: QmcDeck
+    device: Device
+    wavefunction: Wavefunction
+    key: NDArray[np.uint32]
+    parts: list[Part]
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def single(self) -> bool:
+        """Whether orbitals and inverses are kept in single precision."""
+        return self.deck.run.precision == "mixed"
+
+
+def parts_of(deck: QmcDeck) -> list[Part]:
+    """Return what a deck runs, one after the other."""
+    parts = []
+    for index, (item, walkers) in enumerate(zip(deck.series, checks.walkers_of(deck), strict=True)):
+        block = item.block.model_copy(update={"walkers": walkers})
+        steps = block.timesteps if item.dmc is not None else [None]
+        parts += [Part(index, item.kind, block, tau, k) for k, tau in enumerate(steps)]
+    return parts
+
+
+# ------------------------------------------------------------------------------------------ wavefunction
+
+
+def _folder(loaded: LoadedDeck[QmcDeck]) -> Path:
+    return loaded.path.parent.absolute()
+
+
+def _system_block(deck: QmcDeck) -> Any:
+    """Return the system with files that do not depend on the current folder."""
+    block = deck.system
+    potentials = {
+        symbol: str(value.absolute()) if isinstance(value, Path) else value
+        for symbol, value in block.pseudopotentials.items()
+    }
+    return SimpleNamespace(**{**dict(block), "pseudopotentials": potentials})
+
+
+def _wavefunction(loaded: LoadedDeck[QmcDeck], notes: trial.Notes | None = None) -> Wavefunction:
+    deck = loaded.deck
+    return trial.build_wavefunction(
+        _system_block(deck),
+        deck.wavefunction.orbitals,
+        deck.wavefunction.jastrow,
+        folder=_folder(loaded),
+        quadrature=deck.system.quadrature,
+        notes=notes,
+    )
+
+
+def _is_costly(loaded: LoadedDeck[QmcDeck]) -> bool:
+    """Tell whether building the trial function means a self-consistent field, which no file holds yet."""
+    orbitals = loaded.deck.wavefunction.orbitals
+    if orbitals.source != "pyscf":
+        return False
+    return orbitals.cache is None or not (_folder(loaded) / orbitals.cache).exists()
+
+
+# -------------------------------------------------------------------------------------------------- plan
+
+
+def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
+    """Estimate sizes and memory, and check the physics; no walker is placed and no self-consistent field is run."""
+    findings = list(_pseudopotentials(loaded))
+    if findings:
+        return Plan(findings=findings)
+    try:
+        with np.errstate(all="ignore"):  # extreme numbers of a deck are told below
+            if _is_costly(loaded):
+                system, wavefunction = _system(loaded), None
+            else:
+                wavefunction = _wavefunction(loaded)
+                system = wavefunction.system
+                findings += _of_numbers(loaded.deck, wavefunction)
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        text = f"these orbitals and Jastrow functions cannot be tabulated: {error}"
+        return Plan(findings=[Finding("wavefunction", text)])
+    sizes, memory, steps = _estimate(loaded.deck, system, wavefunction)
+    return Plan(memory=memory, sizes=sizes, steps=steps, findings=findings)
+
+
+def _pseudopotentials(loaded: LoadedDeck[QmcDeck]) -> Iterable[Finding]:
+    """Yield files of pseudopotentials that cannot be used."""
+    from qsim.qmc.pseudo import read_xml
+
+    for symbol, value in loaded.deck.system.pseudopotentials.items():
+        if isinstance(value, Path):
+            try:
+                read_xml(value, symbol)
+            except FileError as error:
+                yield Finding(f"system.pseudopotentials.{symbol}", str(error))
+
+
+def _system(loaded: LoadedDeck[QmcDeck]) -> System:
+    """Return ions and electrons alone."""
+    block = _system_block(loaded.deck)
+    return build_system(block, trial._pseudopotentials(block, _folder(loaded), None))
+
+
+def _of_numbers(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
+    """Yield what the tables of a trial function show."""
+    tables = wavefunction.orbital_tables()
+    if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
+        yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+    jastrow = wavefunction.jastrow_tables()
+    if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
+        yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
+    if wavefunction.parameters.size == 0:
+        for k, item in enumerate(deck.series):
+            if item.optimize is not None:
+                yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
+
+
+def _estimate(
+    deck: QmcDeck, system: System, wavefunction: Wavefunction | None
+) -> tuple[dict[str, int | float | str], Memory, int]:
+    parts = parts_of(deck)
+    real = 4 if deck.run.precision == "mixed" else 8
+    N, M = system.n_electrons, max(system.n_up, system.n_dn, 1)
+    walkers = max(part.block.walkers for part in parts)
+    # positions, rows, inverses, energies and sums; branching makes a copy
+    each = 8 * (3 * N + 6 + 4 + 5 + 8) + real * (5 * N * M + 2 * M * M)
+    cells = sum(_cells(name, block, system) for name, block in deck.requests())
+    parameters = 0 if wavefunction is None else int(wavefunction.parameters.size)
+    optimised = [part.block.walkers for part in parts if part.kind == "optimize"]
+    memory = {
+        "walkers": 2 * walkers * each,
+        "walkers kept for resuming": sum(part.block.walkers for part in parts) * each,
+        "estimators": cells * 8 * (2 + 4 * LEVELS),
+        "derivatives": 3 * 8 * parameters * max(optimised, default=0),
+    }
+    if wavefunction is not None:
+        memory["tables"] = int(
+            sum(array.nbytes for array in wavefunction.orbital_tables() if hasattr(array, "nbytes"))
+        )
+    sizes: dict[str, int | float | str] = {
+        "electrons": N,
+        "spin up, down": f"{system.n_up}, {system.n_dn}",
+        "atoms": len(deck.system.atoms),
+        "walkers": walkers,
+    }
+    if wavefunction is not None:
+        sizes["Jastrow parameters"] = parameters
+    on_host = memory["walkers kept for resuming"] + memory["estimators"]
+    steps = sum(part.block.iterations + 1 if part.kind == "optimize" else part.block.blocks for part in parts)
+    sizes["walkers x generations"] = float(
+        sum(part.block.walkers * part.block.steps * getattr(part.block, "blocks", 1.0) for part in parts)
+    )
+    largest = "estimators" if memory["estimators"] > memory["walkers"] else "walkers"
+    k = max(range(len(parts)), key=lambda i: parts[i].block.walkers)
+    reduce = "estimators" if largest == "estimators" else f"series.{parts[k].section}.{parts[k].kind}.walkers"
+    whole = sum(memory.values())
+    return sizes, Memory(host=on_host, device=whole - on_host, parts=memory, reduce=reduce), steps
+
+
+def _cells(name: str, block: dict[str, Any], system: System) -> int:
+    """Return the numbers that an estimator keeps."""
+    if name == "gofr":
+        return 3 * int(block["bins"])
+    if name == "radial_density":
+        return 2 * int(block["bins"]) * len(system.symbols)
+    x, y, z = block["mesh"]
+    return 2 * int(x) * int(y) * int(z)
+
+
+# ------------------------------------------------------------------------------------------------- build
+
+
+def build(loaded: LoadedDeck[QmcDeck], device: Device, comm: Comm) -> Problem:
+    """Set up the trial function; the walkers are placed when the run begins."""
+    deck = loaded.deck
+    notes = trial.Notes()
+    try:
+        wavefunction = _wavefunction(loaded, notes)
+    except InvalidInput as error:
+        loaded.raise_for([Finding(error.key, str(error))])
+        raise NumericsError(str(error)) from error  # raise_for has raised already
+    loaded.raise_for(_of_numbers(deck, wavefunction))
+    seed = deck.run.seed
+    key = key_from_seed(0 if seed is None else seed)
+    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines)

@@ -1,0 +1,198 @@
+"""What a deck of qmc gets wrong that can be seen without a calculation."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.deck import Finding
+from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.statistics import MINIMUM_BLOCKS
+from qsim.qmc.system import atomic_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.qmc.blocks import System
+    from qsim.qmc.deck import QmcDeck
+    from qsim.qmc.sections import Dmc
+
+DEFAULT_WALKERS = 2048
+LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
+SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
+LARGEST_RCUT = 32.0  # bohr: where orbitals end
+MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
+
+
+def of_deck(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield contradictions that need no calculation."""
+    if deck.run.precision == "single":
+        yield Finding(
+            "run.precision",
+            "qmc runs in double or in mixed precision (orbitals and inverses single, positions and sums double), not single",
+        )
+    yield from _system(deck, deck.system)
+    yield from _jastrow(deck)
+    yield from _series(deck)
+    yield from _estimators(deck)
+
+
+# ---------------------------------------------------------------------------------------------- system
+
+
+def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
+    source = deck.wavefunction.orbitals.source
+    for k, atom in enumerate(system.atoms):
+        try:
+            atomic_number(atom[0])
+        except InvalidInput as error:
+            yield Finding(f"system.atoms.{k}.0", str(error))
+    if source in MODELS and system.atoms:
+        yield Finding("system.atoms", f"{source} orbitals are for particles in a trap, without atoms")
+    elif source not in MODELS and not system.atoms:
+        yield Finding("system.atoms", f"{source} orbitals need atoms, such as atoms: [[He, 0, 0, 0]]")
+    if system.atoms and system.electrons is not None and system.charge:
+        yield Finding(
+            "system.electrons", "the charge gives the number of electrons too; leave one of them out"
+        )
+    if not system.atoms and system.charge:
+        yield Finding("system.charge", "there are no ions; give electrons instead")
+    present = [atom[0] for atom in system.atoms]
+    for symbol in system.pseudopotentials:
+        if symbol not in present:
+            there = ", ".join(dict.fromkeys(present)) or "none"
+            yield Finding(
+                f"system.pseudopotentials.{symbol}",
+                f"there is no atom '{symbol}' in the system; its species: {there}",
+            )
+
+
+def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
+    jastrow = deck.wavefunction.jastrow
+    for name in ("J1", "J2"):
+        block, key = getattr(jastrow, name), f"wavefunction.jastrow.{name}"
+        if block is None:
+            continue
+        if block.type == "bspline" and block.rcut is None:
+            yield Finding(
+                f"{key}.rcut", "a B-spline in open boundaries needs its range rcut, for example 8 bohr"
+            )
+        elif block.type == "bspline" and block.rcut > LARGEST_RCUT:
+            yield Finding(
+                f"{key}.rcut",
+                f"rcut = {block.rcut:g} bohr is too large: orbitals end at {LARGEST_RCUT:g} bohr, and a wide spline is coarse "
+                "where electrons are; 5 to 10 bohr serve atoms and small molecules",
+            )
+        for which, values in block.coefficients.items():
+            if block.type == "pade" and len(values) != 1:
+                yield Finding(
+                    f"{key}.coefficients.{which}",
+                    f"the Padé form has one coefficient, b; found {len(values)}",
+                )
+        if block.type != "pade" and block.b is not None:
+            yield Finding(f"{key}.b", f"b belongs to type: pade, but the type is {block.type}")
+        if block.type != "bspline" and {"rcut", "size"} & block.model_fields_set:
+            extra = next(k for k in ("rcut", "size") if k in block.model_fields_set)
+            yield Finding(f"{key}.{extra}", f"{extra} belongs to type: bspline, but the type is {block.type}")
+    if jastrow.J1 is not None and not deck.system.atoms and deck.wavefunction.orbitals.source in MODELS:
+        yield Finding(
+            "wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions in a trap"
+        )
+
+
+# ---------------------------------------------------------------------------------------------- series
+
+
+def walkers_of(deck: QmcDeck) -> list[int]:
+    """Return the number of walkers of each section: its own, or that of the section before."""
+    counts: list[int] = []
+    for item in deck.series:
+        given = item.block.walkers
+        counts.append(given if given is not None else counts[-1] if counts else DEFAULT_WALKERS)
+    return counts
+
+
+def _series(deck: QmcDeck) -> Iterator[Finding]:
+    good = True
+    for k, item in enumerate(deck.series):
+        named = item.named()
+        if len(named) != 1:
+            good = False
+            found = f"found {', '.join(named)}; begin each with a dash" if named else "found none"
+            yield Finding(f"series.{k}", f"an item is one section, optimize, vmc or dmc; {found}")
+    if not good:
+        return
+    for k, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
+        key, block = f"series.{k}.{item.kind}", item.block
+        steps = block.timesteps if item.dmc is not None else [block.timestep]
+        name = "timesteps" if item.dmc is not None else "timestep"
+        for i, tau in enumerate(steps):
+            if tau < SMALLEST_TIMESTEP:
+                where = f"{key}.{name}.{i}" if item.dmc is not None else f"{key}.{name}"
+                yield Finding(where, f"a time step of {tau:g} is too small for electrons to get anywhere")
+        if item.optimize is not None:
+            if walkers < LEAST_WALKERS:
+                yield Finding(
+                    f"{key}.walkers",
+                    f"an optimisation needs at least {LEAST_WALKERS} walkers for its error bars, found {walkers}",
+                )
+            continue
+        if block.blocks < MINIMUM_BLOCKS:
+            yield Finding(
+                f"{key}.blocks",
+                f"{block.blocks} blocks are too few for error bars; {MINIMUM_BLOCKS} are needed",
+                "warning",
+            )
+        if item.dmc is not None:
+            yield from _dmc(deck, item.dmc, key)
+
+
+def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
+    steps = block.timesteps
+    for i, tau in enumerate(steps):
+        if tau in steps[:i]:
+            yield Finding(f"{key}.timesteps.{i}", f"the time step {tau:g} stands twice")
+    needed = {"none": 1, "linear": 2, "quadratic": 3}[block.extrapolate]
+    if len(steps) < needed and "extrapolate" in block.model_fields_set:
+        yield Finding(
+            f"{key}.extrapolate",
+            f"a {block.extrapolate} extrapolation needs {needed} time steps, found {len(steps)}: there will be none",
+            "warning",
+        )
+    if (
+        "nonlocal_" in block.model_fields_set
+        and not deck.system.pseudopotentials
+        and block.nonlocal_ == "locality"
+    ):
+        yield Finding(f"{key}.nonlocal", "there is no pseudopotential for it to apply to", "warning")
+
+
+# ------------------------------------------------------------------------------------------ estimators
+
+
+def _estimators(deck: QmcDeck) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for k, item in enumerate(deck.estimators):
+        named: list[tuple[str, Any]] = list(item.named())
+        key = f"estimators.{k}"
+        if len(named) != 1:
+            names = ", ".join(name for name, _ in named)
+            found = f"found {names}; begin each with a dash" if named else "found none"
+            yield Finding(key, f"an item is one estimator; {found}")
+        for name, block in named:
+            if seen.setdefault(name, k) != k:
+                yield Finding(f"{key}.{name}", f"{name} stands twice; see estimators.{seen[name]}")
+            if name == "sofk":
+                yield Finding(
+                    f"{key}.sofk",
+                    "the structure factor needs a crystal; in open boundaries it is left out",
+                    "warning",
+                )
+            if name == "radial_density" and not deck.system.atoms:
+                yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
+            if name == "density" and block.extent is not None:
+                for axis, (first, last) in enumerate(block.extent):
+                    if not last > first or not math.isfinite(last - first):
+                        yield Finding(
+                            f"{key}.density.extent.{axis}", f"edges must ascend, found {first:g} and {last:g}"
+                        )

@@ -1,0 +1,141 @@
+"""The deck of ``qsim qmc``: a system, a trial function, and the sections of a run.
+
+========== =====================================================================
+section    result
+========== =====================================================================
+optimize   parameters of the Jastrow factor
+vmc        expectation values of the trial function
+dmc        the lowest energy with its nodes, at several time steps and at zero
+========== =====================================================================
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from qsim.core.deck import Deck, Finding, OutputBlock
+from qsim.qmc.blocks import PERIODIC, System, Wavefunction
+from qsim.qmc.sections import EstimatorItem, SectionItem, Series, Vmc
+
+CRYSTALS = (
+    "crystals (a lattice, eshdf or plane-wave orbitals, supercells, twists) are not part of this version of qsim qmc; "
+    "atoms, molecules and traps in open boundaries are"
+)
+UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+#: Keys in which a resumed run may differ: more blocks lower the error bars, also of a run that is complete.
+EXTENDABLE = ("series.*.vmc.blocks", "series.*.dmc.blocks")
+
+
+class QmcOutput(OutputBlock):
+    """What is written, and where."""
+
+    scalar_dat: bool = Field(
+        default=False, description="also write <name>.s<NNN>.scalar.dat for each vmc and dmc, as QMCPACK does"
+    )
+
+
+def _is_periodic(data: dict[str, Any]) -> bool:
+    """Tell whether what stands in a deck belongs to crystals, before anything of it is checked."""
+    system, wavefunction = data.get("system"), data.get("wavefunction")
+    orbitals = wavefunction.get("orbitals") if isinstance(wavefunction, dict) else None
+    source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
+    if source in ("eshdf", "planewave"):
+        return True
+    if not isinstance(system, dict):
+        return False
+    cell = system.get("cell")
+    if isinstance(cell, list | dict) or cell in PERIODIC or system.get("lattice") is not None:
+        return True
+    return system.get("tilematrix", UNTILED) != UNTILED or any(_nonzero(system.get("twist")))
+
+
+def _nonzero(twist: Any) -> list[bool]:
+    return [bool(x) for x in twist] if isinstance(twist, list) else []
+
+
+class QmcDeck(Deck):
+    """Variational and diffusion quantum Monte Carlo of atoms and molecules."""
+
+    method: Literal["qmc"]
+    system: System = Field(
+        description="ions and electrons", json_schema_extra={"example": {"atoms": [["He", 0, 0, 0]]}}
+    )
+    wavefunction: Wavefunction = Field(
+        description="trial function",
+        json_schema_extra={
+            "example": {
+                "orbitals": {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]},
+                "jastrow": {"J1": {"rcut": 8.0, "size": 8}, "J2": {"rcut": 8.0, "size": 8}},
+            }
+        },
+    )
+    series: Series = Field(
+        default=[SectionItem(vmc=Vmc())],
+        description="sections of the run, one after the other: optimize, vmc, dmc",
+        json_schema_extra={
+            "example": [
+                {"optimize": {"walkers": 2048, "iterations": 8}},
+                {"vmc": {"walkers": 2048, "blocks": 100, "steps": 50}},
+                {"dmc": {"walkers": 2048, "timesteps": [0.02, 0.01, 0.005], "blocks": 200, "steps": 50}},
+            ]
+        },
+    )
+    estimators: Annotated[list[EstimatorItem], Field(max_length=20)] = Field(
+        default=[],
+        description="what to measure beside the energy",
+        json_schema_extra={"example": ["energy", {"gofr": {"bins": 200, "rmax": 8}}]},
+    )
+    output: QmcOutput = Field(default_factory=QmcOutput, description="results file, figures, scalar.dat")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_crystal(cls, data: Any) -> Any:
+        """Drop all other keys of a deck for a crystal, which this version does not know, so that one message says so."""
+        if not isinstance(data, dict) or not _is_periodic(data):
+            return data
+        kept = {key: data[key] for key in ("method", "title", "run", "output") if key in data}
+        return {
+            **kept,
+            "system": {"cell": "periodic"},
+            "wavefunction": {"orbitals": {"source": "eshdf"}},
+        }
+
+    def check(self) -> Iterator[Finding]:
+        """Yield contradictions that need no calculation."""
+        from qsim.qmc import checks
+
+        if self.system.cell != "open":
+            yield Finding("system.cell", CRYSTALS)
+            return
+        yield from checks.of_deck(self)
+
+    def requests(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the names and settings of the estimators that open boundaries have."""
+        return [
+            (name, block.model_dump())
+            for item in self.estimators
+            for name, block in item.named()
+            if name not in ("energy", "sofk")
+        ]
+
+
+DECK = QmcDeck
+
+
+def references(deck: QmcDeck) -> tuple[str, ...]:
+    """Return the BibTeX keys of what a deck uses."""
+    keys = ["qsim", "Esler2012"]
+    kinds = {item.kind for item in deck.series}
+    if "optimize" in kinds:
+        keys.append("UmrigarFilippi2005")
+    if "dmc" in kinds:
+        keys += ["UmrigarNightingaleRunge1993", "Zen2016"]
+    if deck.system.pseudopotentials:
+        keys.append("MitasShirleyCeperley1991")
+        if any(item.dmc is not None and item.dmc.nonlocal_ == "tmove" for item in deck.series):
+            keys.append("CasulaMoroniSorellaFilippi2010")
+    if deck.wavefunction.orbitals.source == "pyscf":
+        keys.append("PySCF2020")
+    return tuple(keys)

@@ -1,0 +1,42 @@
+"""Names, units and conventions of what the estimators leave in a results file; loads no kernel."""
+
+from __future__ import annotations
+
+from qsim.core.tables import Table
+
+__all__ = ["estimator_tables"]
+
+PAIR = (
+    "spherically averaged pair density: mean number of pairs of this kind in a shell of distances over the volume of the "
+    "shell; 4 pi r^2 times it integrates to the number of pairs, n(n-1)/2 of equal and n_up n_dn of opposite spins"
+)
+DENSITY = "mean number of electrons per volume in each cell; the sum times the volume of a cell is the number inside"
+RADIAL = "electrons per volume of a spherical shell around the atom, averaged over the shell"
+ERROR = "one standard deviation; NaN where there are too few blocks"
+PAIRS = {"uu": "two spin-up electrons", "ud": "electrons of opposite spin", "dd": "two spin-down electrons"}
+SPINS = {"up": "spin-up", "down": "spin-down"}
+
+
+def estimator_tables(prefix: str = "") -> tuple[Table, ...]:
+    """Return the declarations, with names below ``prefix`` (such as ``"series_*/"``)."""
+    found = [Table(f"{prefix}gofr_r", ("gofr_r",), "bohr", "distance of two electrons, middle of the bin")]
+    for kind, words in PAIRS.items():
+        found.append(
+            Table(f"{prefix}gofr_{kind}", ("gofr_r",), "bohr^-3", f"pair density of {words}", note=PAIR)
+        )
+        found.append(
+            Table(f"{prefix}gofr_{kind}_error", ("gofr_r",), "bohr^-3", f"error of gofr_{kind}", note=ERROR)
+        )
+    axes = tuple(f"density_{axis}" for axis in "xyz")
+    found += [Table(f"{prefix}{axis}", (axis,), "bohr", "middle of the cells of the mesh") for axis in axes]
+    found.append(
+        Table(f"{prefix}radial_r", ("radial_r",), "bohr", "distance from the atom, middle of the bin")
+    )
+    for name, dims, note in (("density", axes, DENSITY), ("radial", ("atom", "radial_r"), RADIAL)):
+        for spin, words in SPINS.items():
+            what = f"{words} density" + (" around each atom" if name == "radial" else "")
+            found.append(Table(f"{prefix}{name}_{spin}", dims, "bohr^-3", what, note=note))
+            found.append(
+                Table(f"{prefix}{name}_{spin}_error", dims, "bohr^-3", f"error of {name}_{spin}", note=ERROR)
+            )
+    return tuple(found)

@@ -1,0 +1,330 @@
+r"""What is measured beside the energy: pair densities, densities on a mesh and around atoms.
+
+Histograms of the walkers, weighted, are added up on the device and read once per block.  Normalisation (open
+boundaries):
+
+* ``gofr``: :math:`h_{\sigma\sigma'}(r)`, the mean number of pairs in a shell over the volume of the shell, so that
+  :math:`\int 4\pi r^2 h\,dr` is the number of pairs: :math:`n_\sigma(n_\sigma - 1)/2` of equal,
+  :math:`n_\uparrow n_\downarrow` of opposite spins.  Without a volume there is no uniform density to divide by;
+  in a cell of volume V, :math:`g = h V / \text{pairs}`.
+* ``density``: electrons per volume; the sum over the mesh times the volume of a cell is N less what is outside.
+* ``radial_density``: electrons in a shell around an atom over its volume.
+
+In diffusion Monte Carlo these are mixed estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.qmc.block_sums import BlockSums
+from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from qsim.core.device import Device
+
+__all__ = [
+    "SUPPORTED",
+    "Density",
+    "Estimators",
+    "PairDensity",
+    "RadialDensity",
+    "make",
+    "memory",
+    "unsupported",
+]
+
+SUPPORTED = ("energy", "gofr", "density", "radial_density")
+PERIODIC_ONLY = ("sofk",)
+BINS, RMAX = 200, 8.0  # of histograms of a distance, unless told otherwise
+ARRAYS = 4  # that :class:`BlockSums` keeps on each level
+MARGIN = 6.0  # bohr around the atoms on the default mesh
+INSIDE = 0.99  # share of the electrons that a mesh should hold
+
+Request = tuple[str, Mapping[str, Any]]
+
+
+def unsupported(name: str) -> str:
+    """Return what is wrong with the name of an estimator in open boundaries; empty if it is known."""
+    if name in SUPPORTED:
+        return ""
+    known = ", ".join(SUPPORTED)
+    if name in PERIODIC_ONLY:
+        return f"estimator '{name}' needs a periodic cell; in open boundaries there are {known}"
+    return f"unknown estimator '{name}'; in open boundaries there are {known}"
+
+
+class _Histogram:
+    """A weighted histogram on the device, and its blocks."""
+
+    def __init__(self, device: Device, n_up: int, n_dn: int, shape: tuple[int, ...]) -> None:
+        self.device, self.n_up, self.n_dn = device, n_up, n_dn
+        with device.use():
+            self.counts = device.xp.zeros(shape, np.int64)
+        self.sums = BlockSums(shape)
+
+    def close_block(self, weight: float) -> None:
+        """Take the histogram of a block whose samples have this weight in all, and start the next."""
+        self.sums.add(self.device.to_host(self.counts) / UNIT, weight)
+        self.counts.fill(0)
+
+    def add(self, R: Any, count: Any) -> None:
+        """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables of the results file by name."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """Return what the user should know about the result."""
+        return []
+
+    def _named(
+        self, prefix: str, kinds: Sequence[str], volume: NDArray[np.float64] | float
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return means and errors of the first axis by name, per volume."""
+        mean, error = self.sums.mean() / volume, self.sums.error() / volume
+        found = {}
+        for k, kind in enumerate(kinds):
+            found[f"{prefix}_{kind}"], found[f"{prefix}_{kind}_error"] = mean[k], error[k]
+        return found
+
+
+class PairDensity(_Histogram):
+    """Pair densities by distance: tables ``gofr_r``, ``gofr_uu``, ``gofr_ud``, ``gofr_dd`` and their errors.
+
+    Parameters
+    ----------
+    bins
+        Number of bins.
+    rmax
+        End of the last one (bohr).
+    """
+
+    def __init__(self, device: Device, n_up: int, n_dn: int, bins: int = BINS, rmax: float = RMAX) -> None:
+        super().__init__(device, n_up, n_dn, (3, bins))
+        self.bins, self.rmax = bins, float(rmax)
+
+    def add(self, R: Any, count: Any) -> None:
+        """Add walkers."""
+        pair_histogram(self.device, R, count, self.n_up, self.rmax, self.counts)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables; those of a kind of pair that does not exist are zero."""
+        r, volume = _shells(self.bins, self.rmax)
+        return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
+
+
+class Density(_Histogram):
+    """Density on a mesh: tables ``density_x``, ``_y``, ``_z``, ``density_up``, ``density_down`` and their errors.
+
+    Parameters
+    ----------
+    mesh
+        Cells along x, y, z.
+    extent : (3, 2) float64
+        First and last edge along x, y, z (bohr).
+    """
+
+    def __init__(self, device: Device, n_up: int, n_dn: int, mesh: Sequence[int], extent: ArrayLike) -> None:
+        cells = tuple(int(number) for number in mesh)
+        super().__init__(device, n_up, n_dn, (2, *cells))
+        edges = np.asarray(extent, np.float64)
+        if edges.shape != (3, 2) or not np.all(edges[:, 1] > edges[:, 0]):
+            raise InvalidInput(
+                "estimators", f"extent of the density must be three ascending pairs, not {edges.tolist()}"
+            )
+        self.origin, self.spacing = edges[:, 0].copy(), (edges[:, 1] - edges[:, 0]) / np.array(cells)
+
+    def add(self, R: Any, count: Any) -> None:
+        """Add walkers."""
+        mesh_histogram(self.device, R, count, self.n_up, self.origin, self.spacing, self.counts)
+
+    @property
+    def integral(self) -> float:
+        """Electrons inside of the mesh, on average."""
+        return float(np.sum(self.sums.mean()))
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables."""
+        axes = {
+            f"density_{axis}": self.origin[d] + (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d]
+            for d, axis in enumerate("xyz")
+        }
+        return {**axes, **self._named("density", ("up", "down"), float(np.prod(self.spacing)))}
+
+    def notes(self) -> list[str]:
+        """Return a remark if many electrons are outside."""
+        electrons = self.n_up + self.n_dn
+        if not self.sums.blocks or self.integral >= INSIDE * electrons:
+            return []
+        return [
+            f"the mesh of the density holds {self.integral:.4g} of {electrons} electrons; give a larger extent"
+        ]
+
+
+class RadialDensity(_Histogram):
+    """Density around atoms: tables ``radial_r``, ``radial_up``, ``radial_down`` (atoms, bins) and their errors.
+
+    Parameters
+    ----------
+    atoms : (A, 3) float64
+        Positions (bohr).
+    bins, rmax
+        As for :class:`PairDensity`.
+    """
+
+    def __init__(
+        self, device: Device, n_up: int, n_dn: int, atoms: ArrayLike, bins: int = BINS, rmax: float = RMAX
+    ) -> None:
+        places = np.ascontiguousarray(np.asarray(atoms, np.float64).reshape(-1, 3))
+        super().__init__(device, n_up, n_dn, (2, places.shape[0], bins))
+        self.bins, self.rmax, self.atoms = bins, float(rmax), device.asarray(places)
+
+    def add(self, R: Any, count: Any) -> None:
+        """Add walkers."""
+        radial_histogram(self.device, R, count, self.atoms, self.n_up, self.rmax, self.counts)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables."""
+        r, volume = _shells(self.bins, self.rmax)
+        return {"radial_r": r, **self._named("radial", ("up", "down"), volume)}
+
+
+class Estimators:
+    """All estimators of a run."""
+
+    def __init__(self, device: Device, members: Mapping[str, _Histogram]) -> None:
+        self.device, self.members = device, dict(members)
+        with device.use():
+            self._weight = device.xp.zeros((), np.int64)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to measure."""
+        return bool(self.members)
+
+    def accumulate(self, R: Any, weight: Any) -> None:
+        """Add one sample of every walker.
+
+        Parameters
+        ----------
+        R : (walkers, N, 3) float64
+            Positions (bohr), on the device.
+        weight : (walkers,) float64
+            Weights.
+        """
+        if not self.members:
+            return
+        count = quanta(self.device, weight)
+        self._weight += count.sum()
+        for member in self.members.values():
+            member.add(R, count)
+
+    def close_block(self) -> None:
+        """End a block; nothing happens if it has no samples."""
+        weight = float(self.device.to_host(self._weight)) / UNIT
+        if not weight > 0:
+            return
+        for member in self.members.values():
+            member.close_block(weight)
+        self._weight.fill(0)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables of all estimators by name."""
+        return {name: table for member in self.members.values() for name, table in member.arrays().items()}
+
+    def notes(self) -> list[str]:
+        """Return the remarks of all estimators."""
+        return [note for member in self.members.values() for note in member.notes()]
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return the closed blocks as arrays, for a checkpoint between blocks."""
+        return {
+            f"{name}.{key}": array
+            for name, member in self.members.items()
+            for key, array in member.sums.state().items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`."""
+        for name, member in self.members.items():
+            start = f"{name}."
+            member.sums.restore(
+                {key.removeprefix(start): v for key, v in state.items() if key.startswith(start)}
+            )
+
+
+def make(device: Device, requests: Sequence[Request], n_up: int, n_dn: int, atoms: ArrayLike) -> Estimators:
+    """Return the estimators that a deck asks for.
+
+    Parameters
+    ----------
+    requests
+        Names with their settings: ``("gofr", {"bins": 200, "rmax": 8.0})``, ``("density", {"mesh": [40, 40, 40]})``
+        with an optional ``extent``, ``("radial_density", {"bins": 200, "rmax": 8.0})``; ``("energy", {})`` is always
+        measured, and skipped here.
+    atoms : (A, 3) float64
+        Positions (bohr).
+
+    Raises
+    ------
+    InvalidInput
+        For an estimator that is unknown, asked for twice or does not exist in open boundaries.
+    """
+    places = np.asarray(atoms, np.float64).reshape(-1, 3)
+    members: dict[str, _Histogram] = {}
+    for name, settings in requests:
+        if message := unsupported(name):
+            raise InvalidInput("estimators", message)
+        if name in members:
+            raise InvalidInput("estimators", f"estimator '{name}' is asked for twice")
+        given = {key: value for key, value in settings.items() if value is not None}
+        if name == "gofr":
+            members[name] = PairDensity(device, n_up, n_dn, **given)
+        elif name == "density":
+            members[name] = Density(device, n_up, n_dn, **{"extent": default_extent(places), **given})
+        elif name == "radial_density":
+            if not places.size:
+                raise InvalidInput("estimators", "radial_density needs atoms; this system has none")
+            members[name] = RadialDensity(device, n_up, n_dn, places, **given)
+    return Estimators(device, members)
+
+
+def memory(requests: Sequence[Request], atoms: int, blocks: int) -> tuple[int, int]:
+    """Return the bytes that estimators need on the host and on the device, for a plan.
+
+    Parameters
+    ----------
+    requests
+        As for :func:`make`.
+    atoms, blocks
+        Their numbers.
+    """
+    entries = 0
+    for name, settings in requests:
+        if name == "density":
+            entries += 2 * math.prod(int(cells) for cells in settings["mesh"])
+        elif name in ("gofr", "radial_density"):
+            entries += (3 if name == "gofr" else 2 * atoms) * int(settings.get("bins") or BINS)
+    levels = max(1, blocks).bit_length()
+    return 8 * entries * ARRAYS * (levels + 1), 8 * entries
+
+
+def default_extent(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the box (3, 2) around the atoms (A, 3), or around the origin, with a margin of 6 bohr."""
+    places = atoms if atoms.size else np.zeros((1, 3))
+    return np.stack([places.min(axis=0) - MARGIN, places.max(axis=0) + MARGIN], axis=1)
+
+
+def _shells(bins: int, rmax: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middles of bins of a distance and the volumes of their shells."""
+    edges = np.linspace(0.0, rmax, bins + 1)
+    return 0.5 * (edges[1:] + edges[:-1]), 4.0 * np.pi / 3.0 * np.diff(edges**3)

@@ -1,0 +1,427 @@
+r"""Gaussian molecular orbitals from a self-consistent field of PySCF, and the file that keeps them.
+
+A deck with ``source: pyscf`` runs Hartree-Fock or density functional theory when the wavefunction is built.  With ``cache`` the
+orbitals and the pseudopotential of the library are kept in an HDF5 file: while it is there and belongs to the same calculation,
+PySCF is not needed.  PySCF is the extra ``qsim[pyscf]``; only functions of this module import it.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError, NumericsError, QsimError
+from qsim.core.hdf5 import open_datasets, save_datasets
+from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.radial import Terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qmc.pseudo import Ecp
+    from qsim.qmc.system import System
+
+__all__ = ["METHODS", "Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
+
+METHODS = ("rhf", "uhf", "rohf", "rks", "uks", "roks")
+KEY = "wavefunction.orbitals"
+VERSION = 1
+CONVERGED = 1e-11  # hartree
+CYCLES = 200
+DIGITS = 8  # of positions, in the identity of a calculation
+ORTHONORMAL = 1e-7
+SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
+ENERGY_TOLERANCE = 1e-4  # hartree
+
+
+class PyscfMissing(QsimError):
+    """PySCF is needed and not installed."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Orbitals as they are kept in a file.
+
+    Attributes
+    ----------
+    path
+        The file.
+    identity
+        What was calculated: compared before use.
+    ecp
+        Effective core potentials by symbol, in PySCF's form.
+    about
+        Energies and versions.
+    shell_atom, shell_l, shell_size : (Sh,) int64
+        Of contracted shells: atom, l, number of Gaussians.
+    exponent, coefficient : (sum of shell_size,) float64
+        ``R_s = sum c exp(-a r^2)``.
+    orbitals : (2, B, M) float64
+    """
+
+    path: Path | None
+    identity: dict[str, Any]
+    ecp: dict[str, Any]
+    about: dict[str, Any]
+    shell_atom: NDArray[np.int64]
+    shell_l: NDArray[np.int64]
+    shell_size: NDArray[np.int64]
+    exponent: NDArray[np.float64]
+    coefficient: NDArray[np.float64]
+    orbitals: NDArray[np.float64]
+
+    ARRAYS = ("shell_atom", "shell_l", "shell_size", "exponent", "coefficient", "orbitals")
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        text = json.dumps(
+            {"version": VERSION, "identity": self.identity, "ecp": self.ecp, "about": self.about}
+        )
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in self.ARRAYS}
+        save_datasets(path, {**arrays, "description": np.frombuffer(text.encode(), np.uint8)})
+
+    def orbital_set(self, centres: NDArray[np.float64]) -> OrbitalSet:
+        """Return the orbitals on atoms (A, 3)."""
+        ends = np.cumsum([0, *self.shell_size])
+        shells = [
+            Shell(int(atom), int(l), Terms.of(self.coefficient[a:b], 0, 0.0, self.exponent[a:b]))
+            for atom, l, a, b in zip(self.shell_atom, self.shell_l, ends[:-1], ends[1:], strict=True)
+        ]
+        return orbital_set(centres, shells, self.orbitals, dict(self.about))
+
+
+# --------------------------------------------------------------------------------------- cache
+
+
+def open_cache(block: Any, folder: Path) -> Cache | None:
+    """Read the deck's cache file; None if the deck names none or it is not there yet.
+
+    Raises
+    ------
+    FileError
+        If it is not such a file.
+    """
+    name = getattr(block, "cache", None)
+    path = folder / str(name) if name else None
+    if path is None or not path.exists():
+        return None
+    file, found = open_datasets(path)
+    with file:
+        try:
+            text = json.loads(bytes(found["description"][()]).decode())
+            arrays = {key: found[key][()] for key in Cache.ARRAYS}
+        except (KeyError, ValueError) as error:
+            raise FileError(f"{path} is not a file of orbitals of qsim: {error}") from error
+    if text.get("version") != VERSION:
+        raise FileError(
+            f"{path} has version {text.get('version')} of the orbital format, this qsim reads {VERSION}",
+            hint="remove it to make it anew",
+        )
+    return Cache(path, text["identity"], text["ecp"], text["about"], **arrays)
+
+
+def _identity(block: Any, system: System) -> dict[str, Any]:
+    basis = getattr(block, "basis", None)
+    return {
+        "atoms": [
+            [s, *np.round(p, DIGITS).tolist()] for s, p in zip(system.symbols, system.positions, strict=True)
+        ],
+        "electrons": [system.n_up, system.n_dn],
+        "method": _method(block),
+        "basis": dict(basis) if isinstance(basis, dict) else basis,
+        "xc": getattr(block, "xc", None),
+        "ecp": _ecp_names(block, system),
+    }
+
+
+def _ecp_names(block: Any, system: System) -> dict[str, str]:
+    """Return the library's names of the pseudopotentials for the self-consistent field, by symbol."""
+    given = getattr(block, "ecp", None) or {}
+    names = {}
+    for symbol, potential in system.pseudopotentials.items():
+        if symbol in given:
+            names[symbol] = str(given[symbol])
+        elif potential.origin.lower().endswith(".xml"):
+            raise InvalidInput(
+                f"{KEY}.ecp",
+                f"the pseudopotential of '{symbol}' is a table; name its counterpart in PySCF's library for the self-consistent "
+                f"field, for example ecp: {{{symbol}: ccecp}}",
+            )
+        else:
+            names[symbol] = potential.origin
+    return names
+
+
+def _method(block: Any) -> str:
+    method = str(getattr(block, "method", None) or "rhf").lower()
+    if method not in METHODS:
+        raise InvalidInput(f"{KEY}.method", f"unknown method '{method}'; use one of {', '.join(METHODS)}")
+    return method
+
+
+# --------------------------------------------------------------------------------------- PySCF
+
+
+def _pyscf() -> Any:
+    """Import PySCF."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pyscf
+            import pyscf.dft
+            import pyscf.gto
+            import pyscf.scf
+    except ImportError as error:
+        raise PyscfMissing(
+            f"Gaussian orbitals and pseudopotentials by name need PySCF, which cannot be imported: {error}",
+            hint="pip install 'qsim[pyscf]', or give a cache file that holds them already",
+        ) from error
+    return pyscf
+
+
+def library_ecp(name: str, symbol: str, cache: Cache | None, key: str) -> Ecp:
+    """Return an effective core potential of PySCF's library, or of the cache.
+
+    Raises
+    ------
+    InvalidInput
+        If the library has no such potential for the element.
+    PyscfMissing
+        Without PySCF.
+    """
+    if cache is not None and cache.identity["ecp"].get(symbol) == name and symbol in cache.ecp:
+        core, parts = cache.ecp[symbol]
+        return int(core), parts
+    pyscf = _pyscf()
+    element = "".join(c for c in symbol if c.isalpha())
+    try:
+        found = pyscf.gto.basis.load_ecp(name, element)
+    except Exception as error:  # its exceptions differ from version to version
+        raise InvalidInput(
+            key, f"PySCF has no pseudopotential '{name}' of {element}; use another name or an XML file"
+        ) from error
+    if not found:
+        raise InvalidInput(
+            key, f"PySCF has no pseudopotential '{name}' of {element}; use another name or an XML file"
+        )
+    return int(found[0]), _as_lists(found[1])
+
+
+def _as_lists(parts: Any) -> list[Any]:
+    return [
+        [int(l), [[[float(x) for x in pair[:2]] for pair in terms] for terms in by_power]]
+        for l, by_power in parts
+    ]
+
+
+def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:
+    """Return the orbitals of the deck's self-consistent field, from the cache or calculated (and then kept).
+
+    Parameters
+    ----------
+    block
+        ``method``, ``basis`` (a name, or names by symbol), ``xc``, ``ecp`` (names by symbol, for pseudopotentials that come as
+        tables), ``energy`` (expected, hartree) with ``energy_tolerance``, ``cache``.
+    system
+        Ions with effective charges, electrons.
+    folder
+        Where relative names start.
+    cache
+        What `open_cache` returned.
+
+    Returns
+    -------
+    OrbitalSet
+        Its ``about`` has ``energy`` (of the self-consistent field), ``determinant_energy`` (expectation value of the Hamiltonian,
+        which VMC without Jastrow must give) and ``summary``.
+
+    Raises
+    ------
+    InvalidInput, FileError, NumericsError, PyscfMissing
+        Keys that do not fit, a cache of another calculation, no convergence or an unexpected energy, no PySCF.
+    """
+    identity = _identity(block, system)
+    if cache is None:
+        cache = _calculate(block, system, identity)
+        if name := getattr(block, "cache", None):
+            cache.save(folder / str(name))
+    elif different := [
+        key for key in identity if json.loads(json.dumps(identity[key])) != cache.identity.get(key)
+    ]:
+        key = different[0]
+        raise FileError(
+            f"{cache.path} holds the orbitals of another calculation: its {key} is {cache.identity.get(key)}, "
+            f"the deck's {identity[key]}",
+            hint="remove the file to make it anew, or name another one",
+        )
+    expected = getattr(block, "energy", None)
+    if expected is not None:
+        tolerance = float(getattr(block, "energy_tolerance", None) or ENERGY_TOLERANCE)
+        if abs(cache.about["energy"] - float(expected)) > tolerance:
+            raise NumericsError(
+                f"the self-consistent field gave {cache.about['energy']:.6f} hartree, the deck expects {float(expected):.6f} "
+                f"within {tolerance:g}",
+                hint=f"check geometry, basis and pseudopotentials, or correct {KEY}.energy",
+            )
+    where = f", from {cache.path}" if cache.path is not None else ""
+    basis = identity["basis"] if isinstance(identity["basis"], str) else "mixed basis"
+    summary = f"{identity['method']} {basis}: {cache.about['energy']:.6f} hartree{where}"
+    return cache.orbital_set(system.positions).noting(summary=summary)
+
+
+def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
+    if not identity["basis"]:
+        raise InvalidInput(f"{KEY}.basis", "PySCF needs the name of a basis set, for example ccecp-ccpvtz")
+    pyscf = _pyscf()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mol = _molecule(pyscf, system, identity)
+        field = _field(pyscf, mol, identity)
+        up, dn = _occupied(field, system)
+        overlap = mol.intor("int1e_ovlp")
+        for C in (up, dn):
+            if C.size and np.abs(C.T @ overlap @ C - np.eye(C.shape[1])).max() > ORTHONORMAL:
+                raise NumericsError("the orbitals of the self-consistent field are not orthonormal")
+        density = (up @ up.T, dn @ dn.T)
+        hartree_fock = float(pyscf.scf.UHF(mol).energy_tot(np.array(density)))
+    if abs(float(mol.energy_nuc()) - system.ion_ion) > 1e-8 * max(1.0, system.ion_ion):
+        raise NumericsError(
+            f"PySCF's ions repel each other with {mol.energy_nuc():.8f} hartree, those of the deck with {system.ion_ion:.8f}",
+            hint="do pseudopotentials and their counterparts in PySCF have the same charge?",
+        )
+    orbitals = np.zeros((2, mol.nao, max(system.n_up, system.n_dn)))
+    orbitals[0, :, : system.n_up] = up
+    orbitals[1, :, : system.n_dn] = dn
+    cache = Cache(
+        path=None,
+        identity=identity,
+        ecp={symbol: [int(core), _as_lists(parts)] for symbol, (core, parts) in mol._ecp.items()},
+        about={
+            "energy": float(field.e_tot),
+            "determinant_energy": hartree_fock,
+            "pyscf": str(pyscf.__version__),
+        },
+        orbitals=orbitals,
+        **_shells(mol),
+    )
+    _compare_values(mol, cache, system)
+    return cache
+
+
+def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
+    basis = identity["basis"]
+    charge = round(float(system.charges.sum())) - system.n_electrons
+    try:
+        return pyscf.gto.M(
+            atom=[
+                (symbol, tuple(position))
+                for symbol, position in zip(system.symbols, system.positions, strict=True)
+            ],
+            unit="bohr",
+            basis=basis,
+            ecp=identity["ecp"],
+            charge=charge,
+            spin=system.n_up - system.n_dn,
+            cart=False,
+            verbose=0,
+        )
+    except Exception as error:  # its exceptions differ from version to version
+        raise InvalidInput(
+            f"{KEY}.basis", f"PySCF refuses the basis {basis}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _field(pyscf: Any, mol: Any, identity: dict[str, Any]) -> Any:
+    method = identity["method"]
+    if method in ("rhf", "rks") and mol.spin != 0:
+        raise InvalidInput(
+            f"{KEY}.method",
+            f"{method} is for closed shells; a system of spin {mol.spin} needs u{method[1:]} or ro{method[1:]}",
+        )
+    if method.endswith("ks"):
+        if not identity["xc"]:
+            raise InvalidInput(f"{KEY}.xc", f"{method} needs a functional, for example xc: pbe")
+        field = getattr(pyscf.dft, method.upper())(mol)
+        field.xc = identity["xc"]
+    else:
+        field = getattr(pyscf.scf, method.upper())(mol)
+    field.conv_tol = CONVERGED
+    field.max_cycle = CYCLES
+    try:
+        field.kernel()
+        if not field.converged:  # second-order steps converge where extrapolation swings
+            field = field.newton()
+            field.max_cycle = CYCLES
+            field.kernel(field.mo_coeff, field.mo_occ)
+    except (KeyError, ValueError) as error:
+        raise InvalidInput(
+            f"{KEY}.xc", f"PySCF refuses the functional '{identity['xc']}': {error}"
+        ) from error
+    if not field.converged:
+        raise NumericsError(
+            f"the self-consistent field ({method}) did not converge; its last energy is {field.e_tot:.6f} hartree",
+            hint="try uhf, another basis, or a better geometry",
+        )
+    return field
+
+
+def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    C, occupation = np.asarray(field.mo_coeff), np.asarray(field.mo_occ)
+    if C.ndim == 3:
+        up, dn = C[0][:, occupation[0] > 0.5], C[1][:, occupation[1] > 0.5]
+    else:
+        up, dn = C[:, occupation > 0.5], C[:, occupation > 1.5]
+    if (up.shape[1], dn.shape[1]) != (system.n_up, system.n_dn):
+        raise NumericsError(
+            f"the self-consistent field occupies {up.shape[1]} and {dn.shape[1]} orbitals, "
+            f"the system has {system.n_up} and {system.n_dn} electrons"
+        )
+    return up, dn
+
+
+def _shells(mol: Any) -> dict[str, NDArray[Any]]:
+    """Return the contracted shells in the order of PySCF's atomic orbitals."""
+    atom, momentum, size, exponent, coefficient = [], [], [], [], []
+    for shell in range(mol.nbas):
+        l = int(mol.bas_angular(shell))
+        if l > L_MAX:
+            raise InvalidInput(
+                f"{KEY}.basis", f"basis functions up to l = {L_MAX} (g) are supported, this basis has l = {l}"
+            )
+        a, c = mol.bas_exp(shell), mol._libcint_ctr_coeff(shell)
+        for k in range(c.shape[1]):
+            used = c[:, k] != 0.0
+            atom.append(mol.bas_atom(shell))
+            momentum.append(l)
+            size.append(int(used.sum()))
+            exponent.append(a[used])
+            coefficient.append(c[used, k])
+    return {
+        "shell_atom": np.array(atom, np.int64),
+        "shell_l": np.array(momentum, np.int64),
+        "shell_size": np.array(size, np.int64),
+        "exponent": np.concatenate(exponent),
+        "coefficient": np.concatenate(coefficient),
+    }
+
+
+def _compare_values(mol: Any, cache: Cache, system: System) -> None:
+    """Compare our orbitals with PySCF's at a few points: normalisation, order and signs of the atomic orbitals."""
+    generator = np.random.default_rng(1)
+    points = np.concatenate([p + generator.normal(size=(4, 3)) for p in system.positions])
+    theirs = mol.eval_gto("GTOval_sph", points)
+    ours = cache.orbital_set(system.positions)
+    for spin in range(2):
+        values = ours.rows(points, spin, exact=True)[:, 0]
+        expected = theirs @ cache.orbitals[spin]
+        if np.abs(values - expected).max() > SAME_VALUE * max(1.0, np.abs(expected).max()):
+            raise NumericsError(
+                "the imported orbitals differ from PySCF's own values",
+                hint="report this with the basis and PySCF's version",
+            )

@@ -1,0 +1,76 @@
+"""Derivatives of log psi and of local energies with respect to Jastrow parameters: public wrapper of the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.pool import each_part
+from qsim.qmc.kernels import derivatives_cpu
+from qsim.qmc.kernels.derivatives_cpu import ParameterTables
+from qsim.qmc.kernels.types import State
+from qsim.qmc.kernels.walk import Tables, _counters, _space
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+    from qsim.qmc.kernels.walk import Stream
+
+__all__ = ["ParameterTables", "derivatives"]
+
+
+def derivatives(
+    device: Device, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Set ``state.energy`` to the local energies and return what they and log psi change by with each parameter.
+
+    Walkers on a GPU are copied: the processor does this small part of an optimisation.
+
+    Parameters
+    ----------
+    parameters
+        Which parameter moves which number of the Jastrow tables.
+    count
+        Number of parameters P.
+    stream
+        Of the random rotations, as for the local energy alone.
+
+    Returns
+    -------
+    (W, P) float64
+        ``d log psi / dp``, on the host.
+    (W, P) float64
+        ``d E_L / dp`` in hartree.
+    """
+    if not device.is_cuda:
+        return _derivatives_cpu(device.threads, state, tables, parameters, count, stream)
+    host = _on_host(device, state)
+    orbitals, jastrow, hamiltonian = (
+        _on_host(device, part) for part in (tables.orbitals, tables.jastrow, tables.hamiltonian)
+    )
+    copied = Tables(orbitals, jastrow, hamiltonian, tables.ion_ion, tables.n_up)
+    found = _derivatives_cpu(device.threads, host, copied, parameters, count, stream)
+    state.energy[...] = device.asarray(host.energy)
+    return found
+
+
+def _on_host(device: Device, tables: Any) -> Any:
+    return type(tables)(*(np.array(device.to_host(x)) if hasattr(x, "shape") else x for x in tables))
+
+
+def _derivatives_cpu(
+    threads: int, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    walkers, at = state.R.shape[0], _counters(stream)
+    log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
+
+    def part(a: int, b: int) -> None:
+        values, slopes = np.zeros((2, parameters.place.size))
+        out = (log_slopes, energy_slopes, values, slopes)
+        derivatives_cpu.derivatives(a, b, state, *psi, *at, *parameters, *out, _space(state, tables))
+
+    each_part(part, walkers, walkers, threads, 2)
+    return log_slopes, energy_slopes

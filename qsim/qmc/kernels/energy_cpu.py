@@ -1,0 +1,326 @@
+"""Local energies on the CPU: kinetic, Coulomb, local and nonlocal pseudopotentials; T-moves.
+
+The nonlocal part of an ion is ``sum_l (2l+1) dV_l(r) sum_q w_q P_l(cos theta_q) psi(r_q) / psi(r)`` with a randomly turned rule
+of points q on the sphere through the electron.  Its negative terms become transitions of weight ``-tau v_q`` in diffusion Monte
+Carlo: T-moves, one electron after the other, which is size consistent (Casula, Moroni, Sorella and Filippi, J. Chem. Phys. 132,
+154113 (2010)).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+
+from qsim.core.rng_numba import uniform2
+from qsim.qmc.kernels.jastrow_cpu import electron_value, function
+from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value
+from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, sweep, update_inverse
+
+__all__ = ["local_energy", "nonlocal_moves"]
+
+TINY = 1e-12
+T_MOVE = 5  # pair of uniforms of an electron's T-move; 3 and 4 are free
+KINETIC, REPULSION, LOCAL, NONLOCAL_ENERGY, EXTERNAL, TOTAL = 0, 1, 2, 3, 4, 5
+
+
+@nb.njit(**INLINE)
+def rotation(k0, k1, stream, step, walker, pair, Q):
+    """Set Q (3, 3) to a random rotation (Shoemake, Graphics Gems III, 1992)."""
+    a, b = uniform2(k0, k1, stream, step, walker, pair)
+    c, _ = uniform2(k0, k1, stream, step, walker, pair + 1)
+    s, t = math.sqrt(1.0 - a), math.sqrt(a)
+    x, y = s * math.sin(TWO_PI * b), s * math.cos(TWO_PI * b)
+    z, w = t * math.sin(TWO_PI * c), t * math.cos(TWO_PI * c)
+    Q[0, 0], Q[0, 1], Q[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    Q[1, 0], Q[1, 1], Q[1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    Q[2, 0], Q[2, 1], Q[2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+
+
+@nb.njit(**INLINE)
+def legendre(l, x):
+    """Return P_l(x)."""
+    if l == 0:
+        return 1.0
+    if l == 1:
+        return x
+    if l == 2:
+        return 1.5 * x * x - 0.5
+    if l == 3:
+        return x * (2.5 * x * x - 1.5)
+    below, p = x * (2.5 * x * x - 1.5), 0.125 * (x * x * (35.0 * x * x - 30.0) + 3.0)
+    for k in range(4, l):
+        below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
+    return p
+
+
+@nb.njit(**JIT)
+def nonlocal_electron(
+    state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
+):  # fmt: skip
+    """Return the nonlocal energy of electron e and the number of points, whose places and values go to ``targets`` (k, 4)."""
+    R, combined, Q, factors = state.R[w], work.combined, work.Q, work.factors
+    N, atoms = R.shape[0], orbitals.atom.shape[0]
+    spin = 0 if e < n_up else 1
+    i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
+    column = state.inverse[w, spin, i]
+    total, count = 0.0, 0
+    old, known = 0.0, False
+    for a in range(atoms):
+        p = hamiltonian.potential[a]
+        if p < 0 or hamiltonian.channels[p] == 0:
+            continue
+        ax, ay, az = orbitals.atom[a, 0], orbitals.atom[a, 1], orbitals.atom[a, 2]
+        dx, dy, dz = R[e, 0] - ax, R[e, 1] - ay, R[e, 2] - az
+        r = math.sqrt(dx * dx + dy * dy + dz * dz)
+        if r >= hamiltonian.cutoff[p]:
+            continue
+        channels = hamiltonian.channels[p]
+        for l in range(channels):
+            factors[l] = (2 * l + 1) * table_value(hamiltonian.delta[p, l], r)
+        if not known:
+            old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2])
+            known = True
+            coefficients = orbitals.coefficients[spin]
+            for b in range(combined.shape[0]):
+                value = 0.0
+                for o in range(n):
+                    value += coefficients[b, o] * column[o]
+                combined[b] = value
+        rotation(k0, k1, stream, step, walker, PAIRS * N + 2 * (e * atoms + a), Q)
+        over = 1.0 / max(r, TINY)
+        for q in range(hamiltonian.points.shape[0]):
+            px, py, pz = hamiltonian.points[q, 0], hamiltonian.points[q, 1], hamiltonian.points[q, 2]
+            ux = Q[0, 0] * px + Q[0, 1] * py + Q[0, 2] * pz
+            uy = Q[1, 0] * px + Q[1, 1] * py + Q[1, 2] * pz
+            uz = Q[2, 0] * px + Q[2, 1] * py + Q[2, 2] * pz
+            cosine = (ux * dx + uy * dy + uz * dz) * over
+            weight = 0.0
+            for l in range(channels):
+                weight += factors[l] * legendre(l, cosine)
+            x, y, z = ax + r * ux, ay + r * uy, az + r * uz
+            ratio = combination(orbitals, combined, x, y, z, work.S)
+            new = electron_value(jastrow, orbitals.atom, R, e, n_up, x, y, z)
+            value = hamiltonian.weights[q] * weight * ratio * math.exp(old - new)
+            total += value
+            targets[count, 0], targets[count, 1], targets[count, 2], targets[count, 3] = x, y, z, value
+            count += 1
+    return total, count
+
+
+@nb.njit(**JIT)
+def local_energy(
+    state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
+):  # fmt: skip
+    """Set ``state.energy[w]``; ``work.targets`` and ``work.counts`` keep the points of the nonlocal part."""
+    R, J, counts = state.R[w], work.J, work.counts
+    N, atoms = R.shape[0], orbitals.atom.shape[0]
+    repulsion = local = external = 0.0
+    for e in range(N):
+        for k in range(4):
+            J[e, k] = 0.0
+    for e in range(N):
+        for j in range(e + 1, N):
+            dx, dy, dz = R[e, 0] - R[j, 0], R[e, 1] - R[j, 1], R[e, 2] - R[j, 2]
+            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
+            if hamiltonian.interacting:
+                repulsion += 1.0 / r
+            _, du, ddu = function(jastrow, 0 if (e < n_up) == (j < n_up) else 1, r)
+            slope = du / r
+            bend = ddu + 2.0 * slope
+            J[e, 0] += slope * dx
+            J[e, 1] += slope * dy
+            J[e, 2] += slope * dz
+            J[e, 3] += bend
+            J[j, 0] -= slope * dx
+            J[j, 1] -= slope * dy
+            J[j, 2] -= slope * dz
+            J[j, 3] += bend
+        for a in range(atoms):
+            dx, dy, dz = (
+                R[e, 0] - orbitals.atom[a, 0],
+                R[e, 1] - orbitals.atom[a, 1],
+                R[e, 2] - orbitals.atom[a, 2],
+            )
+            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
+            p = hamiltonian.potential[a]
+            if p < 0:
+                local -= hamiltonian.charge[a] / r
+            else:
+                local += (table_value(hamiltonian.local[p], r) - hamiltonian.charge[a]) / r
+            f = 2 + jastrow.species[a]
+            if jastrow.kind[f] != 0:
+                _, du, ddu = function(jastrow, f, r)
+                slope = du / r
+                J[e, 0] += slope * dx
+                J[e, 1] += slope * dy
+                J[e, 2] += slope * dz
+                J[e, 3] += ddu + 2.0 * slope
+        if hamiltonian.omega != 0.0:
+            external += R[e, 0] * R[e, 0] + R[e, 1] * R[e, 1] + R[e, 2] * R[e, 2]
+    laplacians = 0.0
+    for e in range(N):
+        spin = 0 if e < n_up else 1
+        i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
+        row, column = state.rows[w, e], state.inverse[w, spin, i]
+        gx = gy = gz = lap = 0.0
+        for o in range(n):
+            c = column[o]
+            gx += row[1, o] * c
+            gy += row[2, o] * c
+            gz += row[3, o] * c
+            lap += row[4, o] * c
+        jx, jy, jz = J[e, 0], J[e, 1], J[e, 2]
+        laplacians += lap - 2.0 * (gx * jx + gy * jy + gz * jz) + (jx * jx + jy * jy + jz * jz) - J[e, 3]
+    nonlocal_ = 0.0
+    for e in range(N):
+        counts[e] = 0
+    if hamiltonian.channels.shape[0] > 0:
+        for e in range(N):
+            value, counts[e] = nonlocal_electron(
+                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+            )  # fmt: skip
+            nonlocal_ += value
+    kinetic = -0.5 * laplacians / hamiltonian.mass
+    external *= 0.5 * hamiltonian.mass * hamiltonian.omega * hamiltonian.omega
+    energy = state.energy[w]
+    energy[KINETIC], energy[REPULSION], energy[LOCAL] = kinetic, repulsion, local
+    energy[NONLOCAL_ENERGY], energy[EXTERNAL] = nonlocal_, external
+    energy[TOTAL] = kinetic + repulsion + local + nonlocal_ + external + ion_ion
+
+
+@nb.njit(**JIT)
+def nonlocal_moves(
+    state, w, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
+):  # fmt: skip
+    """Make the T-moves of a walker with the points of its local energy; points are redone once an electron has moved."""
+    R, rows, targets, counts = state.R[w], work.rows, work.targets, work.counts
+    N = R.shape[0]
+    moved = False
+    for e in range(N):
+        if counts[e] == 0:
+            continue
+        if moved:
+            _, counts[e] = nonlocal_electron(
+                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+            )  # fmt: skip
+        total = 1.0
+        for q in range(counts[e]):
+            if targets[e, q, 3] < 0.0:
+                total -= tau * targets[e, q, 3]
+        u, _ = uniform2(k0, k1, stream, step, walker, PAIRS * e + T_MOVE)
+        place = u * total - 1.0  # below 0: stay
+        if place < 0.0:
+            continue
+        chosen = -1
+        for q in range(counts[e]):
+            if targets[e, q, 3] < 0.0:
+                chosen = q
+                place += tau * targets[e, q, 3]
+                if place < 0.0:
+                    break
+        spin = 0 if e < n_up else 1
+        i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
+        x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]
+        orbital_rows(orbitals, spin, x, y, z, rows, work.S, work.G)
+        column = state.inverse[w, spin, i]
+        ratio = 0.0
+        for o in range(n):
+            ratio += rows[0, o] * column[o]
+        if not abs(ratio) > 0.0:
+            continue
+        old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2])
+        new = electron_value(jastrow, orbitals.atom, R, e, n_up, x, y, z)
+        update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
+        target = state.rows[w, e]
+        for k in range(5):
+            for o in range(rows.shape[1]):
+                target[k, o] = rows[k, o]
+        R[e, 0], R[e, 1], R[e, 2] = x, y, z
+        state.log_psi[w] += math.log(abs(ratio)) + old - new
+        if ratio < 0.0:
+            state.sign[w] = -state.sign[w]
+        state.moves[w, NONLOCAL] += 1.0
+        moved = True
+
+
+@nb.njit(**JIT)
+def energies(
+    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset, work
+):  # fmt: skip
+    """Compute the local energies of walkers ``first ... last``."""
+    for w in range(first, last):
+        local_energy(
+            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
+        )
+
+
+@nb.njit(**JIT)
+def generations(
+    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, k0, k1, stream, step, offset,
+    sums, work,
+):  # fmt: skip
+    """Do some generations of variational Monte Carlo: each of ``sweeps`` moves of all electrons, then the local energy.
+
+    ``sums`` (W, 8) collects the components, the square of the total, and the number of generations.
+    """
+    mass = hamiltonian.mass
+    for w in range(first, last):
+        for g in range(count):
+            at = step + g * sweeps
+            for k in range(sweeps):
+                sweep(
+                    state,
+                    w,
+                    orbitals,
+                    jastrow,
+                    n_up,
+                    mass,
+                    tau,
+                    mode,
+                    k0,
+                    k1,
+                    stream,
+                    at + k,
+                    offset + w,
+                    work,
+                )
+            local_energy(
+                state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
+            )
+            for c in range(6):
+                sums[w, c] += state.energy[w, c]
+            total = state.energy[w, TOTAL]
+            sums[w, 6] += total * total
+            sums[w, 7] += 1.0
+
+
+@nb.njit(**INLINE)
+def clipped(energy, reference, window):
+    """Return an energy within ``window`` of the reference."""
+    return min(max(energy, reference - window), reference + window)
+
+
+@nb.njit(**JIT)
+def diffuse(
+    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, tmoves, reference, trial, window, tau_ratio, k0, k1,
+    stream, step, offset, work,
+):  # fmt: skip
+    """Do one generation of diffusion Monte Carlo: drift and diffusion, local energy, weight, T-moves.
+
+    Weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with energies clipped to ``window`` around ``reference``.
+    """
+    mass = hamiltonian.mass
+    for w in range(first, last):
+        before = clipped(state.energy[w, TOTAL], reference, window)
+        sweep(state, w, orbitals, jastrow, n_up, mass, tau, 2, k0, k1, stream, step, offset + w, work)
+        local_energy(
+            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
+        )
+        after = clipped(state.energy[w, TOTAL], reference, window)
+        state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
+        if tmoves:
+            nonlocal_moves(
+                state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
+            )  # fmt: skip

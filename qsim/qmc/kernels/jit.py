@@ -1,0 +1,17 @@
+"""How the CPU kernels of ``qmc`` are compiled."""
+
+from typing import Any
+
+#: Sums may be contracted; order and special values stay as written, since walkers are checked for NaN.  Arrays are not
+#: reference-counted (``_nrt``): the atomic operations of a view in every inner loop took half of the time.  So kernels
+#: allocate nothing; their work space comes from the caller.
+JIT: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract"},
+    "_nrt": False,
+}
+
+#: Small functions are written into their callers.
+INLINE: dict[str, Any] = {**JIT, "forceinline": True}

@@ -1,0 +1,284 @@
+// Orbitals, Jastrow functions and pseudopotentials at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
+//
+// A warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made by the warp together: a lane
+// takes a shell, then a sum over atomic orbitals.  Quadrature points of pseudopotentials go to a lane each, with the sum over orbitals
+// done beforehand.
+
+#ifndef QSIM_QMC_ORBITALS_CUH
+#define QSIM_QMC_ORBITALS_CUH
+#include "qsim.cuh"
+
+#ifndef LANES
+#define LANES 32
+#endif
+#define BINS 32
+#define SMALLEST 0.015625
+#define OCTAVES 11
+#define LARGEST 32.0
+#define INNER (BINS / SMALLEST)
+#define TINY 1e-12
+
+#define BSPLINE 1
+#define PADE 2
+#define LOGARITHM 3
+
+// Trial function and Hamiltonian; field for field the dtype `MODEL` of walk.py.
+struct Model {
+    const double* atom;          // (A, 3)
+    const int64* shell_atom;     // (Sh,)
+    const int64* shell_l;
+    const int64* shell_first;
+    const real* table;           // (Sh, K, 6)
+    const double* reach;         // (Sh,)
+    const real* coefficients;    // (2, B, M)
+    const int64* kind;           // (F,)
+    const double* spline;        // (F, width)
+    const double* inverse_h;
+    const double* rcut;
+    const double* pade;          // (F, 2)
+    const int64* species;        // (A,)
+    const double* charge;        // (A,)
+    const int64* potential;      // (A,)
+    const double* local;         // (P, K, 6)
+    const double* delta;         // (P, C, K, 6)
+    const int64* channels;       // (P,)
+    const double* cutoff;        // (P,)
+    const double* points;        // (Q, 3)
+    const double* weights;       // (Q,)
+    double omega, mass, ion_ion;
+    int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals;
+};
+
+QSIM_DEVICE int lane_of() { return LANES == 1 ? 0 : threadIdx.x % LANES; }
+
+#if LANES == 1
+QSIM_DEVICE void join() {}
+QSIM_DEVICE double warp_total(double x) { return x; }
+QSIM_DEVICE double from_lane(double x, int) { return x; }
+#else
+QSIM_DEVICE void join() { __syncwarp(); }
+// Every lane holds the sum, added in the same order for every lane.
+QSIM_DEVICE double warp_total(double x) {
+#pragma unroll
+    for (int k = LANES / 2; k > 0; k /= 2) x += __shfl_xor_sync(QSIM_ALL_LANES, x, k);
+    return x;
+}
+QSIM_DEVICE double from_lane(double x, int lane) { return __shfl_sync(QSIM_ALL_LANES, x, lane); }
+#endif
+
+struct Place {
+    int interval;
+    double t, inverse_h;
+};
+
+QSIM_DEVICE Place locate(double r) {  // r below LARGEST
+    if (r < SMALLEST) {
+        const double x = r * INNER;
+        const int i = (int)x;
+        return {i, x - i, INNER};
+    }
+    const uint64 bits = (uint64)__double_as_longlong(r);
+    const int octave = (int)(bits >> 52) - 1023 + 6;
+    const double m = __longlong_as_double((int64)((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull));  // [1, 2)
+    const double x = (m - 1.0) * BINS;
+    const int i = (int)x;
+    return {BINS * (octave + 1) + i, x - i, INNER / (double)(1 << octave)};
+}
+
+template <typename T> QSIM_DEVICE double quintic(const T* c, double t) {
+    return c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * c[5]))));
+}
+
+QSIM_DEVICE double table_value(const double* table, double r) {
+    if (r >= LARGEST) return 0;
+    const Place p = locate(r);
+    return quintic(table + 6 * p.interval, p.t);
+}
+
+// Calls emit(m, S, Sx, Sy, Sz) for the solid harmonics r^l Y_lm of one l.
+template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, double z, Emit emit) {
+    const double C0 = 0.28209479177387814, C1 = 0.4886025119029199, D = 1.0925484305920792, D0 = 0.31539156525252005;
+    const double F3 = 0.5900435899266435, F2 = 2.890611442640554, F1 = 0.4570457994644658, F0 = 0.3731763325901154;
+    const double G4 = 2.5033429417967046, G3 = 1.7701307697799304, G2 = 0.9461746957575601, G1 = 0.6690465435572892;
+    const double G0 = 0.10578554691520431;
+    const double xx = x * x, yy = y * y, zz = z * z;
+    if (l == 0) {
+        emit(0, C0, 0.0, 0.0, 0.0);
+    } else if (l == 1) {
+        emit(0, C1 * x, C1, 0.0, 0.0);
+        emit(1, C1 * y, 0.0, C1, 0.0);
+        emit(2, C1 * z, 0.0, 0.0, C1);
+    } else if (l == 2) {
+        emit(0, D * x * y, D * y, D * x, 0.0);
+        emit(1, D * y * z, 0.0, D * z, D * y);
+        emit(2, D0 * (2 * zz - xx - yy), -2 * D0 * x, -2 * D0 * y, 4 * D0 * z);
+        emit(3, D * x * z, D * z, 0.0, D * x);
+        emit(4, 0.5 * D * (xx - yy), D * x, -D * y, 0.0);
+    } else if (l == 3) {
+        emit(0, F3 * y * (3 * xx - yy), F3 * 6 * x * y, F3 * 3 * (xx - yy), 0.0);
+        emit(1, F2 * x * y * z, F2 * y * z, F2 * x * z, F2 * x * y);
+        emit(2, F1 * y * (4 * zz - xx - yy), -F1 * 2 * x * y, F1 * (4 * zz - xx - 3 * yy), F1 * 8 * y * z);
+        emit(3, F0 * z * (2 * zz - 3 * xx - 3 * yy), -F0 * 6 * x * z, -F0 * 6 * y * z, F0 * 3 * (2 * zz - xx - yy));
+        emit(4, F1 * x * (4 * zz - xx - yy), F1 * (4 * zz - 3 * xx - yy), -F1 * 2 * x * y, F1 * 8 * x * z);
+        emit(5, 0.5 * F2 * z * (xx - yy), F2 * x * z, -F2 * y * z, 0.5 * F2 * (xx - yy));
+        emit(6, F3 * x * (xx - 3 * yy), F3 * 3 * (xx - yy), -F3 * 6 * x * y, 0.0);
+    } else {
+        const double rr = xx + yy + zz, a = 7 * zz - rr, b = 7 * zz - 3 * rr, c = 12 * rr - 60 * zz, h = 0.5 * G2, q = 0.25 * G4;
+        emit(0, G4 * x * y * (xx - yy), G4 * y * (3 * xx - yy), G4 * x * (xx - 3 * yy), 0.0);
+        emit(1, G3 * y * z * (3 * xx - yy), G3 * 6 * x * y * z, G3 * 3 * z * (xx - yy), G3 * y * (3 * xx - yy));
+        emit(2, G2 * x * y * a, G2 * y * (a - 2 * xx), G2 * x * (a - 2 * yy), G2 * 12 * x * y * z);
+        emit(3, G1 * y * z * b, -G1 * 6 * x * y * z, G1 * z * (b - 6 * yy), G1 * y * (b + 8 * zz));
+        emit(4, G0 * (35 * zz * zz - 30 * zz * rr + 3 * rr * rr), G0 * x * c, G0 * y * c, G0 * z * (80 * zz - 48 * rr));
+        emit(5, G1 * x * z * b, G1 * z * (b - 6 * xx), -G1 * 6 * x * y * z, G1 * x * (b + 8 * zz));
+        emit(6, h * (xx - yy) * a, h * 2 * x * (a - (xx - yy)), -h * 2 * y * (a + (xx - yy)), h * 12 * z * (xx - yy));
+        emit(7, G3 * x * z * (xx - 3 * yy), G3 * 3 * z * (xx - yy), -G3 * 6 * x * y * z, G3 * x * (xx - 3 * yy));
+        emit(8, q * (xx * (xx - 3 * yy) - yy * (3 * xx - yy)), q * 4 * x * (xx - 3 * yy), q * 4 * y * (yy - 3 * xx), 0.0);
+    }
+}
+
+// Values, gradients and Laplacians of the orbitals of a spin at one point.  ao: (5, B) and rows: (5, M) in shared memory.
+QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, double z, real* ao, real* rows) {
+    const int B = (int)m.basis, M = (int)m.orbitals;
+    for (int s = lane_of(); s < m.shells; s += LANES) {
+        const double* at = m.atom + 3 * m.shell_atom[s];
+        const double dx = x - at[0], dy = y - at[1], dz = z - at[2], r = sqrt(dx * dx + dy * dy + dz * dz);
+        const int l = (int)m.shell_l[s];
+        real* out = ao + m.shell_first[s];
+        if (r >= m.reach[s]) {
+            for (int k = 0; k < 5; ++k)
+                for (int i = 0; i < 2 * l + 1; ++i) out[k * B + i] = 0;
+            continue;
+        }
+        const Place p = locate(r);
+        const real* c = m.table + 6 * (s * m.intervals + p.interval);
+        const double t = p.t, over = 1.0 / fmax(r, TINY);
+        const double R = quintic(c, t);
+        const double slope = over * p.inverse_h * (c[1] + t * (2.0 * c[2] + t * (3.0 * c[3] + t * (4.0 * c[4] + t * 5.0 * c[5]))));
+        const double bend = p.inverse_h * p.inverse_h * (2.0 * c[2] + t * (6.0 * c[3] + t * (12.0 * c[4] + t * 20.0 * c[5]))) +
+                            2 * (l + 1) * slope;
+        harmonics(l, dx, dy, dz, [&](int i, double S, double Sx, double Sy, double Sz) {
+            out[i] = (real)(R * S);
+            out[B + i] = (real)(slope * dx * S + R * Sx);
+            out[2 * B + i] = (real)(slope * dy * S + R * Sy);
+            out[3 * B + i] = (real)(slope * dz * S + R * Sz);
+            out[4 * B + i] = (real)(bend * S);
+        });
+    }
+    join();
+    const real* C = m.coefficients + (int64)spin * B * M;
+    for (int i = lane_of(); i < 5 * M; i += LANES) {
+        const int k = i / M, o = i % M;
+        real sum = 0;
+        for (int b = 0; b < B; ++b) sum = fma(ao[k * B + b], C[b * M + o], sum);
+        rows[i] = sum;
+    }
+    join();
+}
+
+// Sum over atomic orbitals of a function with coefficients d (B,), at the point of this lane.
+QSIM_DEVICE double combination(const Model& m, const real* d, double x, double y, double z) {
+    double total = 0;
+    int64 atom = -1;
+    double dx = 0, dy = 0, dz = 0, r = 0;
+    for (int s = 0; s < m.shells; ++s) {
+        if (m.shell_atom[s] != atom) {
+            atom = m.shell_atom[s];
+            dx = x - m.atom[3 * atom], dy = y - m.atom[3 * atom + 1], dz = z - m.atom[3 * atom + 2];
+            r = sqrt(dx * dx + dy * dy + dz * dz);
+        }
+        if (r >= m.reach[s]) continue;
+        const Place p = locate(r);
+        const double R = quintic(m.table + 6 * (s * m.intervals + p.interval), p.t);
+        const real* c = d + m.shell_first[s];
+        double sum = 0;
+        harmonics((int)m.shell_l[s], dx, dy, dz, [&](int i, double S, double, double, double) { sum = fma((double)c[i], S, sum); });
+        total = fma(R, sum, total);
+    }
+    return total;
+}
+
+// ----------------------------------------------------------------------------------------------- Jastrow
+
+struct Curve {
+    double u, du, ddu;
+};
+
+QSIM_DEVICE double function_value(const Model& m, int f, double r) {
+    const int64 kind = m.kind[f];
+    if (kind == BSPLINE) {
+        if (r >= m.rcut[f]) return 0;
+        const double x = r * m.inverse_h[f];
+        const int i = (int)x;
+        const double t = x - i, s = 1 - t;
+        const double* c = m.spline + f * m.width + i;
+        return (c[0] * s * s * s + c[1] * (4 + t * t * (3 * t - 6)) + c[2] * (4 + s * s * (3 * s - 6)) + c[3] * t * t * t) / 6;
+    }
+    if (kind == PADE) return -m.pade[2 * f] * r / (1 + m.pade[2 * f + 1] * r);
+    if (kind == LOGARITHM) return -log(1 + m.pade[2 * f] * r);
+    return 0;
+}
+
+QSIM_DEVICE Curve function(const Model& m, int f, double r) {
+    const int64 kind = m.kind[f];
+    if (kind == BSPLINE) {
+        if (r >= m.rcut[f]) return {0, 0, 0};
+        const double h = m.inverse_h[f], x = r * h;
+        const int i = (int)x;
+        const double t = x - i, s = 1 - t;
+        const double* p = m.spline + f * m.width + i;
+        const double a = p[0], b = p[1], d = p[2], e = p[3];
+        return {(a * s * s * s + b * (4 + t * t * (3 * t - 6)) + d * (4 + s * s * (3 * s - 6)) + e * t * t * t) / 6,
+                0.5 * h * (-a * s * s + b * t * (3 * t - 4) - d * s * (3 * s - 4) + e * t * t),
+                h * h * (a * s + b * (3 * t - 2) + d * (3 * s - 2) + e * t)};
+    }
+    if (kind == PADE) {
+        const double a = m.pade[2 * f], b = m.pade[2 * f + 1], q = 1 / (1 + b * r);
+        return {-a * r * q, -a * q * q, 2 * a * b * q * q * q};
+    }
+    if (kind == LOGARITHM) {
+        const double a = m.pade[2 * f], q = a / (1 + a * r);
+        return {-log(1 + a * r), -q, q * q};
+    }
+    return {0, 0, 0};
+}
+
+QSIM_DEVICE double distance(double dx, double dy, double dz) { return fmax(sqrt(dx * dx + dy * dy + dz * dz), TINY); }
+
+// All functions of electron e if it were at (x, y, z), at the point of this lane.
+QSIM_DEVICE double electron_value(const Model& m, const double* R, int e, double x, double y, double z) {
+    double total = 0;
+    const bool spin = e < m.n_up;
+    if (m.kind[0] || m.kind[1])
+        for (int j = 0; j < m.electrons; ++j)
+            if (j != e)
+                total += function_value(m, (j < m.n_up) == spin ? 0 : 1, distance(x - R[3 * j], y - R[3 * j + 1], z - R[3 * j + 2]));
+    for (int a = 0; a < m.atoms; ++a) {
+        const int f = 2 + (int)m.species[a];
+        if (m.kind[f]) total += function_value(m, f, distance(x - m.atom[3 * a], y - m.atom[3 * a + 1], z - m.atom[3 * a + 2]));
+    }
+    return total;
+}
+
+struct Gradient {
+    double u, x, y, z;
+};
+
+// The same and its gradient, made by the warp together; every lane holds the result.
+QSIM_DEVICE Gradient electron_gradient(const Model& m, const double* R, int e, double x, double y, double z) {
+    Gradient g = {0, 0, 0, 0};
+    const bool spin = e < m.n_up;
+    const int N = (int)m.electrons, all = N + (int)m.atoms;
+    for (int j = lane_of(); j < all; j += LANES) {
+        if (j == e) continue;
+        const double* other = j < N ? R + 3 * j : m.atom + 3 * (j - N);
+        const int f = j < N ? ((j < m.n_up) == spin ? 0 : 1) : 2 + (int)m.species[j - N];
+        if (!m.kind[f]) continue;
+        const double dx = x - other[0], dy = y - other[1], dz = z - other[2], r = distance(dx, dy, dz);
+        const Curve c = function(m, f, r);
+        const double slope = c.du / r;
+        g.u += c.u, g.x += slope * dx, g.y += slope * dy, g.z += slope * dz;
+    }
+    return {warp_total(g.u), warp_total(g.x), warp_total(g.y), warp_total(g.z)};
+}
+
+#endif

@@ -1,0 +1,210 @@
+"""The arrays that kernels of ``qmc`` take, as named tuples (numba passes them as they are)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "BINS",
+    "COMPONENTS",
+    "OCTAVES",
+    "SMALLEST",
+    "HamiltonianTables",
+    "JastrowTables",
+    "OrbitalTables",
+    "State",
+    "Work",
+    "work_space",
+]
+
+BINS = 32  # intervals of an octave, and of what lies below the first
+SMALLEST = 2.0**-6  # bohr: start of the first octave
+OCTAVES = 11  # up to 32 bohr
+COMPONENTS = ("kinetic", "electron_electron", "local", "nonlocal", "external", "total")
+
+
+class OrbitalTables(NamedTuple):
+    """Molecular orbitals as combinations of atomic ones, ``R_s(r) S_lm(x, y, z)`` with tabulated radial parts.
+
+    Attributes
+    ----------
+    atom : (A, 3) float64
+        Positions, bohr.
+    shell_atom, shell_l, shell_first : (Sh,) int64
+        Atom, angular momentum and first atomic orbital of each shell; shells of one atom follow each other.
+    table : (Sh, K, 6) real
+        Quintic polynomials in t of [0, 1), ascending powers, on the graded grid of :mod:`qsim.qmc.radial`.
+    reach : (Sh,) float64
+        Radius from which a shell is zero, bohr.
+    coefficients : (2, B, M) real
+        Of molecular orbital o of a spin over the atomic orbitals; the orbital is the fastest index.
+    """
+
+    atom: Any
+    shell_atom: Any
+    shell_l: Any
+    shell_first: Any
+    table: Any
+    reach: Any
+    coefficients: Any
+
+
+class JastrowTables(NamedTuple):
+    """Functions of a distance: 0 equal spins, 1 opposite spins, 2 + s electron and ion of species s.
+
+    Attributes
+    ----------
+    kind : (F,) int64
+        0: none; 1: cubic B-spline; 2: ``-a r / (1 + b r)``; 3: ``-log(1 + a r)``.
+    spline : (F, n + 4) float64
+        Coefficients, padded by zeros.
+    inverse_h, rcut : (F,) float64
+    pade : (F, 2) float64
+        a and b.
+    species : (A,) int64
+        Of each atom.
+    """
+
+    kind: Any
+    spline: Any
+    inverse_h: Any
+    rcut: Any
+    pade: Any
+    species: Any
+
+
+class HamiltonianTables(NamedTuple):
+    """Charges, pseudopotentials and an external harmonic potential.
+
+    Attributes
+    ----------
+    charge : (A,) float64
+        Effective charges of the ions.
+    omega, mass : float
+        Of ``m omega^2 r^2 / 2`` (0: none) and of the particles.
+    interacting : int
+        Whether electrons repel each other.
+    potential : (A,) int64
+        Pseudopotential of an atom, -1 for a bare ``-Z / r``.
+    local : (P, K, 6) float64
+        ``r V_loc + Zeff``, zero beyond its range.
+    delta : (P, C, K, 6) float64
+        ``V_l - V_loc``.
+    channels : (P,) int64
+        Number of l that occur, from l = 0.
+    cutoff : (P,) float64
+        Radius beyond which all of ``delta`` vanish, bohr.
+    points : (Q, 3) float64
+    weights : (Q,) float64
+        Spherical rule, sum of weights 1.
+    """
+
+    charge: Any
+    omega: Any
+    mass: Any
+    interacting: Any
+    potential: Any
+    local: Any
+    delta: Any
+    channels: Any
+    cutoff: Any
+    points: Any
+    weights: Any
+
+
+class State(NamedTuple):
+    """Walkers.
+
+    Attributes
+    ----------
+    R : (W, N, 3) float64
+        Positions, spin-up electrons first, bohr.
+    rows : (W, N, 5, M) real
+        Value, gradient and Laplacian of the orbitals of its spin at each electron.
+    inverse : (W, 2, M, M) real
+        ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix: its product with row i is 1.
+    log_psi : (W,) float64
+    sign : (W,) float64
+    energy : (W, 6) float64
+        Local energies by component, hartree.
+    weight : (W,) float64
+    moves : (W, 4) float64
+        Sums since they were last cleared: accepted moves, squared displacements proposed and accepted, nonlocal moves.
+    age : (W,) int64
+        Generations without an accepted move.
+    """
+
+    R: Any
+    rows: Any
+    inverse: Any
+    log_psi: Any
+    sign: Any
+    energy: Any
+    weight: Any
+    moves: Any
+    age: Any
+
+
+class Work(NamedTuple):
+    """Work space of one CPU thread.
+
+    Attributes
+    ----------
+    rows : (5, M) real
+        Of a proposed position.
+    column : (M,) real
+    combined : (B,) float64
+        Atomic orbitals summed with a column of the inverse.
+    S : (9,) float64
+        Solid harmonics.
+    G : (9, 3) float64
+        Their gradients.
+    Q : (3, 3) float64
+        A rotation.
+    factors : (8,) float64
+        Of the angular momenta of a pseudopotential.
+    J : (N, 4) float64
+        Gradient and Laplacian of the Jastrow exponent for each electron.
+    targets : (N, A * Q, 4) float64
+        Points of the nonlocal potential and its value there.
+    counts : (N,) int64
+        Points of each electron.
+    matrix, fresh, identity : (M, M) float64
+        For inversions.
+    """
+
+    rows: Any
+    column: Any
+    combined: Any
+    S: Any
+    G: Any
+    Q: Any
+    factors: Any
+    J: Any
+    targets: Any
+    counts: Any
+    matrix: Any
+    fresh: Any
+    identity: Any
+
+
+def work_space(state: State, atoms: int, basis: int, points: int) -> Work:
+    """Return work space for walkers among some atoms, atomic orbitals, and a spherical rule of some points."""
+    N, M, real = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+    return Work(
+        rows=np.zeros((5, M), real),
+        column=np.zeros(M, real),
+        combined=np.zeros(basis),
+        S=np.zeros(9),
+        G=np.zeros((9, 3)),
+        Q=np.zeros((3, 3)),
+        factors=np.zeros(8),
+        J=np.zeros((N, 4)),
+        targets=np.zeros((N, max(1, atoms * points), 4)),
+        counts=np.zeros(N, np.int64),
+        matrix=np.zeros((M, M)),
+        fresh=np.zeros((M, M)),
+        identity=np.zeros((M, M)),
+    )

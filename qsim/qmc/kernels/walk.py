@@ -1,0 +1,351 @@
+"""Moves and local energies of walkers: public wrappers of ``walk.cu`` and their CPU twins.
+
+A thread (CPU) or a warp (GPU) carries a walker through all generations of a call; random numbers are counted by (walker,
+generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qsim.core import kernels
+from qsim.core.pool import each_part
+from qsim.qmc.kernels import energy_cpu, walk_cpu
+from qsim.qmc.kernels.types import State, Work, work_space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+    from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables
+
+__all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
+
+SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
+WARPS, LANES = 4, 32  # walkers of a block, as in walk.cu
+PAIR = 12  # numbers of an electron within the range of an ion, as in walk.cu
+
+
+class Tables(NamedTuple):
+    """A trial function and a Hamiltonian as the kernels take them, on the device."""
+
+    orbitals: OrbitalTables
+    jastrow: JastrowTables
+    hamiltonian: HamiltonianTables
+    ion_ion: float
+    n_up: int
+
+
+class Stream(NamedTuple):
+    """Where random numbers are counted.
+
+    Attributes
+    ----------
+    key : (2,) uint32
+        Of the seed.
+    number : int
+        Of the section of the run.
+    step : int
+        Generation.
+    offset : int
+        Number of the first walker in the whole ensemble.
+    """
+
+    key: Any
+    number: int
+    step: int
+    offset: int = 0
+
+
+# ----------------------------------------------------------------------------------------- wrappers
+
+
+def recompute(device: Device, state: State, tables: Tables) -> Any:
+    """Recompute rows, inverses (in double precision) and log psi of all walkers.
+
+    Returns
+    -------
+    (W,) float64
+        Largest change of an element of an inverse, relative to the largest element.
+    """
+    error = device.xp.zeros(state.R.shape[0])
+    if device.is_cuda:
+        _launch("recompute", state, tables, (error,))
+    else:
+        _recompute_cpu(device, state, tables, error)
+    return error
+
+
+def walk(
+    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
+) -> None:
+    """Move all electrons ``sweeps`` times; modes: ``walk_cpu.PLAIN``, ``DRIFT``, ``FIXED_NODE``."""
+    if device.is_cuda:
+        _launch("walk", state, tables, (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+    else:
+        _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
+
+
+def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
+    """Set ``state.energy`` to the local energies."""
+    if device.is_cuda:
+        _launch("energies", state, tables, (), stream)
+    else:
+        _energies_cpu(device, state, tables, stream)
+
+
+def generations(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    mode: int,
+    sweeps: int,
+    count: int,
+    stream: Stream,
+    sums: Any,
+) -> None:
+    """Do ``count`` generations of variational Monte Carlo, each of ``sweeps`` sweeps and one local energy.
+
+    Parameters
+    ----------
+    sums : (W, 8) float64, in/out
+        Sums of the components of the energy, of the square of the total, and the number of generations.
+    """
+    if device.is_cuda:
+        numbers = (np.float64(tau), np.int32(mode), np.int32(sweeps), np.int32(count))
+        _launch("generations", state, tables, numbers, stream, (sums,))
+    else:
+        _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
+
+
+def diffuse(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    stream: Stream,
+    *,
+    tmoves: bool,
+    reference: float,
+    trial: float,
+    window: float,
+    tau_ratio: float,
+) -> None:
+    """Do one generation of diffusion Monte Carlo: move, local energy, weight, T-moves.
+
+    Parameters
+    ----------
+    tau : float
+        Time step, 1/hartree.
+    tmoves : bool
+        Sample the nonlocal potential by T-moves instead of the locality approximation.
+    reference, window : float
+        Local energies count in weights as clipped to ``reference +- window``, hartree.
+    trial : float
+        E_T, hartree.
+    tau_ratio : float
+        Effective over nominal time step.
+    """
+    limits = (reference, trial, window, tau_ratio)
+    if device.is_cuda:
+        numbers = (np.float64(tau), np.int32(tmoves), *map(np.float64, limits))
+        _launch("diffuse", state, tables, numbers, stream)
+    else:
+        _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
+
+
+# -------------------------------------------------------------------------------------------- twins
+
+_local = threading.local()
+
+
+def _space(state: State, tables: Tables) -> Work:
+    """Return the work space of this thread, kept."""
+    key = (
+        state.R.shape[1:],
+        state.inverse.shape[1:],
+        state.rows.dtype,
+        tables.orbitals.atom.shape[0],
+        tables.orbitals.coefficients.shape[1],
+        tables.hamiltonian.points.shape[0],
+    )
+    if getattr(_local, "key", None) != key:
+        _local.key, _local.work = key, work_space(state, *key[3:])
+    found: Work = _local.work
+    return found
+
+
+def _each(device: Device, state: State, tables: Tables, work: Callable[[int, int, Work], object]) -> None:
+    """Call ``work(first, last, space)`` for ranges of walkers, on all threads."""
+    walkers = state.R.shape[0]
+    each_part(lambda a, b: work(a, b, _space(state, tables)), walkers, walkers, device.threads, 2)
+
+
+def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
+    return int(stream.key[0]), int(stream.key[1]), stream.number, stream.step, stream.offset
+
+
+def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.n_up)
+    _each(device, state, tables, lambda a, b, work: walk_cpu.recompute(a, b, state, *psi, error, work))
+
+
+def _walk_cpu(
+    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
+) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
+    at = _counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: walk_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
+    )
+
+
+def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
+    at = _counters(stream)
+    _each(device, state, tables, lambda a, b, work: energy_cpu.energies(a, b, state, *psi, *at, work))
+
+
+def _generations_cpu(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    mode: int,
+    sweeps: int,
+    count: int,
+    stream: Stream,
+    sums: NDArray[np.float64],
+) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
+    how, at = (tau, mode, sweeps, count), _counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: energy_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
+    )
+
+
+def _diffuse_cpu(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    tmoves: bool,
+    limits: tuple[float, float, float, float],
+    stream: Stream,
+) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
+    at = _counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: energy_cpu.diffuse(a, b, state, *psi, tau, tmoves, *limits, *at, work),
+    )
+
+
+# --------------------------------------------------------------------------------------------- CUDA
+
+POINTERS = (
+    *("atom", "shell_atom", "shell_l", "shell_first", "table", "reach", "coefficients"),
+    *("kind", "spline", "inverse_h", "rcut", "pade", "species"),
+    *("charge", "potential", "local", "delta", "channels", "cutoff", "points", "weights"),
+)
+SIZES = (
+    *("interacting", "atoms", "shells", "basis", "orbitals", "electrons", "n_up", "width", "pseudos"),
+    *("most_channels", "quadrature", "intervals"),
+)
+#: ``Model`` of orbitals.cuh: every field takes 8 bytes, so the layouts agree.
+MODEL = np.dtype(
+    [(name, np.uint64) for name in POINTERS]
+    + [(name, np.float64) for name in ("omega", "mass", "ion_ion")]
+    + [(name, np.int64) for name in SIZES]
+)
+#: ``State`` of walk.cu.
+STATE = np.dtype(
+    [(name, np.uint64) for name in (*State._fields, "scratch")]
+    + [(name, np.int64) for name in ("walkers", "stride")]
+)
+_scratch: dict[int, Any] = {}
+
+
+def _launch(
+    name: str,
+    state: State,
+    tables: Tables,
+    numbers: tuple[Any, ...],
+    stream: Stream | None = None,
+    more: tuple[Any, ...] = (),
+) -> None:
+    """Launch a kernel with a warp for each walker."""
+    walkers, real = state.R.shape[0], state.rows.dtype
+    model = _model(tables, state)
+    sizes = {key: int(model[key][0]) for key in SIZES}
+    shared = (
+        WARPS
+        * real.itemsize
+        * (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"])
+    )
+    macros = {"REAL": "float" if real == np.float32 else "double"}
+    kernel = kernels.function("qmc/kernels", "walk", name, macros, shared_bytes=shared)
+    counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
+    arguments = (model, _record(state, sizes), *numbers, *counters, *more)
+    kernel((-(-walkers // WARPS),), (LANES * WARPS,), arguments, shared_mem=shared)
+
+
+def _model(tables: Tables, state: State) -> NDArray[Any]:
+    """Return the tables as `Model`, (1,)."""
+    orbitals, jastrow, hamiltonian = tables.orbitals, tables.jastrow, tables.hamiltonian
+    record = np.zeros(1, MODEL)
+    for part in (orbitals, jastrow, hamiltonian):
+        for field, array in zip(part._fields, part, strict=True):
+            if field in POINTERS:
+                record[field] = array.data.ptr if array.size else 0
+    values = {
+        "omega": hamiltonian.omega,
+        "mass": hamiltonian.mass,
+        "ion_ion": tables.ion_ion,
+        "interacting": hamiltonian.interacting,
+        "atoms": orbitals.atom.shape[0],
+        "shells": orbitals.shell_l.shape[0],
+        "basis": orbitals.coefficients.shape[1],
+        "orbitals": orbitals.coefficients.shape[2],
+        "electrons": state.R.shape[1],
+        "n_up": tables.n_up,
+        "width": jastrow.spline.shape[1],
+        "pseudos": hamiltonian.channels.shape[0],
+        "most_channels": hamiltonian.delta.shape[1],
+        "quadrature": hamiltonian.points.shape[0],
+        "intervals": orbitals.table.shape[1],
+    }
+    for field, value in values.items():
+        record[field] = value
+    return record
+
+
+def _record(state: State, sizes: dict[str, int]) -> NDArray[Any]:
+    """Return the walkers as `State` of walk.cu, (1,), with scratch that launches share."""
+    from qsim.core.device import namespace
+
+    xp, walkers = namespace(state.R), state.R.shape[0]
+    pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
+    stride = max(pairs, 2 * sizes["orbitals"] ** 2)
+    index = int(state.R.device.id)
+    if index not in _scratch or _scratch[index].size < walkers * stride:
+        _scratch[index] = xp.empty(walkers * stride)
+    record = np.zeros(1, STATE)
+    for field, array in zip(State._fields, state, strict=True):
+        record[field] = array.data.ptr
+    record["scratch"], record["walkers"], record["stride"] = _scratch[index].data.ptr, walkers, stride
+    return record

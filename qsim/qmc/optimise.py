@@ -1,0 +1,503 @@
+"""Optimisation of the Jastrow parameters: samples, steps that are tried before they are taken, history.
+
+Each iteration samples the square of the current trial function and derives steps for several shifts of the linear method (or
+time steps of stochastic reconfiguration).  Correlated sampling, on configurations of the same sample with the same random
+rotations, tells what each would do to the target, and the best is taken; within the error, the one with the usual shift.  The
+next, fresh sample may refute it; then the step is taken back.  The result is the last iteration whose target is not above the
+upper bound, at 3 standard errors, of any other; its energy is measured once more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.types import JastrowTables, State
+from qsim.qmc.kernels.walk_cpu import ACCEPTED
+from qsim.qmc.linear_method import Limits, Moments, length, linear_step, reconfiguration_step, smoothing
+from qsim.qmc.series import ENERGIES, Resume, Series
+from qsim.qmc.vmc import Rows, mode_of, thermalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.qmc.jastrow import Jastrow
+    from qsim.qmc.walkers import Walkers
+    from qsim.qmc.wavefunction import Wavefunction
+
+__all__ = ["LEAST_WALKERS", "parameter_tables", "run_optimize"]
+
+LEAST_WALKERS = 20  # independent chains that error bars come from
+WEIGHTS = {"energy": 0.0, "variance": 1.0}  # of the variance in the target
+MIXED = 0.05
+SHIFT = {
+    "linear": 0.1,
+    "sr": 10.0,
+}  # hartree: of the first iteration, and where nothing speaks for another one
+FACTORS = (0.1, 1.0, 10.0)  # by which shifts that are tried differ
+ROUNDS = 3  # of larger shifts, if all of the first are bad
+SMALLEST_SHIFT = {"linear": 0.01, "sr": 3.0}  # below, noise moves parameters that the sample hardly sees
+LARGEST_SHIFT = 1e4
+COMPARED = 4  # sets of the sample that steps are tried on
+EFFECTIVE = 0.5  # fraction of the sample that must count after reweighting
+WORSE = {
+    "linear": 1.0,
+    "sr": 0.0,
+}  # standard deviations that a step may look worse: one of the linear method knows where to stop
+CONFIRMED = 3.0  # standard deviations by which a fresh sample refutes a step
+WINDOW = 20.0  # mean absolute deviations at which local energies are cut off in the moments
+LEAST_WINDOW = 1.0  # hartree
+SETTLE = (
+    4  # times the sweeps between two sets, or a fifth of the warm-up: after a change of the trial function
+)
+MOST = 1.0  # change of a coefficient in one step
+SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
+
+
+def parameter_tables(jastrow: Jastrow) -> ParameterTables:
+    """Return which parameter moves which number of the Jastrow tables."""
+    first: list[int] = []
+    place: list[int] = []
+    for function, where in zip(jastrow.functions, jastrow.slices(), strict=True):
+        first.append(len(place))
+        if function.kind == "bspline":
+            design = function.design[0]
+            place += [where.start + int(np.argmax(row)) if row.any() else -1 for row in design]
+            place.append(-1)  # of the zero that ends each row of the tables
+        else:
+            place += range(where.start, where.stop)
+    return ParameterTables(np.array(first, np.int64), np.array(place, np.int64))
+
+
+class Target(NamedTuple):
+    """Mean of the target and its statistical error."""
+
+    value: float
+    error: float
+
+
+class Trial(NamedTuple):
+    """A step and what correlated sampling says of it: change of the target, its error, fraction of the sample that counts."""
+
+    step: NDArray[np.float64]
+    shift: float
+    change: float
+    error: float
+    effective: float
+    influence: NDArray[np.float64]  # of each walker on the change, (sets, W)
+
+    def sound(self, worse: float) -> bool:
+        """Tell whether the sample carries so far, and sees no harm of more than so many standard deviations."""
+        finite = math.isfinite(self.change) and math.isfinite(self.error)
+        return finite and self.effective >= EFFECTIVE and self.change <= worse * self.error
+
+
+class Set(NamedTuple):
+    """Configurations of all walkers at one moment.
+
+    Attributes
+    ----------
+    R : (W, N, 3) float64
+        On the device.
+    log_psi, energy : (W,) float64
+        Of the trial function that sampled them, on the host.
+    stream
+        Of the random rotations.
+    """
+
+    R: Any
+    log_psi: NDArray[np.float64]
+    energy: NDArray[np.float64]
+    stream: walk.Stream
+
+
+def run_optimize(walkers: Walkers, block: Any, section: int, monitor: Monitor, resume: Resume) -> Series:
+    """Optimise the Jastrow parameters; the walkers follow the improved trial function, ``walkers.wavefunction``, afterwards.
+
+    Parameters
+    ----------
+    walkers
+        Ensemble, in/out.
+    block
+        ``iterations``; ``target``: energy, variance or mixed, and ``weight`` of the variance in mixed; ``method``: linear or sr;
+        ``steps`` (sets of configurations of an iteration), ``sweeps`` (moves of all electrons between two sets), ``timestep``
+        (1/hartree), ``warmup`` (sweeps at the start; a fifth of them after each change), ``move``, ``shift`` (hartree, of the
+        first iteration).
+    section
+        Number of the section, a word of the random counters.
+    resume
+        How to save and continue.
+
+    Returns
+    -------
+    Series
+        A block for each sample: energies, ``energy_error``, ``variance``, ``variance_error``, ``target``, ``target_error``, and
+        of the step taken from it ``step`` (length: change of the norm of psi), ``shift``, ``expected`` and ``expected_error``
+        (change of the target by correlated sampling), ``effective`` (fraction of the sample), ``taken_back`` (1: it was worse
+        than the one before).  ``arrays["parameters"]`` (blocks, P); ``info["best"]`` is the block that was chosen; energy and
+        variance of ``info`` are those of its parameters in a sample of their own.
+
+    Raises
+    ------
+    InvalidInput
+        No parameters, too few walkers, unknown target or method.
+    NumericsError
+        If a local energy is not a number.
+    """
+    return _Run(walkers, block, section, monitor, resume).run()
+
+
+class _Run:
+    def __init__(self, walkers: Walkers, block: Any, section: int, monitor: Monitor, resume: Resume) -> None:
+        self.walkers, self.block, self.section = walkers, block, section
+        self.monitor, self.resume = monitor, resume
+        self.tau, self.mode = float(block.timestep), mode_of(block)
+        self.iterations = int(block.iterations)
+        self.steps, self.sweeps = int(getattr(block, "steps", 10)), int(getattr(block, "sweeps", 2))
+        self.warmup = int(getattr(block, "warmup", 50))
+        self.settle = max(SETTLE * self.sweeps, self.warmup // 5)
+        self.weight = _weight(block, section)
+        method = getattr(block, "method", None) or "linear"
+        if method not in ("linear", "sr"):
+            raise InvalidInput(
+                f"series.{section}.optimize.method", f"unknown method '{method}'; use linear or sr"
+            )
+        self.propose = linear_step if method == "linear" else reconfiguration_step
+        self.home, self.smallest, self.worse = SHIFT[method], SMALLEST_SHIFT[method], WORSE[method]
+        start = walkers.wavefunction
+        self.count = start.parameters.size
+        if self.count == 0:
+            raise InvalidInput(
+                f"series.{section}.optimize", "the Jastrow factor has no parameters to optimise"
+            )
+        if walkers.count < LEAST_WALKERS:
+            raise InvalidInput(
+                f"series.{section}.optimize.walkers",
+                f"an optimisation needs at least {LEAST_WALKERS} walkers for its error bars, found {walkers.count}",
+            )
+        self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
+        splines = [place for function, place in self.functions if function.kind == "bspline"]
+        self.smooth = smoothing(splines, self.count)
+        self.places = parameter_tables(start.jastrow)
+        self.shift = max(float(getattr(block, "shift", None) or self.home), self.smallest)
+        self.rows = Rows()
+        self.parameters: list[NDArray[np.float64]] = []  # of each row
+        self.current = start.parameters
+        self.warm = 0
+        self.accepted: tuple[NDArray[np.float64], Target] | None = (
+            None  # last parameters that a sample confirmed
+        )
+        if resume.restored:
+            self._restore(resume.restored)
+
+    # --------------------------------------------------------------------------------- checkpoints
+
+    def _state(self) -> Mapping[str, Any]:
+        inner: dict[str, Any] = {
+            "walkers": self.walkers.saved(),
+            "rows": self.rows.arrays(),
+            "warm": self.warmup,
+            "parameters": np.array(self.parameters),
+            "current": self.current,
+            "shift": self.shift,
+        }
+        if self.accepted is not None:
+            inner["accepted"] = self.accepted[0]
+            inner["accepted_target"] = np.array(self.accepted[1])
+        return self.resume.wrap(inner)
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        self.warm = int(saved["warm"])
+        self.rows = Rows(saved["rows"])
+        if "current" in saved:  # else it was saved while warming up
+            self.parameters = list(np.asarray(saved["parameters"], np.float64))
+            self.shift = float(saved["shift"])
+            self._follow(np.asarray(saved["current"], np.float64), recompute=False)
+        if "accepted" in saved:
+            value, error = (float(x) for x in saved["accepted_target"])
+            self.accepted = np.asarray(saved["accepted"], np.float64), Target(value, error)
+        self.walkers.restore(saved["walkers"])
+
+    # ------------------------------------------------------------------------------------- driver
+
+    def run(self) -> Series:
+        """Iterate, choose, and let the walkers follow what was chosen."""
+        total = self.iterations + 1  # the last sample measures what the last step led to
+        self.monitor.begin(total, "iterations", f"optimize {self.section}", done=len(self.rows) or None)
+        if not len(self.rows):
+            thermalise(
+                self.walkers,
+                self.tau,
+                self.mode,
+                self.warmup,
+                self.section,
+                self.monitor,
+                self.resume,
+                self.warm,
+            )
+        while len(self.rows) < total:
+            row = self._iterate(last=len(self.rows) + 1 == total)
+            self.monitor.step(len(self.rows), self._state, energy=row["energy"], variance=row["variance"])
+        self.monitor.end()
+        blocks = self.rows.arrays()
+        best = self._best(blocks)
+        self._follow(self.parameters[best])
+        self._sweep(self.settle)
+        _, _, chosen = self._sample()
+        self.walkers.recompute()
+        start, end = blocks["target"][0], blocks["target"][best]
+        if not end <= start + CONFIRMED * blocks["target_error"][0]:
+            self.monitor.warn("the optimisation found nothing better than its start")
+        return Series(
+            kind="optimize",
+            label=f"optimize, {getattr(self.block, 'target', 'energy')}",
+            timestep=self.tau,
+            blocks=blocks,
+            info={
+                "best": float(best),
+                **{name: chosen[name] for name in ("energy", "energy_error", "variance", "variance_error")},
+                "walkers": float(self.walkers.count),
+                "acceptance": float(blocks["acceptance"].mean()),
+                "seconds": float(blocks["seconds"].sum()),
+            },
+            arrays={"parameters": np.array(self.parameters)},
+        )
+
+    def _best(self, blocks: Mapping[str, NDArray[np.float64]]) -> int:
+        """Return the last sample that no other one refutes: its target is not above any upper bound."""
+        bound = np.min(blocks["target"] + CONFIRMED * blocks["target_error"])
+        return int(np.flatnonzero(blocks["target"] <= bound)[-1])
+
+    def _iterate(self, *, last: bool) -> dict[str, float]:
+        begin = time.perf_counter()
+        sets, moments, row = self._sample()
+        self.parameters.append(self.current)
+        target = Target(row["target"], row["target_error"])
+        worse = self.accepted is not None and target.value - self.accepted[1].value > CONFIRMED * math.hypot(
+            target.error, self.accepted[1].error
+        )
+        row.update(
+            step=0.0,
+            shift=self.shift,
+            expected=0.0,
+            expected_error=0.0,
+            effective=1.0,
+            taken_back=float(worse),
+        )
+        if worse and self.accepted is not None:
+            self.shift = min(10.0 * self.shift, LARGEST_SHIFT)
+            following = self.accepted[0]
+        else:
+            self.accepted = self.current, target
+            following = self.current
+            if not last:
+                trial = self._choose(moments, sets)
+                following = self._allowed(trial.step)
+                row.update(
+                    shift=trial.shift,
+                    expected=trial.change,
+                    expected_error=trial.error,
+                    effective=trial.effective,
+                )
+                row["step"] = math.sqrt(length(trial.step, moments.surroundings().overlap))
+        row["seconds"] = time.perf_counter() - begin
+        self.rows.add(**row)
+        if not last:
+            self._follow(following)
+            self._sweep(self.settle)
+            self.walkers.recompute()
+        return row
+
+    # ------------------------------------------------------------------------------------- samples
+
+    def _sweep(self, sweeps: int) -> walk.Stream:
+        walkers = self.walkers
+        stream = walkers.stream(self.section)
+        walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
+        walkers.generation += sweeps
+        return stream
+
+    def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:
+        """Sample the current trial function: sets to try steps on, moments, and what the history keeps."""
+        walkers, device = self.walkers, self.walkers.device
+        walkers.state.moves[...] = 0.0
+        kept = set(np.linspace(0, self.steps - 1, min(COMPARED, self.steps)).round().astype(int).tolist())
+        sets: list[Set] = []
+        moments: Moments | None = None
+        energies, components = [], np.zeros(6)
+        for k in range(self.steps):
+            stream = self._sweep(self.sweeps)
+            O, G = derivatives(device, walkers.state, walkers.tables, self.places, self.count, stream)
+            walkers.check_finite()
+            all_energies = device.to_host(walkers.state.energy)
+            e = np.array(all_energies[:, 5])
+            energies.append(e)
+            components += all_energies.mean(axis=0) / self.steps
+            if moments is None:
+                centre = float(np.median(e))
+                moments = Moments(
+                    self.count, centre, max(WINDOW * float(np.mean(np.abs(e - centre))), LEAST_WINDOW)
+                )
+            if not (np.isfinite(O).all() and np.isfinite(G).all()):
+                bad = int(np.argmin(np.isfinite(O).all(axis=1) & np.isfinite(G).all(axis=1)))
+                walkers.complain(bad, "has derivatives that are not finite")
+            moments.add(e, O, G)
+            if k in kept:
+                sets.append(
+                    Set(walkers.state.R.copy(), np.array(device.to_host(walkers.state.log_psi)), e, stream)
+                )
+        if moments is None:
+            raise NumericsError("an optimisation needs at least one set of configurations")
+        E = np.array(energies)
+        mean = float(E.mean())
+        deviation = E - mean
+        variance = float(np.mean(deviation**2))
+        x, cut = self.weight, np.clip(E - moments.reference, -moments.window, moments.window)
+        square = (cut - cut.mean()) ** 2
+        moves = self.steps * self.sweeps * walkers.electrons * walkers.count
+        row = dict(zip(ENERGIES, components.tolist(), strict=True))
+        row.update(
+            energy_squared=float(np.mean(E**2)),
+            weight=float(E.size),
+            acceptance=float(device.to_host(device.xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
+            energy_error=_error(deviation),
+            variance=variance,
+            variance_error=_error(deviation**2 - variance),
+            target=(1.0 - x) * mean + x * float(square.mean()),
+            target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
+        )
+        return sets, moments, row
+
+    # --------------------------------------------------------------------------------------- steps
+
+    def _choose(self, moments: Moments, sets: list[Set]) -> Trial:
+        """Return the best step; of those as good within the error the one with the usual shift; none, if all look harmful."""
+        at, limits = moments.surroundings(), Limits(self.smooth, self._most())
+        shifts = [max(self.shift * factor, self.smallest) for factor in FACTORS]
+        for _ in range(ROUNDS):
+            steps = [
+                self._allowed(self.propose(at, shift, self.weight, limits)) - self.current for shift in shifts
+            ]
+            trials = [
+                trial for trial in self._compare(moments, sets, steps, shifts) if trial.sound(self.worse)
+            ]
+            if trials:
+                best = min(trials, key=lambda trial: trial.change)
+                good = [t for t in trials if t.change - best.change <= _error(t.influence - best.influence)]
+                chosen = min(good, key=lambda trial: abs(math.log(trial.shift / self.home)))
+                self.shift = min(chosen.shift, LARGEST_SHIFT)
+                return chosen
+            shifts = [shift * 10.0 * FACTORS[-1] for shift in shifts]
+        self.shift = min(shifts[0], LARGEST_SHIFT)
+        return Trial(np.zeros(self.count), self.shift, 0.0, 0.0, 1.0, np.zeros((1, self.walkers.count)))
+
+    def _compare(
+        self, moments: Moments, sets: list[Set], steps: list[NDArray[np.float64]], shifts: list[float]
+    ) -> list[Trial]:
+        """Return what steps do to the target, by reweighting configurations of the sample."""
+        walkers, device = self.walkers, self.walkers.device
+        scratch = State(*(array.copy() for array in walkers.state))
+        tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]
+        shape = (len(steps), len(sets), walkers.count)
+        energy, exponent = np.zeros(shape), np.zeros(shape)
+        for s, one in enumerate(sets):
+            scratch.R[...] = one.R
+            for k, table in enumerate(tables):
+                walk.recompute(device, scratch, table)
+                walk.energies(device, scratch, table, one.stream)
+                energy[k, s] = device.to_host(scratch.energy[:, 5])
+                exponent[k, s] = 2.0 * (device.to_host(scratch.log_psi) - one.log_psi)
+        before = self._terms(np.array([one.energy for one in sets]), np.ones(shape[1:]), moments)
+        trials = []
+        for k, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
+            if not (np.isfinite(energy[k]).all() and np.isfinite(exponent[k]).all()):
+                continue
+            weights = np.exp(exponent[k] - exponent[k].max())
+            weights /= weights.mean()
+            after = self._terms(energy[k], weights, moments)
+            influence = after[1] - before[1]
+            effective = 1.0 / float(np.mean(weights**2))
+            trials.append(Trial(step, shift, after[0] - before[0], _error(influence), effective, influence))
+        return trials
+
+    def _terms(
+        self, energy: NDArray[np.float64], weights: NDArray[np.float64], moments: Moments
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return the target, from the reference energy, and the influence of each configuration on it; mean weight 1."""
+        e = np.clip(energy - moments.reference, -moments.window, moments.window)
+        mean = float(np.mean(weights * e))
+        square = (e - mean) ** 2
+        variance = float(np.mean(weights * square))
+        x = self.weight
+        value = (1.0 - x) * mean + x * variance
+        return value, weights * ((1.0 - x) * (e - mean) + x * (square - variance))
+
+    # -------------------------------------------------------------------------------- parameters
+
+    def _most(self) -> NDArray[np.float64]:
+        """Return the largest change of each parameter."""
+        most = np.full(self.count, MOST)
+        for function, place in self.functions:
+            if function.kind == "pade":
+                most[place] = np.maximum(most[place], (1.0 - SHRINK) * self.current[place])
+        return most
+
+    def _allowed(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the parameters after a step, such that Padé forms have no poles."""
+        after = self.current + step
+        for function, place in self.functions:
+            if function.kind == "pade":
+                after[place] = np.maximum(after[place], SHRINK * self.current[place])
+        return after
+
+    def _wavefunction(self, parameters: NDArray[np.float64]) -> Wavefunction:
+        return self.walkers.wavefunction.with_parameters(parameters)
+
+    def _tables(self, wavefunction: Wavefunction) -> walk.Tables:
+        """Return the tables of the walkers with another Jastrow factor."""
+        on = self.walkers.device.asarray
+        return self.walkers.tables._replace(
+            jastrow=JastrowTables(*(on(x) for x in wavefunction.jastrow_tables()))
+        )
+
+    def _follow(self, parameters: NDArray[np.float64], *, recompute: bool = True) -> None:
+        """Let the walkers follow the trial function with these parameters."""
+        self.current = np.array(parameters, np.float64)
+        self.walkers.set_wavefunction(self._wavefunction(self.current))
+        if recompute:
+            self.walkers.recompute()
+
+
+def _weight(block: Any, section: int) -> float:
+    """Return the weight of the variance in the target."""
+    target = getattr(block, "target", None) or "energy"
+    if target in WEIGHTS:
+        return WEIGHTS[target]
+    if target != "mixed":
+        raise InvalidInput(
+            f"series.{section}.optimize.target", f"unknown target '{target}'; use energy, variance or mixed"
+        )
+    given = getattr(block, "weight", None)
+    weight = MIXED if given is None else float(given)
+    if not 0.0 <= weight <= 1.0:
+        raise InvalidInput(
+            f"series.{section}.optimize.weight",
+            f"the weight of the variance lies in 0 ... 1, found {weight:g}",
+        )
+    return weight
+
+
+def _error(influence: NDArray[np.float64]) -> float:
+    """Return the error of a mean from deviations (sets, W): walkers are independent, sets of one walker are not."""
+    walkers = influence.mean(axis=0)
+    return float(np.std(walkers, ddof=1) / np.sqrt(walkers.size))

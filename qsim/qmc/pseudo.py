@@ -1,0 +1,339 @@
+r"""Semilocal pseudopotentials: ``V = V_loc(r) + sum_l [V_l(r) - V_loc(r)] sum_m |lm><lm|``.
+
+They come as FSATOM/QMCPACK XML files or as sums of ``c r^(n-2) exp(-a r^2)`` (effective core potentials of quantum chemistry,
+such as ccECP).  The local part is kept as ``r V_loc + Zeff``, which is short-ranged and regular; of the nonlocal part, what
+differs from the local channel, up to a cutoff.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from qsim.core.errors import FileError
+from qsim.qmc import radial
+from qsim.qmc.radial import Jet, RadialFunction, Terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Pseudopotential", "from_ecp", "read_xml"]
+
+LETTERS = "spdfg"
+SMALL = 1e-5  # hartree: beyond the radius where all differences are smaller, they are left out
+UNITS = {"hartree": 1.0, "rydberg": 0.5}
+UNSUPPORTED = {"local": "a separate local potential", "L2": "an L2 operator"}
+
+Ecp = tuple[
+    int, list[tuple[int, list[list[tuple[float, float]]]]]
+]  # PySCF's: (core electrons, [(l, terms by power), ...])
+
+
+@dataclass(frozen=True)
+class Pseudopotential:
+    """The pseudopotential of one species.
+
+    Attributes
+    ----------
+    symbol
+        Of the element.
+    charge
+        Effective charge Zeff.
+    local
+        ``r V_loc + Zeff``, hartree bohr.
+    local_range
+        Radius from which that is negligible, bohr.
+    delta
+        ``V_l - V_loc`` for l = 0, 1, ...; None where it vanishes.
+    cutoff
+        Radius beyond which all of those are left out, bohr.
+    origin
+        Where it comes from, for messages and results.
+    """
+
+    symbol: str
+    charge: float
+    local: RadialFunction
+    local_range: float
+    delta: tuple[RadialFunction | None, ...]
+    cutoff: float
+    origin: str = ""
+
+    @property
+    def channels(self) -> int:
+        """Number of l that `tables` has."""
+        return len(self.delta)
+
+    def tables(self, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the tables (INTERVALS, 6) of the local part and (channels, INTERVALS, 6) of the differences."""
+        delta = np.zeros((channels, radial.INTERVALS, 6))
+        # whole intervals: at the cutoff, kernels look at the radius itself
+        rmax = radial.knot_at_or_after(self.cutoff)
+        for l, f in enumerate(self.delta):
+            if f is not None:
+                delta[l] = radial.table(f, rmax)
+        return radial.table(self.local, radial.knot_at_or_after(self.local_range)), delta
+
+
+# ------------------------------------------------------------------------------------ analytic
+
+
+def from_ecp(symbol: str, number: int, ecp: Ecp, origin: str = "") -> Pseudopotential:
+    """Build the pseudopotential of an effective core potential in the form of PySCF.
+
+    Parameters
+    ----------
+    symbol, number
+        Element and its atomic number.
+    ecp
+        Electrons of the core, and for l = -1 (local) and l = 0, 1, ... the pairs (a, c) of ``c r^(n-2) exp(-a r^2)`` by n.
+
+    Raises
+    ------
+    FileError
+        If there is no local channel, or a term is more singular than 1/r.
+    """
+    core, parts = ecp
+    charge = float(number - core)
+    by_l = {int(l): terms for l, terms in parts}
+    if -1 not in by_l:
+        raise FileError(f"the pseudopotential of {symbol} ({origin}) has no local channel")
+    local = _ecp_terms(by_l[-1], 1, symbol, origin)
+    channels = max(by_l) + 1
+    delta: list[RadialFunction | None] = []
+    for l in range(channels):
+        terms = _ecp_terms(by_l.get(l, []), 0, symbol, origin)
+        delta.append(terms if terms is not None and np.any(terms.c != 0.0) else None)
+    nothing = Terms.of(0.0)
+    f = local if local is not None else nothing
+    return Pseudopotential(symbol, charge, f, radial.reach_of(f), tuple(delta), _cutoff(delta), origin)
+
+
+def _ecp_terms(
+    by_power: Sequence[Sequence[Sequence[float]]], raised: int, symbol: str, origin: str
+) -> Terms | None:
+    """Collect ``r^raised`` times the terms; by_power[n] holds the pairs (a, c) of r^(n-2)."""
+    total = None
+    for n, pairs in enumerate(by_power):
+        for pair in pairs:
+            if n - 2 + raised < 0:
+                raise FileError(
+                    f"the pseudopotential of {symbol} ({origin}) has a term r^{n - 2}, which is not supported"
+                )
+            term = Terms.of(float(pair[1]), n - 2 + raised, 0.0, float(pair[0]))
+            total = term if total is None else total + term
+    return total
+
+
+def _cutoff(delta: Sequence[RadialFunction | None]) -> float:
+    """Return the smallest radius beyond which all functions are below `SMALL`."""
+    r = np.asarray(np.arange(1, 20001) * 1e-3, np.float64)
+    size = np.max([np.abs(f(r).value) for f in delta if f is not None] or [np.zeros_like(r)], axis=0)
+    large = np.flatnonzero(size >= SMALL)
+    return 0.0 if large.size == 0 else float(r[min(large[-1] + 1, r.size - 1)])
+
+
+# ---------------------------------------------------------------------------------------- files
+
+
+class _Grid(NamedTuple):
+    """What a grid element says: kind, ends, number of points."""
+
+    kind: str
+    first: float
+    last: float
+    size: int
+
+    def points(self) -> NDArray[np.float64]:
+        if self.kind == "linear":
+            return np.linspace(self.first, self.last, self.size)
+        return np.geomspace(self.first, self.last, self.size)
+
+
+class _Product:
+    """``r V + Zeff`` from a table of r V."""
+
+    def __init__(self, r: NDArray[np.float64], values: NDArray[np.float64], charge: float) -> None:
+        self.spline = CubicSpline(r, values + charge)
+        self.last = float(r[-1])
+
+    def __call__(self, r: NDArray[np.float64]) -> Jet:
+        inside = r <= self.last
+        x = np.minimum(r, self.last)
+        return Jet(*(np.asarray(self.spline(x, d)) * inside for d in range(3)))
+
+
+class _Quotient:
+    """A potential V from a table of r V."""
+
+    def __init__(self, r: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        self.spline = CubicSpline(r, values)
+        self.last = float(r[-1])
+        # next to r = 0, where the quotient of splines loses digits, V is even: a + b r^2 + c r^4 through the first points
+        self.near = float(r[4])
+        first = r[1:6]
+        self.even = np.linalg.solve(first[:3, None] ** np.array([0, 2, 4]), values[1:4] / first[:3])
+
+    def __call__(self, r: NDArray[np.float64]) -> Jet:
+        inside = r <= self.last
+        x = np.clip(r, self.near, self.last)
+        s, ds, dds = (np.asarray(self.spline(x, d)) for d in range(3))
+        far = Jet(s / x, (ds - s / x) / x, (dds - 2.0 * (ds - s / x) / x) / x)
+        a, b, c = self.even
+        close = Jet(a + b * r**2 + c * r**4, 2 * b * r + 4 * c * r**3, 2 * b + 12 * c * r**2)
+        return Jet(*(np.where(r < self.near, p, q) * inside for p, q in zip(close, far, strict=True)))
+
+
+def read_xml(path: str | Path, symbol: str) -> Pseudopotential:
+    """Read a semilocal pseudopotential in the FSATOM XML format, as QMCPACK does.
+
+    Parameters
+    ----------
+    path
+        The file.
+    symbol
+        The element that the deck gives it to.
+
+    Returns
+    -------
+    Pseudopotential
+        With ``V_l - V_loc`` beyond the largest cutoff of the file left out.
+
+    Raises
+    ------
+    FileError
+        For files that cannot be read, that are for another element, lack a channel, or contain what is not supported.
+    """
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError) as error:
+        raise FileError(f"the pseudopotential {path} cannot be read: {error}") from error
+    header, semilocal = root.find("header"), root.find("semilocal")
+    if header is None or semilocal is None:
+        missing = "header" if header is None else "semilocal"
+        raise FileError(f"{path} is not a semilocal pseudopotential: the element <{missing}> is missing")
+    element = header.get("symbol", "").strip()
+    if element.capitalize() != "".join(c for c in symbol if c.isalpha()).capitalize():
+        raise FileError(f"{path} is a pseudopotential of '{element}', but the deck gives it to '{symbol}'")
+    for tag, words in UNSUPPORTED.items():
+        if root.find(f".//{tag}") is not None:
+            raise FileError(f"{path} has {words} (<{tag}>), which is not supported")
+    if root.find(".//vps_so") is not None or header.get("relativistic", "no").lower() == "so":
+        raise FileError(f"{path} has spin-orbit channels, which are not supported")
+    scale = UNITS.get(semilocal.get("units", "hartree").lower())
+    form = semilocal.get("format", "r*V")
+    if scale is None or form not in ("r*V", "V"):
+        raise FileError(
+            f"{path}: units must be hartree or rydberg and the format r*V or V, found {semilocal.get('units')!r} and {form!r}"
+        )
+    charge = _number(header, "zval", path)
+    common = root.find("grid")
+    channels, cutoffs = _channels(semilocal, common, path, scale, multiply=form == "V")
+    local_l = int(_number(semilocal, "l-local", path))
+    if local_l not in channels:
+        raise FileError(f"{path}: the local channel is l = {local_l}, which the file does not have")
+    return _assemble(symbol, charge, channels, cutoffs, local_l, str(path))
+
+
+def _channels(
+    semilocal: ElementTree.Element,
+    common: ElementTree.Element | None,
+    path: str | Path,
+    scale: float,
+    *,
+    multiply: bool,
+) -> tuple[dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]], dict[int, float]]:
+    """Return radii and r V (hartree) by l, and the cutoffs."""
+    channels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    cutoffs: dict[int, float] = {}
+    for vps in semilocal.findall("vps"):
+        letter = vps.get("l", "")
+        if letter not in LETTERS or len(letter) != 1:
+            raise FileError(f"{path}: unknown channel l = {letter!r}; known are {', '.join(LETTERS)}")
+        l = LETTERS.index(letter)
+        if l in channels:
+            raise FileError(
+                f"{path}: channel {letter} is given twice; spin-polarised potentials are not supported"
+            )
+        own = vps.find("radfunc/grid")
+        grid = _grid(own if own is not None else common, path)
+        data = vps.find("radfunc/data")
+        try:
+            values = scale * np.array((data.text or "" if data is not None else "").split(), np.float64)
+        except ValueError as error:
+            raise FileError(f"{path}: channel {letter}: {error}") from error
+        if len(values) != grid.size or not np.all(np.isfinite(values)):
+            raise FileError(
+                f"{path}: channel {letter} must have {grid.size} finite numbers, found {len(values)}"
+            )
+        r = grid.points()
+        rv = values * r if multiply else values
+        if r[0] > 0.0:  # r V starts from 0
+            r, rv = np.concatenate([[0.0], r]), np.concatenate([[0.0], rv])
+        channels[l] = (r, rv)
+        cutoffs[l] = float(vps.get("cutoff", "nan"))
+    expected = semilocal.get("npots-down")
+    if expected is not None and int(expected) != len(channels):
+        raise FileError(f"{path}: {expected} channels are announced, {len(channels)} are there")
+    return channels, cutoffs
+
+
+def _assemble(
+    symbol: str,
+    charge: float,
+    channels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    cutoffs: dict[int, float],
+    local_l: int,
+    origin: str,
+) -> Pseudopotential:
+    r, local = channels[local_l]
+    delta: list[RadialFunction | None] = [None] * (max(channels) + 1)
+    for l, (own, rv) in channels.items():
+        if l != local_l:
+            if own.shape != r.shape or not np.allclose(own, r, rtol=0.0, atol=1e-12):
+                raise FileError(f"{origin}: all channels must have one radial grid")
+            delta[l] = _Quotient(r, rv - local)
+    missing = [LETTERS[l] for l in range(max(channels)) if l not in channels]
+    if missing:
+        raise FileError(f"{origin}: channel {', '.join(missing)} is missing, although a higher one is there")
+    while delta and delta[-1] is None:
+        delta.pop()
+    given = [cutoffs[l] for l in channels if l != local_l]
+    cutoff = max(given, default=0.0) if np.all(np.isfinite(given)) else _cutoff(delta)
+    product = _Product(r, local, charge)
+    # the table of r V carries about 12 digits
+    far = np.flatnonzero(np.abs(local + charge) > 1e-10 * max(1.0, charge))
+    reach = float(r[min(far[-1] + 1, r.size - 1)]) if far.size else 0.0
+    return Pseudopotential(symbol, charge, product, reach, tuple(delta), min(cutoff, float(r[-1])), origin)
+
+
+def _grid(element: ElementTree.Element | None, path: str | Path) -> _Grid:
+    if element is None:
+        raise FileError(f"{path}: a channel has no radial grid")
+    kind = element.get("type", "linear")
+    if kind not in ("linear", "log") or element.get("units", "bohr") != "bohr":
+        raise FileError(
+            f"{path}: grids must be linear or log, in bohr; found {kind!r} in {element.get('units')!r}"
+        )
+    grid = _Grid(
+        kind, _number(element, "ri", path), _number(element, "rf", path), int(_number(element, "npts", path))
+    )
+    if grid.size < 8 or not 0.0 <= grid.first < grid.last or (kind == "log" and grid.first == 0.0):
+        raise FileError(
+            f"{path}: a radial grid of {grid.size} points from {grid.first:g} to {grid.last:g} is not possible"
+        )
+    return grid
+
+
+def _number(element: ElementTree.Element, name: str, path: str | Path) -> float:
+    text = element.get(name)
+    try:
+        return float(text or "")
+    except ValueError:
+        raise FileError(f"{path}: <{element.tag}> needs the number {name}, found {text!r}") from None

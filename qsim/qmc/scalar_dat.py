@@ -1,0 +1,128 @@
+"""Block averages as QMCPACK's ``scalar.dat``, which ``qmca`` and other tools of the field read.
+
+A file holds the header ``#   index    LocalEnergy ...`` with names in fields of 20 characters, and a line per
+block: its number in 10 characters, then values in 20 with 10 decimals.  ``qmca`` takes the series from the
+name, ``<stem>.s<three digits>.scalar.dat``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["columns", "path_of", "read", "write"]
+
+FIELD = 20
+HEAD = "#   index    "
+FIRST = ("LocalEnergy", "LocalEnergy_sq", "LocalPotential", "Kinetic", "ElecElec")
+LAST = ("BlockWeight", "BlockCPU", "AcceptRatio")
+
+
+def path_of(stem: Path, series: int) -> Path:
+    """Return the file of a series, such as ``he.s001.scalar.dat``."""
+    return stem.with_name(f"{stem.name}.s{series:03d}.scalar.dat")
+
+
+def columns(
+    blocks: Mapping[str, ArrayLike],
+    *,
+    ion_ion: float | None = None,
+    pseudopotential: bool = False,
+    external: bool = False,
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a run under QMCPACK's names, in its order.
+
+    Parameters
+    ----------
+    blocks : mapping to (blocks,) float64
+        ``total`` (with the ion-ion energy), ``total_squared`` (mean of the squared local energy), ``kinetic``,
+        ``electron_electron``, ``local``, ``weight`` (sum over samples), ``seconds`` and ``acceptance``; where they
+        exist ``nonlocal`` and ``external``.  Energies in hartree.
+    ion_ion
+        Energy of the ions among themselves; no column without one.
+    pseudopotential
+        Whether ``local`` and ``nonlocal`` are those of pseudopotentials; else ``local`` is the attraction by
+        bare ions.
+    external
+        Whether there is an external potential.
+    """
+    data = {name: np.asarray(values, np.float64) for name, values in blocks.items()}
+    total, kinetic = data["total"], data["kinetic"]
+    found = dict(
+        zip(
+            FIRST,
+            (total, data["total_squared"], total - kinetic, kinetic, data["electron_electron"]),
+            strict=True,
+        )
+    )
+    if pseudopotential:
+        found |= {"LocalECP": data["local"], "NonLocalECP": data["nonlocal"]}
+    else:
+        found["ElecIon"] = data["local"]
+    if external:
+        found["HarmonicExt"] = data["external"]
+    if ion_ion is not None:
+        found["IonIon"] = np.full(total.shape, float(ion_ion))
+    return found | dict(zip(LAST, (data["weight"], data["seconds"], data["acceptance"]), strict=True))
+
+
+def write(path: Path, table: Mapping[str, ArrayLike]) -> None:
+    """Write columns (blocks,) of equal length.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    names = list(table)
+    if wrong := [name for name in names if not name or any(c.isspace() for c in name)]:
+        raise ValueError(f"names of columns must be single words: {wrong}")
+    data = np.column_stack([np.asarray(table[name], np.float64) for name in names])
+    width = max([FIELD, *(len(name) + 1 for name in names)])
+    lines = [HEAD + "".join(f"{name:<{width}}" for name in names)]
+    lines += [
+        f"{index:>10}" + "".join(f"{value:>{width}.10e}" for value in row) for index, row in enumerate(data)
+    ]
+    try:
+        path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def read(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a file, without the index.
+
+    Raises
+    ------
+    FileError
+        If it does not exist or is not a ``scalar.dat``.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+    head, *lines = text.splitlines() or [""]
+    names = head.split()
+    if names[:2] != ["#", "index"]:
+        raise FileError(f"{path} is not a scalar.dat: its first line does not start with '# index'")
+    rows: list[list[Any]] = []
+    for number, line in enumerate(lines, start=2):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        try:
+            rows.append([float(word) for word in words])
+        except ValueError as error:
+            raise FileError(f"{path}:{number}: {error}") from error
+        if len(words) != len(names) - 1:
+            raise FileError(f"{path}:{number}: {len(words)} numbers under {len(names) - 1} names")
+    data = np.array(rows, np.float64).reshape(len(rows), len(names) - 1)
+    return dict(zip(names[2:], data.T[1:], strict=True))

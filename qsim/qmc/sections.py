@@ -1,0 +1,240 @@
+"""Blocks of the sections that a qmc run goes through, and of what it measures on the way."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from qsim.core.deck import Block, Count, PositiveCount
+from qsim.core.units import Energy, Length, Time
+
+__all__ = ["Dmc", "Estimator", "EstimatorItem", "Optimize", "SectionItem", "Vmc"]
+
+MAX_WALKERS = 10_000_000
+MAX_BLOCKS = 1_000_000
+MAX_TIMESTEPS = 32  # of one section: its random numbers are counted apart for each
+LONGEST = 100.0  # 1/hartree: a time step beyond which nothing is accepted
+
+WalkerCount = Annotated[PositiveCount, Field(ge=2, le=MAX_WALKERS)]
+BlockCount = Annotated[PositiveCount, Field(le=MAX_BLOCKS)]
+Steps = Annotated[PositiveCount, Field(le=1_000_000)]
+TimeStep = Annotated[Time, Field(gt=0.0, le=LONGEST)]
+WALKERS = "number of walkers; by default those of the section before, or 2048"
+
+# --------------------------------------------------------------------------------------- sections
+
+
+class Optimize(Block):
+    """Optimise the parameters of the Jastrow factor."""
+
+    walkers: WalkerCount | None = Field(default=None, description=WALKERS)
+    iterations: Annotated[PositiveCount, Field(le=10_000)] = Field(
+        default=10, description="changes of the parameters"
+    )
+    target: Literal["energy", "variance", "mixed"] = Field(
+        default="energy", description="what is made small; mixed: energy and a share of the variance"
+    )
+    method: Literal["linear", "sr"] = Field(
+        default="linear", description="linear method, or stochastic reconfiguration"
+    )
+    steps: Steps = Field(default=10, description="samples of each walker for one change of the parameters")
+    sweeps: Steps = Field(default=2, description="moves of all electrons between two samples")
+    warmup: Annotated[Count, Field(le=1_000_000)] = Field(
+        default=50, description="moves of all electrons before the samples of an iteration"
+    )
+    timestep: TimeStep = Field(default=0.3, description="time step of the moves, 1/hartree")
+    move: Literal["drift", "metropolis"] = Field(
+        default="drift", description="proposals with drift, or plain Metropolis"
+    )
+    weight: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=0.05, description="target: mixed: weight of the variance, the rest is that of the energy"
+    )
+    shift: Annotated[Energy, Field(gt=0.0, lt=1e4)] = Field(
+        default=0.1, description="stabilising shift of the first iteration; it adapts itself"
+    )
+
+
+class Vmc(Block):
+    """Variational Monte Carlo: expectation values of the trial function."""
+
+    walkers: WalkerCount | None = Field(default=None, description=WALKERS)
+    blocks: BlockCount = Field(default=100, description="blocks; a finished run may be resumed with more")
+    steps: Steps = Field(default=50, description="generations of a block: measurements of each walker")
+    sweeps: Steps = Field(default=1, description="moves of all electrons before each measurement")
+    warmup: Annotated[Count, Field(le=10_000_000)] = Field(
+        default=200, description="moves of all electrons before the first block"
+    )
+    timestep: TimeStep = Field(default=0.3, description="time step of the moves, 1/hartree")
+    move: Literal["drift", "metropolis"] = Field(
+        default="drift", description="proposals with drift, or plain Metropolis"
+    )
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+_NONLOCAL = {"tmove_v1": "tmove", "tmoves": "tmove", "la": "locality", "LA": "locality"}
+
+
+def _nonlocal_form(value: object) -> object:
+    return _NONLOCAL.get(value, value) if isinstance(value, str) else value
+
+
+class Dmc(Block):
+    """Diffusion Monte Carlo: the lowest energy with the nodes of the trial function."""
+
+    walkers: WalkerCount | None = Field(
+        default=None, validation_alias=AliasChoices("walkers", "target"), description=WALKERS
+    )
+    timesteps: Annotated[
+        list[TimeStep], Field(min_length=1, max_length=MAX_TIMESTEPS), BeforeValidator(_as_list)
+    ] = Field(
+        default=[0.02, 0.01, 0.005],
+        validation_alias=AliasChoices("timesteps", "timestep"),
+        description="time steps, 1/hartree, each continuing from the walkers of the one before",
+    )
+    blocks: BlockCount = Field(
+        default=200, description="blocks at each time step; a finished run may be resumed with more"
+    )
+    steps: Steps = Field(default=50, description="generations of a block")
+    warmup: Annotated[Time, Field(ge=0.0, le=1e5)] = Field(
+        default=10.0, description="imaginary time before the first block, 1/hartree"
+    )
+    extrapolate: Literal["linear", "quadratic", "none"] = Field(
+        default="linear", description="fit to the energies of all time steps that gives the one at zero"
+    )
+    nonlocal_: Annotated[Literal["tmove", "locality"], BeforeValidator(_nonlocal_form)] = Field(
+        default="tmove",
+        alias="nonlocal",
+        description="nonlocal pseudopotentials: size-consistent T-moves (tmove_v1), or the locality approximation (la)",
+    )
+    population: Literal["comb", "birth_death"] = Field(
+        default="comb",
+        description="comb: fixed number of walkers; birth_death: it fluctuates within 0.5 to 2 times the target",
+    )
+    branch_every: Annotated[PositiveCount, Field(le=1000)] = Field(
+        default=5, description="generations between two branchings"
+    )
+    feedback: Annotated[Energy, Field(gt=0.0, le=100.0)] = Field(
+        default=1.0, description="how strongly the trial energy pulls the population to its target"
+    )
+
+
+Section = Optimize | Vmc | Dmc
+
+
+class SectionItem(Block):
+    """One section of the run; sections follow each other, with the walkers of the one before."""
+
+    optimize: Optimize | None = Field(
+        default=None,
+        validation_alias=AliasChoices("optimize", "optimise", "opt"),
+        description="optimise the Jastrow factor",
+    )
+    vmc: Vmc | None = Field(default=None, description="variational Monte Carlo")
+    dmc: Dmc | None = Field(default=None, description="diffusion Monte Carlo")
+
+    def named(self) -> list[str]:
+        """Return the kinds of section that this item has; one in a valid deck."""
+        return [kind for kind in ("optimize", "vmc", "dmc") if getattr(self, kind) is not None]
+
+    @property
+    def kind(self) -> str:
+        """``optimize``, ``vmc`` or ``dmc``."""
+        return self.named()[0]
+
+    @property
+    def block(self) -> Any:
+        """The settings of the section."""
+        return getattr(self, self.kind)
+
+
+def _item_form(value: object) -> object:
+    """Read ``- vmc`` and ``- vmc:`` as ``- vmc: {}``."""
+    if isinstance(value, str):
+        return {value: {}}
+    if isinstance(value, dict):
+        return {key: {} if block is None else block for key, block in value.items()}
+    return value
+
+
+Series = Annotated[
+    list[
+        Annotated[
+            SectionItem,
+            BeforeValidator(
+                _item_form, json_schema_input_type=SectionItem | Literal["optimize", "vmc", "dmc"]
+            ),
+        ]
+    ],
+    Field(min_length=1, max_length=200),
+]
+
+# -------------------------------------------------------------------------------------- estimators
+
+Bins = Annotated[PositiveCount, Field(le=100_000)]
+Reach = Annotated[Length, Field(gt=0.01, lt=1e4)]
+Edges = Annotated[list[Annotated[Length, Field(gt=-1e4, lt=1e4)]], Field(min_length=2, max_length=2)]
+
+
+class Gofr(Block):
+    """Pair densities by distance."""
+
+    bins: Bins = Field(default=200, description="number of bins")
+    rmax: Reach = Field(default=8.0, description="end of the last bin")
+
+
+class RadialDensity(Block):
+    """Density around each atom, averaged over directions."""
+
+    bins: Bins = Field(default=200, description="number of bins")
+    rmax: Reach = Field(default=8.0, description="end of the last bin")
+
+
+class Density(Block):
+    """Density on a mesh."""
+
+    mesh: Annotated[list[Annotated[PositiveCount, Field(le=2000)]], Field(min_length=3, max_length=3)] = (
+        Field(default=[40, 40, 40], description="cells along x, y, z")
+    )
+    extent: Annotated[list[Edges], Field(min_length=3, max_length=3)] | None = Field(
+        default=None, description="first and last edge along x, y, z; by default 6 bohr around the atoms"
+    )
+
+
+class Sofk(Block):
+    """Structure factor of a crystal: not measured in open boundaries."""
+
+    kmax: Annotated[float, Field(gt=0.0, lt=1e4)] | None = Field(default=None, description="not used")
+
+
+class Energies(Block):
+    """Energies are always measured."""
+
+
+class Estimator(Block):
+    """One thing to measure."""
+
+    energy: Energies | None = Field(default=None, description="always measured")
+    gofr: Gofr | None = Field(default=None, description="pair densities of equal and opposite spins")
+    density: Density | None = Field(default=None, description="density of both spins on a mesh")
+    radial_density: RadialDensity | None = Field(default=None, description="density around each atom")
+    sofk: Sofk | None = Field(
+        default=None, description="structure factor: needs a crystal, left out in open boundaries"
+    )
+
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """Yield the names and blocks of what this item asks for; one in a valid deck."""
+        for name in type(self).model_fields:
+            if (block := getattr(self, name)) is not None:
+                yield name, block
+
+
+EstimatorItem = Annotated[
+    Estimator,
+    BeforeValidator(
+        _item_form,
+        json_schema_input_type=Estimator | Literal["energy", "gofr", "density", "radial_density", "sofk"],
+    ),
+]

@@ -1,0 +1,202 @@
+"""Ions and electrons: what a deck's system block means, with effective charges and electron counts."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.qmc.inputs import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.qmc.pseudo import Pseudopotential
+
+__all__ = ["ELEMENTS", "System", "atomic_number", "build_system"]
+
+ELEMENTS = (  # noqa: SIM905 - a list of 118 strings is no easier to read
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb "
+    "Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu "
+    "Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db "
+    "Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og "
+).split()
+SAME_PLACE = 1e-6  # bohr
+
+
+@dataclass(frozen=True)
+class System:
+    """Ions at their places, electrons by spin, and what else acts on them.
+
+    Attributes
+    ----------
+    symbols
+        Of each atom, as written in the deck; atoms with one symbol are one species.
+    positions : (A, 3) float64
+        Bohr.
+    charges : (A,) float64
+        Effective charges: those of the nuclei, or of the pseudopotentials.
+    n_up, n_dn
+        Numbers of electrons.
+    omega, mass
+        External potential ``mass omega^2 r^2 / 2`` (0: none), hartree; mass of the particles.
+    interacting
+        Whether the electrons repel each other.
+    pseudopotentials
+        By symbol; symbols without one have bare nuclei.
+    """
+
+    symbols: tuple[str, ...]
+    positions: NDArray[np.float64]
+    charges: NDArray[np.float64]
+    n_up: int
+    n_dn: int
+    omega: float = 0.0
+    mass: float = 1.0
+    interacting: bool = True
+    pseudopotentials: Mapping[str, Pseudopotential] = field(default_factory=dict)
+
+    @property
+    def n_electrons(self) -> int:
+        """Number of electrons."""
+        return self.n_up + self.n_dn
+
+    @cached_property
+    def species(self) -> tuple[str, ...]:
+        """The symbols that occur, in the order of their first atoms."""
+        return tuple(dict.fromkeys(self.symbols))
+
+    @cached_property
+    def species_of_atom(self) -> NDArray[np.int64]:
+        """Number of each atom's species, (A,)."""
+        return np.array([self.species.index(symbol) for symbol in self.symbols], np.int64)
+
+    @cached_property
+    def ion_ion(self) -> float:
+        """Repulsion of the ions, hartree."""
+        total = 0.0
+        for i in range(len(self.charges)):
+            for j in range(i):
+                r = float(np.linalg.norm(self.positions[i] - self.positions[j]))
+                total += float(self.charges[i] * self.charges[j]) / r
+        return total
+
+    def is_bare(self, symbol: str) -> bool:
+        """Tell whether a species are bare nuclei, at which wavefunctions have cusps."""
+        return symbol not in self.pseudopotentials and bool(self.charges[self.symbols.index(symbol)] > 0.0)
+
+
+def atomic_number(symbol: str) -> int:
+    """Return the atomic number of ``"He"`` or of a label like ``"H1"``.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such element.
+    """
+    letters = re.match(r"[A-Za-z]*", symbol)
+    name = (letters.group() if letters else "").capitalize()
+    if name not in ELEMENTS:
+        close = difflib.get_close_matches(name, ELEMENTS, n=1, cutoff=0.5)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise InvalidInput("system.atoms", f"unknown element '{symbol}'{hint}")
+    return ELEMENTS.index(name) + 1
+
+
+def build_system(
+    block: Any,
+    pseudopotentials: Mapping[str, Pseudopotential] | None = None,
+    *,
+    omega: float = 0.0,
+    mass: float = 1.0,
+    interacting: bool = True,
+    electrons: int | None = None,
+) -> System:
+    """Build the system of a deck.
+
+    Parameters
+    ----------
+    block
+        The deck's ``system``: ``atoms`` (list of [symbol, x, y, z], bohr), ``spin`` (n_up - n_down), ``charge`` and
+        ``electrons`` (None: from the charges of the ions).  Absent attributes have their defaults.
+    pseudopotentials
+        By symbol.
+    omega, mass, interacting, electrons
+        What the source of the orbitals says of a model without atoms; the block's ``electrons`` goes first.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown elements, atoms in the same place, pseudopotentials of absent species, electrons that do not fit charge and spin.
+    """
+    pseudopotentials = dict(pseudopotentials or {})
+    atoms = list(getattr(block, "atoms", None) or [])
+    symbols = tuple(str(atom[0]) for atom in atoms)
+    numbers = [atomic_number(symbol) for symbol in symbols]
+    for symbol in pseudopotentials:
+        if symbol not in symbols:
+            raise InvalidInput(
+                "system.pseudopotentials",
+                f"there is a pseudopotential of '{symbol}', but no such atom in the system",
+            )
+    charges = [
+        float(pseudopotentials[symbol].charge) if symbol in pseudopotentials else float(number)
+        for symbol, number in zip(symbols, numbers, strict=True)
+    ]
+    positions = np.array([[float(x) for x in atom[1:4]] for atom in atoms], np.float64).reshape(-1, 3)
+    _refuse_coinciding(symbols, positions)
+    charge = float(getattr(block, "charge", None) or 0.0)
+    wanted = getattr(block, "electrons", None) or electrons
+    count = sum(charges) - charge if wanted is None else float(wanted)
+    n_up, n_dn = _by_spin(
+        count, int(getattr(block, "spin", None) or 0), charges, charge, given=wanted is not None
+    )
+    if not atoms:  # a centre without charge, on which the orbitals of a model stand
+        symbols, positions, charges = ("",), np.zeros((1, 3)), [0.0]
+    return System(
+        symbols,
+        positions,
+        np.array(charges, np.float64),
+        n_up,
+        n_dn,
+        omega,
+        mass,
+        interacting,
+        pseudopotentials,
+    )
+
+
+def _refuse_coinciding(symbols: tuple[str, ...], positions: NDArray[np.float64]) -> None:
+    if not np.all(np.isfinite(positions)):
+        raise InvalidInput("system.atoms", "positions must be finite numbers")
+    for i in range(len(symbols)):
+        for j in range(i):
+            if np.linalg.norm(positions[i] - positions[j]) < SAME_PLACE:
+                raise InvalidInput(
+                    "system.atoms",
+                    f"atoms {j + 1} ({symbols[j]}) and {i + 1} ({symbols[i]}) are in the same place",
+                )
+
+
+def _by_spin(count: float, spin: int, charges: list[float], charge: float, *, given: bool) -> tuple[int, int]:
+    origin = "" if given else f" (ions of charge {sum(charges):g}, total charge {charge:g})"
+    if not math.isclose(count, round(count), abs_tol=1e-9):
+        raise InvalidInput("system.charge", f"the number of electrons must be whole, found {count:g}{origin}")
+    electrons = round(count)
+    if electrons < 1:
+        raise InvalidInput("system.charge", f"there is no electron in the system{origin}")
+    if abs(spin) > electrons or (electrons + spin) % 2:
+        kind = "odd" if electrons % 2 else "even"
+        raise InvalidInput(
+            "system.spin",
+            f"{electrons} electrons{origin} need {kind} spin (n_up - n_down) "
+            f"between {-electrons} and {electrons}, found {spin}",
+        )
+    return (electrons + spin) // 2, (electrons - spin) // 2

@@ -1,0 +1,186 @@
+"""An ensemble of walkers: positions, Slater matrices and local energies on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core import rng
+from qsim.core.errors import NumericsError
+from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.types import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+    from qsim.qmc.wavefunction import Wavefunction
+
+__all__ = ["Walkers"]
+
+PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
+SPREAD = 1.0  # bohr, of electrons around their atom at the start
+SHRINKS = 40  # times that a walker is drawn to the atoms, half the way each, until no orbital vanishes for it
+
+
+class Walkers:
+    """Walkers and the trial function that they follow.
+
+    Parameters
+    ----------
+    device
+        Where they live.
+    wavefunction
+        Trial function and Hamiltonian.
+    count
+        Number of walkers.
+    key : (2,) uint32
+        Of the random numbers.
+    single
+        Keep orbitals and inverses in single precision; positions, sums and full inversions are always double.
+    offset
+        Number of the first walker in an ensemble that several processes share.
+
+    Attributes
+    ----------
+    state : State
+    tables : Tables
+    generation : int
+        Generations done, which numbers the random draws.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        wavefunction: Wavefunction,
+        count: int,
+        key: NDArray[np.uint32],
+        *,
+        single: bool = False,
+        offset: int = 0,
+    ) -> None:
+        self.device, self.key, self.offset, self.single = device, key, offset, single
+        self.generation = 0
+        self.real = np.dtype(np.float32 if single else np.float64)
+        self.set_wavefunction(wavefunction)
+        self.state = self._empty(count)
+
+    @property
+    def count(self) -> int:
+        """Number of walkers."""
+        return int(self.state.R.shape[0])
+
+    @property
+    def electrons(self) -> int:
+        """Number of electrons of a walker."""
+        return int(self.wavefunction.n_up + self.wavefunction.n_dn)
+
+    def set_wavefunction(self, wavefunction: Wavefunction) -> None:
+        """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""
+        self.wavefunction = wavefunction
+        on = self._on_device
+        self.tables = walk.Tables(
+            on(wavefunction.orbital_tables(self.real)),
+            on(wavefunction.jastrow_tables()),
+            on(wavefunction.hamiltonian_tables()),
+            float(wavefunction.ion_ion),
+            int(wavefunction.n_up),
+        )
+
+    def _on_device(self, tables: Any) -> Any:
+        return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
+
+    def _empty(self, count: int) -> State:
+        xp, N = self.device.xp, self.electrons
+        M = max(self.wavefunction.n_up, self.wavefunction.n_dn, 1)
+        return State(
+            R=xp.zeros((count, N, 3)),
+            rows=xp.zeros((count, N, 5, M), self.real),
+            inverse=xp.zeros((count, 2, M, M), self.real),
+            log_psi=xp.zeros(count),
+            sign=xp.ones(count),
+            energy=xp.zeros((count, 6)),
+            weight=xp.ones(count),
+            moves=xp.zeros((count, 4)),
+            age=xp.zeros(count, np.int64),
+        )
+
+    def stream(self, section: int) -> walk.Stream:
+        """Return where the random numbers of the next generation are counted."""
+        return walk.Stream(self.key, section, self.generation, self.offset)
+
+    # ------------------------------------------------------------------------------------ set-up
+
+    def place(self) -> None:
+        """Put the electrons around the atoms, as many as the charge of each, by normal deviates."""
+        N, count = self.electrons, self.count
+        centre = self.wavefunction.start_positions()
+        draws = np.stack(  # a walker's start does not depend on how many there are
+            [rng.normal(self.key, PLACING, 0, count, draw=k, first=self.offset) for k in range(3 * N)], 1
+        )
+        self.state.R[...] = self.device.asarray(centre[None] + SPREAD * draws.reshape(count, N, 3))
+        for _ in range(SHRINKS):  # compact orbitals are zero where some electrons start
+            walk.recompute(self.device, self.state, self.tables)
+            lost = np.flatnonzero(self.device.to_host(self.state.sign) == 0)
+            if not lost.size:
+                return
+            at = self.device.asarray(lost)
+            around = self.device.asarray(centre)[None]
+            self.state.R[at] = around + 0.5 * (self.state.R[at] - around)
+        self.recompute()
+
+    def recompute(self) -> float:
+        """Recompute rows, inverses and log psi; return the largest relative error of an inverse.
+
+        Raises
+        ------
+        NumericsError
+            If a Slater matrix is singular: a walker on a node.
+        """
+        error = self.device.to_host(walk.recompute(self.device, self.state, self.tables))
+        sign = self.device.to_host(self.state.sign)
+        if (sign == 0).any():
+            self.complain(int(np.argmax(sign == 0)), "lies on a node: its Slater matrix is singular")
+        return float(error.max())
+
+    # ------------------------------------------------------------------------------------- branching
+
+    def select(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Make an ensemble of copies of walkers ``indices`` with new weights."""
+        at = self.device.asarray(np.ascontiguousarray(indices))
+        self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
+        self.state.weight[...] = self.device.asarray(np.ascontiguousarray(weights, np.float64))
+
+    def check_finite(self) -> None:
+        """Raise if a local energy is not a number, with the coordinates of its walker."""
+        total = self.device.to_host(self.state.energy[:, 5])
+        if not np.isfinite(total).all():
+            w = int(np.argmin(np.isfinite(total)))
+            self.complain(w, f"has a local energy of {total[w]}")
+
+    def complain(self, w: int, what: str) -> None:
+        """Raise an error that shows a walker."""
+        R = self.device.to_host(self.state.R[w])
+        places = "; ".join(f"({x:.6g}, {y:.6g}, {z:.6g})" for x, y, z in R)
+        raise NumericsError(
+            f"walker {self.offset + w} {what} in generation {self.generation}; electrons at {places} bohr"
+        )
+
+    # ------------------------------------------------------------------------------------ checkpoints
+
+    def saved(self) -> dict[str, Any]:
+        """Return what :meth:`restore` needs."""
+        arrays = {
+            name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
+        }
+        return {"generation": self.generation, **arrays}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from :meth:`saved`, bit by bit."""
+        self.generation = int(saved["generation"])
+        self.state = State(
+            *(self.device.asarray(np.ascontiguousarray(saved[name])) for name in State._fields)
+        )

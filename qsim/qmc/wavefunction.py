@@ -1,0 +1,291 @@
+r"""The trial function ``psi = D_up D_dn exp(-J)`` of a system: tables for kernels, and a plain reference of their results.
+
+The reference (`Wavefunction.log_psi`, `Wavefunction.gradient`, `Wavefunction.local_energy` and so on) takes one configuration
+at a time, recomputes everything and is slow; it uses the tables, so that kernels in double precision agree with it to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qsim.qmc import radial
+from qsim.qmc.kernels.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
+from qsim.qmc.quadrature import legendre
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from qsim.qmc.jastrow import Jastrow
+    from qsim.qmc.orbitals import OrbitalSet
+    from qsim.qmc.quadrature import Rule
+    from qsim.qmc.system import System
+
+__all__ = ["NonlocalTerm", "Wavefunction"]
+
+
+class NonlocalTerm(NamedTuple):
+    """What an electron near an ion with a nonlocal pseudopotential brings.
+
+    Attributes
+    ----------
+    electron, atom
+        Which.
+    points : (Q, 3) float64
+        Where the electron would be, bohr.
+    amplitudes : (Q,) float64
+        ``w_q sum_l (2l + 1) (V_l - V_loc)(r) P_l(cos theta_q) psi(r_q) / psi``, hartree; their sum is the nonlocal energy,
+        the negative ones are T-moves.
+    """
+
+    electron: int
+    atom: int
+    points: NDArray[np.float64]
+    amplitudes: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Wavefunction:
+    """System, orbitals and Jastrow factor.
+
+    Attributes
+    ----------
+    system, orbitals, jastrow
+        Its parts.
+    rule
+        Of the spherical averages of nonlocal pseudopotentials.
+    """
+
+    system: System
+    orbitals: OrbitalSet
+    jastrow: Jastrow
+    rule: Rule
+
+    @property
+    def n_up(self) -> int:
+        """Electrons with spin up."""
+        return self.system.n_up
+
+    @property
+    def n_dn(self) -> int:
+        """Electrons with spin down."""
+        return self.system.n_dn
+
+    @property
+    def n_electrons(self) -> int:
+        """All electrons."""
+        return self.system.n_electrons
+
+    @property
+    def ion_ion(self) -> float:
+        """Repulsion of the ions, hartree."""
+        return self.system.ion_ion
+
+    # -------------------------------------------------------------------------------- tables
+
+    def orbital_tables(self, real: DTypeLike = np.float64) -> OrbitalTables:
+        """Return the orbitals as kernels take them."""
+        return self.orbitals.tables(real)
+
+    def jastrow_tables(self) -> JastrowTables:
+        """Return the Jastrow factor as kernels take it."""
+        return self.jastrow.tables()
+
+    @cached_property
+    def _hamiltonian(self) -> HamiltonianTables:
+        system = self.system
+        with_one = [symbol for symbol in system.species if symbol in system.pseudopotentials]
+        found = [system.pseudopotentials[symbol] for symbol in with_one]
+        channels = max([p.channels for p in found], default=0)
+        tables = [p.tables(max(channels, 1)) for p in found]
+        count = max(len(found), 1)  # arrays of kernels are never empty
+        local = np.zeros((count, radial.INTERVALS, 6))
+        delta = np.zeros((count, max(channels, 1), radial.INTERVALS, 6))
+        for k, (a, b) in enumerate(tables):
+            local[k], delta[k] = a, b
+        pad = [0] * (count - len(found))
+        return HamiltonianTables(
+            charge=system.charges,
+            omega=float(system.omega),
+            mass=float(system.mass),
+            interacting=int(system.interacting),
+            potential=np.array(
+                [with_one.index(s) if s in with_one else -1 for s in system.symbols], np.int64
+            ),
+            local=local,
+            delta=delta,
+            channels=np.array([p.channels for p in found] + pad, np.int64),
+            cutoff=np.array([p.cutoff for p in found] + pad, np.float64),
+            points=self.rule.points,
+            weights=self.rule.weights,
+        )
+
+    def hamiltonian_tables(self) -> HamiltonianTables:
+        """Return charges, pseudopotentials and the rest of the Hamiltonian as kernels take them."""
+        return self._hamiltonian
+
+    # ---------------------------------------------------------------------------- parameters
+
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """The Jastrow parameters that an optimisation may change: of uu, ud and each species."""
+        return self.jastrow.parameters
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.jastrow.names
+
+    def with_parameters(self, values: NDArray[np.float64]) -> Wavefunction:
+        """Return the wavefunction with other Jastrow parameters."""
+        return replace(self, jastrow=self.jastrow.with_parameters(values))
+
+    # ----------------------------------------------------------------------------- positions
+
+    def start_positions(self) -> NDArray[np.float64]:
+        """Return the atoms that electrons start from, shared out to the ions by their charges, spins in turn: (N, 3), bohr."""
+        return self.system.positions[self._homes]
+
+    @cached_property
+    def _homes(self) -> NDArray[np.int64]:
+        """Number of the atom of each electron."""
+        system = self.system
+        seats = [a for a, charge in enumerate(system.charges) for _ in range(round(charge))]
+        up: list[int] = []
+        dn: list[int] = []
+        for k, a in enumerate(seats):
+            first, second = (up, dn) if k % 2 == 0 else (dn, up)
+            room = (system.n_up, system.n_dn) if first is up else (system.n_dn, system.n_up)
+            if len(first) < room[0]:
+                first.append(a)
+            elif len(second) < room[1]:
+                second.append(a)
+        for spin, wanted in ((up, system.n_up), (dn, system.n_dn)):
+            spin += [k % len(system.symbols) for k in range(wanted - len(spin))]
+        return np.array(up + dn)
+
+    def scatter(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Draw configurations to try: normal around the atoms of `start_positions`.
+
+        Returns
+        -------
+        (count, N, 3) float64
+            Bohr.
+        """
+        system = self.system
+        width = np.where(system.charges[self._homes] > 2.0, 0.6, 1.0)
+        if system.omega > 0.0:
+            width = np.full(self.n_electrons, 1.0 / np.sqrt(2.0 * system.mass * system.omega))
+        return self.start_positions() + width[:, None] * generator.normal(size=(count, self.n_electrons, 3))
+
+    # ----------------------------------------------------------------------------- reference
+
+    def _rows(self, R: NDArray[np.float64], spin: int) -> NDArray[np.float64]:
+        """Return the rows (n, 5, n) of the electrons of a spin over their orbitals."""
+        part = R[: self.n_up] if spin == 0 else R[self.n_up :]
+        return self.orbitals.rows(part, spin)[:, :, : len(part)]
+
+    def log_psi(self, R: NDArray[np.float64]) -> tuple[float, float]:
+        """Return log|psi| and the sign of psi at one configuration (N, 3)."""
+        log, sign = -self.jastrow.value(R, self.system.positions), 1.0
+        for spin in range(2):
+            s, a = np.linalg.slogdet(self._rows(R, spin)[:, 0])
+            log, sign = log + float(a), sign * float(s)
+        return log, sign
+
+    def _log_derivatives(self, R: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return grad psi / psi (N, 3) and lap psi / psi by electron (N,)."""
+        jastrow_gradient, jastrow_laplacian = self.jastrow.derivatives(R, self.system.positions)
+        gradient, laplacian = np.empty_like(R), np.empty(len(R))
+        for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
+            rows = self._rows(R, spin)
+            inverse = np.linalg.inv(rows[:, 0])
+            gradient[part] = np.einsum("ixo,oi->ix", rows[:, 1:4], inverse)
+            laplacian[part] = np.einsum("io,oi->i", rows[:, 4], inverse)
+        laplacian += (
+            (jastrow_gradient**2).sum(1) - jastrow_laplacian - 2.0 * (gradient * jastrow_gradient).sum(1)
+        )
+        return gradient - jastrow_gradient, laplacian
+
+    def gradient(self, R: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient of log|psi|, (N, 3) in 1/bohr."""
+        return self._log_derivatives(R)[0]
+
+    def laplacian_over_psi(self, R: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Laplacian of psi over psi by electron, (N,) in 1/bohr^2."""
+        return self._log_derivatives(R)[1]
+
+    def _ratios(self, R: NDArray[np.float64], e: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return psi with electron e at points (Q, 3) over psi, (Q,)."""
+        spin = 0 if e < self.n_up else 1
+        first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
+        column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
+        ratios = self.orbitals.rows(points, spin)[:, 0, :count] @ column
+        before = self.jastrow.value(R, self.system.positions)
+        for q, point in enumerate(points):
+            moved = R.copy()
+            moved[e] = point
+            ratios[q] *= np.exp(before - self.jastrow.value(moved, self.system.positions))
+        return ratios
+
+    def nonlocal_terms(
+        self, R: NDArray[np.float64], rotations: NDArray[np.float64] | None = None
+    ) -> list[NonlocalTerm]:
+        """Return all terms of the nonlocal pseudopotentials.
+
+        Parameters
+        ----------
+        R : (N, 3) float64
+        rotations : (3, 3) or (N, A, 3, 3) float64
+            Of the rule's points, ``rotation @ point``; None: as they are.
+        """
+        tables = self.hamiltonian_tables()
+        N, A = len(R), len(self.system.symbols)
+        turns = np.broadcast_to(np.eye(3) if rotations is None else rotations, (N, A, 3, 3))
+        terms = []
+        for e in range(N):
+            for a in range(A):
+                p = int(tables.potential[a])
+                d = R[e] - self.system.positions[a]
+                r = float(np.linalg.norm(d))
+                if p < 0 or r >= tables.cutoff[p]:
+                    continue
+                directions = self.rule.points @ turns[e, a].T
+                count = int(tables.channels[p])
+                polynomials = legendre(count, directions @ d / r)
+                potential = [
+                    (2 * l + 1) * radial.evaluate(tables.delta[p, l], np.array([r])).value[0]
+                    for l in range(count)
+                ]
+                points = self.system.positions[a] + r * directions
+                amplitudes = self.rule.weights * (np.array(potential) @ polynomials)
+                terms.append(NonlocalTerm(e, a, points, amplitudes * self._ratios(R, e, points)))
+        return terms
+
+    def local_energy(
+        self, R: NDArray[np.float64], rotations: NDArray[np.float64] | None = None
+    ) -> dict[str, float]:
+        """Return the local energy of one configuration by component, hartree; the total includes the repulsion of the ions.
+
+        Parameters
+        ----------
+        R, rotations
+            As for `nonlocal_terms`.
+        """
+        system, tables = self.system, self.hamiltonian_tables()
+        energy = dict.fromkeys(COMPONENTS, 0.0)
+        energy["kinetic"] = float(-0.5 / system.mass * self.laplacian_over_psi(R).sum())
+        if system.interacting:
+            r = np.linalg.norm(R[:, None] - R, axis=-1)
+            energy["electron_electron"] = float((1.0 / r[np.triu_indices(len(R), 1)]).sum())
+        for a, p in enumerate(tables.potential):
+            r = np.linalg.norm(R - system.positions[a], axis=-1)
+            short = radial.evaluate(tables.local[p], r).value if p >= 0 else 0.0
+            energy["local"] += float(((short - system.charges[a]) / r).sum())
+        energy["nonlocal"] = float(sum(term.amplitudes.sum() for term in self.nonlocal_terms(R, rotations)))
+        energy["external"] = float(0.5 * system.mass * system.omega**2 * (R**2).sum())
+        energy["total"] = sum(energy.values()) + system.ion_ion
+        return energy

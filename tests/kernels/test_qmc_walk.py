@@ -1,0 +1,349 @@
+"""Walkers: kernels against the oracle of the trial function, updates against recomputation, CPU = CUDA.
+
+Tolerances.  Tables are read alike by kernel and oracle, so log psi and energies agree to rounding: sums of at most 100 terms of
+the size of the largest, and an inverse whose condition is below 1e4.  ``1e-10`` of the size held everywhere.
+"""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace as Block
+
+import numpy as np
+import pytest
+
+from qsim.core import rng
+from qsim.core.device import cpu
+from qsim.core.errors import NumericsError
+from qsim.core.rng import key_from_seed
+from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.types import COMPONENTS, State
+from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.trial import build_wavefunction
+from qsim.qmc.walkers import Walkers
+
+DECKS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
+KEY = key_from_seed(11)
+
+
+def spline(size=6, rcut=5.0):
+    return Block(type="bspline", rcut=rcut, size=size)
+
+
+def stirred(wavefunction):
+    """Give the Jastrow factor coefficients of every sign."""
+    p = wavefunction.parameters
+    return wavefunction.with_parameters(p + 0.1 * np.sin(1.0 + np.arange(p.size))) if p.size else wavefunction
+
+
+def helium():
+    orbitals = Block(source="sto", shells=[{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}])
+    return stirred(
+        build_wavefunction(Block(atoms=[["He", 0, 0, 0]], spin=0), orbitals, Block(J1=spline(), J2=spline()))
+    )
+
+
+def boron():
+    """Three electrons up and two down, with a p orbital."""
+    shells = [
+        {"atom": "B", "n": 1, "l": 0, "zeta": 4.68},
+        {"atom": "B", "n": 2, "l": 0, "zeta": 1.3},
+        {"atom": "B", "n": 2, "l": 1, "zeta": 1.2},
+    ]
+    rows = {"up": np.eye(3, 5).tolist(), "down": np.eye(2, 5).tolist()}
+    orbitals = Block(source="sto", shells=shells, molecular_orbitals=Block(**rows))
+    return stirred(
+        build_wavefunction(
+            Block(atoms=[["B", 0.1, -0.2, 0.3]], spin=1), orbitals, Block(J1=spline(), J2=spline())
+        )
+    )
+
+
+def water():
+    atoms = [["O", 0, 0, 0], ["H", 0, -1.4305223, 1.1092692], ["H", 0, 1.4305223, 1.1092692]]
+    system = Block(atoms=atoms, spin=0, pseudopotentials={"O": "ccecp", "H": "ccecp"})
+    orbitals = Block(source="pyscf", method="rhf", basis="ccecp-ccpvtz", cache="h2o_orbitals.h5")
+    return stirred(build_wavefunction(system, orbitals, Block(J1=spline(), J2=spline()), folder=DECKS))
+
+
+def hooke():
+    return build_wavefunction(Block(atoms=[], spin=0), Block(source="hooke", omega=0.5), None)
+
+
+def polarised():
+    """Two electrons of one spin: no electron of the other."""
+    shells = [{"atom": "He", "n": n, "l": 0, "zeta": 2.0 / n} for n in (1, 2)]
+    system = Block(atoms=[["He", 0, 0, 0]], spin=2)
+    return stirred(
+        build_wavefunction(system, Block(source="sto", shells=shells), Block(J1=None, J2=spline()))
+    )
+
+
+SYSTEMS = {"helium": helium, "boron": boron, "water": water, "hooke": hooke, "polarised": polarised}
+
+
+@pytest.fixture(scope="module", params=list(SYSTEMS))
+def wavefunction(request):
+    return SYSTEMS[request.param]()
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(2) if request.param == "cpu" else request.getfixturevalue("cuda")
+
+
+def ensemble(device, wavefunction, count=6, **keys):
+    walkers = Walkers(device, wavefunction, count, KEY, **keys)
+    walkers.place()
+    return walkers
+
+
+def host(walkers):
+    return State(*(walkers.device.to_host(array) for array in walkers.state))
+
+
+def rotations(step, walker, electrons, atoms, stream):
+    """The rotations of the kernels, from the same counters."""
+    out = np.empty((electrons, atoms, 3, 3))
+    for e in range(electrons):
+        for a in range(atoms):
+            pair = 8 * electrons + 2 * (e * atoms + a)
+            f, g, h = (
+                rng.uniform(KEY, stream, step, 1, draw=2 * pair + k, first=walker)[0] for k in range(3)
+            )
+            s, t = math.sqrt(1 - f), math.sqrt(f)
+            x, y = s * math.sin(2 * math.pi * g), s * math.cos(2 * math.pi * g)
+            z, w = t * math.sin(2 * math.pi * h), t * math.cos(2 * math.pi * h)
+            out[e, a] = [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+    return out
+
+
+# -------------------------------------------------------------------------------------------- oracle
+
+
+def test_log_psi_and_energies_are_those_of_the_oracle(device, wavefunction):
+    walkers = ensemble(device, wavefunction)
+    walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
+    state = host(walkers)
+    atoms = walkers.tables.orbitals.atom.shape[0]
+    for w in range(walkers.count):
+        log, sign = wavefunction.log_psi(state.R[w])
+        assert state.log_psi[w] == pytest.approx(log, abs=1e-10 * max(1.0, abs(log)))
+        assert state.sign[w] == sign
+        turned = rotations(17, w, walkers.electrons, atoms, 3) if atoms else None
+        parts = wavefunction.local_energy(state.R[w], turned)
+        size = sum(abs(parts[name]) for name in COMPONENTS)
+        for k, name in enumerate(COMPONENTS):
+            assert state.energy[w, k] == pytest.approx(parts[name], abs=1e-10 * max(1.0, size)), name
+
+
+def test_rows_are_those_of_the_oracle(device, wavefunction):
+    walkers = ensemble(device, wavefunction, 2)
+    state = host(walkers)
+    n_up = walkers.tables.n_up
+    for w in range(2):
+        for spin, part in enumerate((slice(0, n_up), slice(n_up, None))):
+            points = state.R[w, part]
+            if points.size:
+                n = points.shape[0]
+                wanted = wavefunction.orbitals.rows(points, spin)[:, :, :n]
+                found = state.rows[w, part][:, :, :n]
+                np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
+
+
+# ------------------------------------------------------------------------------------------- updates
+
+
+@pytest.mark.parametrize("mode", [PLAIN, DRIFT, FIXED_NODE])
+def test_updates_equal_recomputation(device, wavefunction, mode):
+    walkers = ensemble(device, wavefunction, 8)
+    walk.walk(device, walkers.state, walkers.tables, 0.2, mode, 10, walkers.stream(1))
+    before = host(walkers)
+    assert before.moves[:, ACCEPTED].sum() > 0
+    error = walkers.recompute()
+    after = host(walkers)
+    assert error < 1e-9
+    np.testing.assert_allclose(before.log_psi, after.log_psi, atol=1e-9)
+    np.testing.assert_array_equal(before.sign, after.sign)
+    np.testing.assert_allclose(before.rows, after.rows, rtol=1e-12, atol=1e-13)
+    if mode == FIXED_NODE:
+        assert np.array_equal(before.sign, host(ensemble(device, wavefunction, 8)).sign)
+
+
+def test_t_moves_equal_recomputation_and_happen(device):
+    walkers = ensemble(device, water(), 40)
+    for step in range(5):
+        walk.diffuse(
+            device,
+            walkers.state,
+            walkers.tables,
+            0.1,
+            walk.Stream(KEY, 2, step),
+            tmoves=True,
+            reference=-17.0,
+            trial=-17.0,
+            window=10.0,
+            tau_ratio=1.0,
+        )
+    before = host(walkers)
+    assert before.moves[:, NONLOCAL].sum() > 3
+    assert walkers.recompute() < 1e-8
+    np.testing.assert_allclose(before.log_psi, host(walkers).log_psi, atol=1e-8)
+
+
+def _pull(wavefunction, R):
+    """How strongly the first electron near an ion is drawn to jump, and which it is."""
+    terms = wavefunction.nonlocal_terms(R)
+    if not terms:
+        return 0.0, 0
+    first = terms[0].electron
+    return -sum(np.minimum(term.amplitudes, 0.0).sum() for term in terms if term.electron == first), first
+
+
+def test_t_moves_follow_the_heat_bath():
+    """How often the first electron near an ion jumps, against ``t / (1 + t)`` of its walkers; false alarm below 1e-4."""
+    device, count, tau = cpu(2), 300, 0.05
+    wavefunction = water()
+    some = ensemble(device, wavefunction, 30)
+    walk.walk(device, some.state, some.tables, 0.2, DRIFT, 30, some.stream(1))
+    start = max(host(some).R, key=lambda R: _pull(wavefunction, R)[0])
+    first = _pull(wavefunction, start)[1]
+    walkers = Walkers(device, wavefunction, count, KEY)
+    walkers.state.R[...] = start
+    walkers.recompute()
+    chances = np.zeros(count)
+    for w in range(count):
+        terms = wavefunction.nonlocal_terms(start, rotations(0, w, walkers.electrons, 3, 4))
+        negative = sum(
+            -tau * np.minimum(term.amplitudes, 0.0).sum() for term in terms if term.electron == first
+        )
+        chances[w] = negative / (1.0 + negative)
+    assert 0.02 < chances.mean() < 0.98
+    walk.diffuse(  # a diffusion too short to be seen, and long T-moves
+        device,
+        walkers.state,
+        walkers.tables,
+        1e-14,
+        walk.Stream(KEY, 4, 0),
+        tmoves=True,
+        reference=0.0,
+        trial=0.0,
+        window=1.0,
+        tau_ratio=tau / 1e-14,
+    )
+    moved = np.linalg.norm(walkers.state.R[:, first] - start[first], axis=1) > 1e-3
+    sigma = math.sqrt(float((chances * (1.0 - chances)).sum()))
+    assert abs(moved.sum() - chances.sum()) < 4.0 * sigma
+
+
+# ------------------------------------------------------------------------------------------ repetition
+
+
+def run(device, wavefunction, count=8, **keys):
+    walkers = ensemble(device, wavefunction, count, **keys)
+    sums = device.xp.zeros((count, walk.SUMS))
+    walk.generations(device, walkers.state, walkers.tables, 0.1, DRIFT, 1, 3, walk.Stream(KEY, 1, 0), sums)
+    walk.diffuse(
+        device,
+        walkers.state,
+        walkers.tables,
+        0.02,
+        walk.Stream(KEY, 1, 10),
+        tmoves=True,
+        reference=0.0,
+        trial=0.0,
+        window=50.0,
+        tau_ratio=0.9,
+    )
+    return host(walkers), device.to_host(sums)
+
+
+def test_threads_do_not_change_a_bit(wavefunction):
+    (one, sums), (two, other) = run(cpu(1), wavefunction), run(cpu(2), wavefunction)
+    for a, b in zip(one, two, strict=True):
+        assert np.array_equal(a, b)
+    assert np.array_equal(sums, other)
+
+
+def test_a_walker_does_not_depend_on_the_others(wavefunction):
+    many, _ = run(cpu(1), wavefunction, 8)
+    few, _ = run(cpu(1), wavefunction, 3)
+    late, _ = run(cpu(1), wavefunction, 8)
+    for a, b, c in zip(many, few, late, strict=True):
+        assert np.array_equal(a[:3], b)
+        assert np.array_equal(a, c)
+
+
+@pytest.mark.gpu
+def test_cuda_makes_the_same_moves(cuda, wavefunction):
+    """Until rounding turns a decision, which in a few generations of 8 walkers it practically never does."""
+    (there, sums), (here, wanted) = run(cuda, wavefunction), run(cpu(1), wavefunction)
+    for name, a, b in zip(State._fields, there, here, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
+
+
+def test_single_precision_stays_close(device, wavefunction):
+    """Orbitals, inverses in float32: local energies to 1e-4 of the sizes of their parts after a full inversion."""
+    double = ensemble(device, wavefunction, 30)
+    single = ensemble(device, wavefunction, 30, single=True)
+    assert single.state.rows.dtype == np.float32
+    for walkers in (double, single):
+        walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 1, 0))
+    a, b = host(double).energy, host(single).energy
+    scale = np.abs(a).sum(axis=1)
+    assert np.median(np.abs(a - b)[:, 5] / scale) < 1e-5
+    assert np.all(np.abs(a - b)[:, 5] < 2e-2 * scale)
+
+
+# ----------------------------------------------------------------------------------------- ensembles
+
+
+def test_selection_copies_walkers(device, wavefunction):
+    walkers = ensemble(device, wavefunction, 5)
+    before = host(walkers)
+    walkers.select(np.array([0, 1, 1, 3, 4]), np.full(5, 0.8))
+    after = host(walkers)
+    assert np.array_equal(after.R, before.R[[0, 1, 1, 3, 4]])
+    assert np.array_equal(after.inverse, before.inverse[[0, 1, 1, 3, 4]])
+    assert np.all(after.weight == 0.8)
+
+
+def test_saved_walkers_go_on_bit_by_bit(wavefunction):
+    device = cpu(1)
+    walkers = ensemble(device, wavefunction, 4)
+    walk.walk(device, walkers.state, walkers.tables, 0.1, DRIFT, 2, walkers.stream(1))
+    walkers.generation += 2
+    saved = walkers.saved()
+    again = Walkers(device, wavefunction, 4, KEY)
+    again.restore(saved)
+    for each in (walkers, again):
+        walk.walk(device, each.state, each.tables, 0.1, DRIFT, 2, each.stream(1))
+    for a, b in zip(walkers.state, again.state, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_an_energy_that_is_not_a_number_shows_its_walker():
+    walkers = ensemble(cpu(1), helium(), 3)
+    walkers.state.energy[1, 5] = np.nan
+    with pytest.raises(NumericsError, match=r"walker 1 has a local energy of nan.*electrons at \("):
+        walkers.check_finite()
+
+
+def test_a_walker_on_a_node_is_refused():
+    walkers = ensemble(cpu(1), polarised(), 3)
+    walkers.state.R[2, 1] = 100.0  # where all orbitals are zero
+    with pytest.raises(NumericsError, match="walker 2 lies on a node"):
+        walkers.recompute()
+
+
+def test_compact_orbitals_find_their_electrons():
+    """Slater functions with zeta = 30 end a bohr from the nucleus; walkers have to start within."""
+    orbitals = Block(source="sto", shells=[{"atom": "Zn", "n": 1, "l": 0, "zeta": 30.0}])
+    system = Block(atoms=[["Zn", 0, 0, 0]], spin=0, charge=28)
+    walkers = ensemble(cpu(1), build_wavefunction(system, orbitals, Block(J1=None, J2=None)), 200)
+    assert np.all(walkers.state.sign != 0)
+    assert np.isfinite(walkers.state.log_psi).all()

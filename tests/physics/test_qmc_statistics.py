@@ -1,0 +1,368 @@
+"""Error bars of series whose correlation is known, warm-up, and fits of time steps.
+
+Chance.  Seeds are fixed, so a test that passes keeps passing; the tolerances are such that another seed would fail with the
+probability that is stated.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.signal import lfilter
+
+from qsim.core.errors import NumericsError
+from qsim.qmc.block_sums import BlockSums
+from qsim.qmc.statistics import (
+    MINIMUM_BLOCKS,
+    derived,
+    geweke,
+    ratio,
+    reblock,
+    require_blocks,
+    warm_up,
+    weighted_mean,
+)
+from qsim.qmc.timestep import curve, extrapolate
+
+
+def autoregressive(shape, tau, seed):
+    """Return stationary AR(1) series of variance 1 and integrated correlation time ``tau = (1 + phi)/(1 - phi)``."""
+    phi = (tau - 1) / (tau + 1)
+    noise = np.random.default_rng(seed).standard_normal((*shape[:-1], shape[-1] + 1000))
+    return lfilter([np.sqrt(1 - phi * phi)], [1, -phi], noise, axis=-1)[..., 1000:]
+
+
+# --- reblocking -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tau=st.floats(1.0, 30.0),
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.floats(1e-6, 1e6),
+    offset=st.floats(-1e3, 1e3),
+)
+def test_error_of_an_autoregressive_series(tau, seed, scale, offset):
+    """2^15 blocks: the error has at least 40 blocks behind it, hence a spread below 11 %; half is 4.5 of these."""
+    n = 1 << 15
+    x = offset + scale * autoregressive((n,), tau, seed)
+    found = reblock(x)
+    exact = scale * np.sqrt(tau / n)
+    assert found.plateau
+    assert found.error == pytest.approx(exact, rel=0.5)
+    assert found.autocorrelation_time == pytest.approx(tau, rel=0.9)
+    assert abs(found.mean - offset) < 6 * exact
+    assert found.error_of_error == pytest.approx(
+        found.error / np.sqrt(2 * (found.curve.blocks[found.level] - 1))
+    )
+
+
+@pytest.mark.parametrize(("n", "tau"), [(200, 1.0), (200, 2.0), (400, 3.0), (1000, 5.0), (1000, 10.0)])
+def test_error_bars_cover_the_truth(n, tau):
+    """Of 1000 series, 2 standard deviations hold 95.4 % with exact errors; with estimated ones 90 % are wanted."""
+    series = autoregressive((1000, n), tau, seed=[3, n, int(tau)])
+    found = [reblock(x) for x in series]
+    inside = np.mean([abs(one.mean) < 2 * one.error for one in found])
+    assert 0.9 < inside < 0.98
+    truth = series.mean(axis=1).std()
+    assert np.mean([one.error for one in found]) == pytest.approx(truth, rel=0.12)
+
+
+def test_a_small_slow_part_is_found():
+    """White noise hides a part of a tenth of its variance with a correlation time of 100: neighbours hardly correlate."""
+    n = 1 << 14
+    slow = autoregressive((n,), 100.0, seed=5)
+    x = np.sqrt(0.9) * np.random.default_rng(6).standard_normal(n) + np.sqrt(0.1) * slow
+    found = reblock(x)
+    assert found.autocorrelation_time == pytest.approx(0.9 + 0.1 * 100, rel=0.5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(MINIMUM_BLOCKS, 300), seed=st.integers(0, 2**32 - 1))
+def test_uncorrelated_blocks_by_the_textbook(n, seed):
+    x = np.random.default_rng(seed).standard_normal(n)
+    found = reblock(x)
+    assert found.mean == pytest.approx(np.mean(x), abs=1e-12)
+    assert found.curve.error[0] == pytest.approx(np.std(x, ddof=1) / np.sqrt(n), rel=1e-10)
+    assert list(found.curve.length) == [1 << k for k in range(len(found.curve.length))]
+    assert list(found.curve.blocks) == [n >> k for k in range(len(found.curve.blocks))]
+    joined = x[: n // 2 * 2].reshape(-1, 2).mean(axis=1)
+    assert found.curve.error[1] == pytest.approx(np.std(joined, ddof=1) / np.sqrt(n // 2), rel=1e-9)
+
+
+def test_uncorrelated_blocks_mostly_stay_on_level_0():
+    x = np.random.default_rng(8).standard_normal((500, 256))
+    assert np.mean([reblock(row).level == 0 for row in x]) > 0.8
+
+
+def test_too_short_a_series_says_so():
+    found = reblock(autoregressive((100,), 50.0, seed=1))
+    assert not found.plateau
+    assert "correlation times" in found.reason
+    assert found.error == max(found.curve.error[found.curve.blocks >= 8])
+
+
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_few_blocks_give_no_error_bar(n):
+    found = reblock(np.arange(n, dtype=float))
+    assert found.error is None
+    assert found.error_of_error is None
+    assert not found.plateau
+    assert found.mean == pytest.approx((n - 1) / 2)
+    assert found.reason == require_blocks(n)
+    assert f"{n} block" in found.reason
+    assert "20" in found.reason
+    assert require_blocks(20) == ""
+    assert derived(lambda a: a * a, [np.arange(n, dtype=float)]).error is None
+
+
+def test_a_constant_series_has_no_error():
+    """Zero variance, with and without rounding."""
+    for x in (np.full(64, -0.5), -0.5 + 1e-17 * np.arange(64), 1e5 + 1e-12 * autoregressive((64,), 20.0, 2)):
+        found = reblock(x)
+        assert found.error == pytest.approx(0, abs=1e-11)
+        assert found.plateau
+        assert found.autocorrelation_time == 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_must_be_finite(bad):
+    x = np.zeros(30)
+    x[17] = bad
+    with pytest.raises(NumericsError, match=r"block 17 of 30"):
+        reblock(x)
+
+
+def test_weights():
+    with pytest.raises(NumericsError, match="negative"):
+        reblock(np.zeros(30), np.full(30, -1.0))
+    with pytest.raises(ValueError, match="29 weights for 30"):
+        reblock(np.zeros(30), np.ones(29))
+    x, w = autoregressive((2, 500), 1.0, seed=3)
+    equal = reblock(x, np.full(500, 7.0))
+    assert (equal.mean, equal.error) == pytest.approx((reblock(x).mean, reblock(x).error))
+    w = np.exp(0.3 * w)
+    assert reblock(x, w).mean == pytest.approx(np.average(x, weights=w))
+    assert reblock(x, w).error == pytest.approx(reblock(x, 1e6 * w).error)
+
+
+def correlated_weights(seed, runs, n, tau):
+    """Return energies and weights that know of each other: weight exp(-0.5 x) of an AR(1) series x, energy x + noise."""
+    x = autoregressive((runs, n), tau, [seed, 0])
+    noise = np.random.default_rng([seed, 1]).standard_normal((runs, n))
+    return x + 0.5 * noise, np.exp(-0.5 * x)
+
+
+def test_error_of_a_mean_with_correlated_weights():
+    """The spread of 400 runs is known to 3.5 %; the mean of exp(-x/2) weighted normal numbers is -1/2."""
+    energies, weights = correlated_weights(4, 400, 1024, 4.0)
+    found = [reblock(e, w) for e, w in zip(energies, weights, strict=True)]
+    means = np.array([one.mean for one in found])
+    assert means.mean() == pytest.approx(-0.5, abs=5 * means.std() / 20)
+    assert np.mean([one.error for one in found]) == pytest.approx(means.std(), rel=0.15)
+    # forgetting the weights' correlation gives another error: the test would notice
+    naive = np.mean([reblock(e).error for e in energies[:50]])
+    assert abs(naive / means.std() - 1) > 0.1
+
+
+def test_jackknife_of_a_variance():
+    """Of correlated values, against the spread over 300 runs (4 %); the bias of order 1/n is gone."""
+    x = autoregressive((300, 400), 3.0, seed=12)
+    found = [derived(lambda a, b: b - a * a, [row, row * row]) for row in x]
+    values = np.array([one.mean for one in found])
+    assert np.mean([one.error for one in found]) == pytest.approx(values.std(), rel=0.2)
+    plain = np.mean([np.var(row) for row in x])
+    assert abs(values.mean() - 1) < 4 * values.std() / np.sqrt(300)
+    assert abs(values.mean() - 1) < abs(plain - 1) + 0.002
+
+
+def test_ratio_equals_the_weighted_mean():
+    energies, weights = (row[0] for row in correlated_weights(9, 1, 2048, 2.0))
+    one, other = ratio(weights * energies, weights), reblock(energies, weights)
+    assert one.mean == pytest.approx(other.mean, abs=0.05 * other.error)
+    assert one.error == pytest.approx(other.error, rel=0.05)
+
+
+def test_jackknife_of_a_mean_is_the_mean():
+    x = autoregressive((640,), 3.0, seed=2)
+    one, other = derived(lambda a: a, [x]), reblock(x)
+    assert one.mean == pytest.approx(np.mean(x[: 640 >> one.level << one.level]))
+    assert (one.error, one.level) == (pytest.approx(other.error), other.level)
+
+
+def test_weighted_mean():
+    mean, error, chi2 = weighted_mean([1.0, 2.0], [0.1, 0.2])
+    assert (mean, error) == pytest.approx((1.2, np.sqrt(1 / 125)))
+    assert chi2 == pytest.approx(1 / (0.1**2 + 0.2**2))
+    with pytest.raises(NumericsError, match="positive"):
+        weighted_mean([1.0], [0.0])
+
+
+# --- warm-up --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    time=st.floats(3.0, 20.0),
+    height=st.floats(10.0, 100.0),
+    sign=st.sampled_from([-1, 1]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_warm_up_of_a_decay(time, height, sign, seed):
+    """What is left of the start is below 3 errors of the mean; of 20000 series the largest was 2.1, the median 0.3."""
+    n = 400
+    decay = sign * height * np.exp(-np.arange(n) / time)
+    found = warm_up(decay + np.random.default_rng(seed).standard_normal(n))
+    assert 0 < found <= n // 2
+    assert abs(decay[found:].mean()) < 3 / np.sqrt(n - found)
+
+
+def test_warm_up_is_not_much_longer_than_the_decay():
+    """On average over 200 series; a single one may lose up to half to a fluctuation."""
+    noise = np.random.default_rng(2).standard_normal((200, 400))
+    cuts = [warm_up(20 * np.exp(-np.arange(400) / 8) + row) for row in noise]
+    assert 20 < np.mean(cuts) < 60
+
+
+def test_a_stationary_series_is_kept():
+    for tau, share in ((1.0, 0.97), (5.0, 0.93)):
+        lost = [warm_up(x) / 400 for x in autoregressive((300, 400), tau, seed=7)]
+        assert 1 - np.mean(lost) > share
+
+
+def test_warm_up_of_short_and_odd_series():
+    assert warm_up([1.0]) == 0
+    assert warm_up([3.0, 1.0, 1.0]) == 0
+    assert warm_up(np.full(50, 2.0)) == 0
+    assert warm_up([9.0, 4.0, *np.sin(np.arange(20)) * 0.1]) in (1, 2)
+    step = np.r_[np.full(20, 5.0), np.zeros(80)]
+    assert warm_up(step) == 20  # no noise at all
+
+
+def test_one_outlier_does_not_cut_the_series():
+    x = np.random.default_rng(3).standard_normal(200)
+    x[60] += 30
+    assert warm_up(x) <= 65
+
+
+def test_drift_is_noticed():
+    x = np.random.default_rng(3).standard_normal(400)
+    assert abs(geweke(x)) < 3
+    assert geweke(x + np.linspace(2, 0, 400)) > 3
+    assert geweke(np.ones(40)) == 0
+    assert geweke(np.r_[np.ones(20), np.zeros(20)]) == np.inf
+
+
+# --- arrays by block ------------------------------------------------------------------------------
+
+
+def test_block_sums_equal_reblocking():
+    x = autoregressive((256, 3), 1.0, seed=1)
+    w = np.exp(0.2 * autoregressive((256,), 1.0, seed=2))
+    sums = BlockSums((3,))
+    for value, weight in zip(x, w, strict=True):
+        sums.add(value * weight, weight)
+    one = [reblock(x[:, k], w) for k in range(3)]
+    np.testing.assert_allclose(sums.mean(), [e.mean for e in one], rtol=1e-12)
+    inflation = sums.error() / [e.curve.error[0] for e in one]
+    assert np.ptp(inflation) < 1e-9
+    assert 1 <= inflation[0] < 1.3
+    assert sums.blocks == 256
+
+
+def test_block_sums_see_correlation():
+    """200 entries that correlate over 8 blocks."""
+    x = autoregressive((200, 1024), 8.0, seed=4)
+    sums = BlockSums((200,))
+    for column in x.T:
+        sums.add(column.copy(), 1.0)
+    assert np.sqrt(np.mean(sums.error() ** 2)) == pytest.approx(np.sqrt(8 / 1024), rel=0.15)
+
+
+def test_block_sums_continue_and_need_blocks():
+    x = np.random.default_rng(2).standard_normal((45, 2, 2))
+    whole, half = BlockSums((2, 2)), BlockSums((2, 2))
+    assert np.isnan(whole.mean()).all()
+    assert np.isnan(whole.error()).all()
+    for k, value in enumerate(x):
+        whole.add(value, 1.0 + k)
+        if k == 18:
+            assert np.isfinite(whole.mean()).all()
+            assert np.isnan(whole.error()).all()
+    for value_k, value in enumerate(x[:23]):
+        half.add(value, 1.0 + value_k)
+    resumed = BlockSums((2, 2))
+    resumed.restore(half.state())
+    for k, value in enumerate(x[23:]):
+        resumed.add(value, 24.0 + k)
+    np.testing.assert_array_equal(resumed.mean(), whole.mean())
+    np.testing.assert_array_equal(resumed.error(), whole.error())
+    with pytest.raises(ValueError, match="positive"):
+        whole.add(x[0], 0.0)
+
+
+# --- time steps -----------------------------------------------------------------------------------
+
+
+def test_exact_lines_and_parabolas():
+    taus = np.array([0.02, 0.01, 0.005, 0.0025])
+    line = extrapolate(taus, -2.9 + 0.3 * taus, [1e-3] * 4)
+    assert line.value == pytest.approx(-2.9, abs=1e-13)
+    assert line.chi2 == pytest.approx(0, abs=1e-18)
+    np.testing.assert_allclose(line.coefficients, [-2.9, 0.3], rtol=1e-11)
+    bent = extrapolate(taus, -2.9 + 0.3 * taus - 4 * taus**2, [1e-3] * 4, "quadratic")
+    np.testing.assert_allclose(bent.coefficients, [-2.9, 0.3, -4], rtol=1e-9)
+    assert (line.degrees, bent.degrees) == (2, 1)
+
+
+def test_fit_equals_numpy():
+    taus = np.array([0.04, 0.02, 0.01, 0.005, 0.0025])
+    energies = -75.0 + 0.3 * taus + 1e-3 * np.random.default_rng(1).standard_normal(5)
+    errors = np.array([1, 2, 1, 3, 2]) * 1e-3
+    for order, degree in (("linear", 1), ("quadratic", 2)):
+        found = extrapolate(taus, energies, errors, order)
+        wanted, covariance = np.polyfit(taus, energies + 75, degree, w=1 / errors, cov="unscaled")
+        np.testing.assert_allclose(
+            found.coefficients, wanted[::-1] + np.eye(1, degree + 1)[0] * -75, rtol=1e-8
+        )
+        np.testing.assert_allclose(found.covariance, covariance[::-1, ::-1], rtol=1e-8)
+        assert found.error == pytest.approx(np.sqrt(covariance[-1, -1]))
+        assert found.chi2 == pytest.approx(np.sum(((np.polyval(wanted, taus) - energies - 75) / errors) ** 2))
+
+
+def test_errors_of_fits_cover_the_truth():
+    """2000 fits: the pulls have mean 0 and variance 1 within 5 standard deviations, chi squared its degrees of freedom."""
+    taus, errors = np.array([0.02, 0.01, 0.005]), np.array([1e-4, 2e-4, 3e-4])
+    noise = np.random.default_rng(5).standard_normal((2000, 3)) * errors
+    fits = [extrapolate(taus, -2.9 + 0.1 * taus + row, errors) for row in noise]
+    pulls = np.array([(fit.value + 2.9) / fit.error for fit in fits])
+    assert abs(pulls.mean()) < 5 / np.sqrt(2000)
+    assert abs(pulls.var() - 1) < 5 * np.sqrt(2 / 2000)
+    assert np.mean([fit.chi2 for fit in fits]) == pytest.approx(1, abs=5 * np.sqrt(2 / 2000))
+    assert np.mean([fit.probability for fit in fits]) == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / 2000))
+
+
+def test_curve_of_a_fit():
+    fit = extrapolate([0.02, 0.01, 0.005], [-1.0, -2.0, -3.0], [0.1, 0.2, 0.3], "quadratic")
+    energy, error = curve(fit, [0.0, 0.005, 0.01, 0.02])
+    np.testing.assert_allclose(energy, [fit.value, -3, -2, -1], rtol=1e-10)
+    np.testing.assert_allclose(error, [fit.error, 0.3, 0.2, 0.1], rtol=1e-9)
+    assert fit.probability == 1.0
+    assert fit.degrees == 0
+
+
+@pytest.mark.parametrize(
+    ("taus", "errors", "order", "message"),
+    [
+        ([0.01], [0.1], "linear", "needs 2 different time steps, 1 given"),
+        ([0.01, 0.01], [0.1, 0.1], "linear", "2 different time steps, 1 given"),
+        ([0.01, 0.02], [0.1, 0.1], "quadratic", "quadratic extrapolation needs 3"),
+        ([0.01, 0.02], [0.1, None], "linear", "an error bar at every time step"),
+        ([0.01, 0.02], [0.1, 0.0], "linear", "must be positive"),
+        ([0.01, -0.02], [0.1, 0.1], "linear", "not positive"),
+        ([0.01, 0.02], [0.1, np.nan], "linear", "not finite"),
+    ],
+)
+def test_fits_that_cannot_be(taus, errors, order, message):
+    with pytest.raises(NumericsError, match=message):
+        extrapolate(taus, [-1.0] * len(taus), errors, order)
