@@ -188,6 +188,7 @@ def timestep(r: Results) -> Figure | None:
             label=rf"$\tau \to 0$: {c[0]:.6g}",
         )  # fmt: skip
     ax.set_xlim(0.0, None)
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(TAU)
     ax.set_ylabel(ENERGY)
     _no_offset(ax)

@@ -49,8 +49,9 @@ class Optimize(Block):
     weight: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.05, description="target: mixed: weight of the variance, the rest is that of the energy"
     )
-    shift: Annotated[Energy, Field(gt=0.0, lt=1e4)] = Field(
-        default=0.1, description="stabilising shift of the first iteration; it adapts itself"
+    shift: Annotated[Energy, Field(gt=0.0, lt=1e4)] | None = Field(
+        default=None,
+        description="stabilising shift of the first iteration; it adapts itself; by default that of the method",
     )
 
 

@@ -148,11 +148,11 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------- branching
 
-    def select(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        """Make an ensemble of copies of walkers ``indices`` with new weights."""
-        at = self.device.asarray(np.ascontiguousarray(indices))
+    def select(self, indices: Any, weights: Any) -> None:
+        """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
+        at = self.device.asarray(indices)
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
-        self.state.weight[...] = self.device.asarray(np.ascontiguousarray(weights, np.float64))
+        self.state.weight[...] = self.device.asarray(weights)
 
     def check_finite(self) -> None:
         """Raise if a local energy is not a number, with the coordinates of its walker."""

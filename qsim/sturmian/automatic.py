@@ -14,6 +14,7 @@ from collections.abc import Iterable
 GROUND = (-1.0, 0.625, -0.157666429, 0.008699032, -0.000888707, -0.001036372, -0.000612940)
 # quantum defects of helium; those of other charges are smaller by 2/Z
 DEFECTS = {(0, 0): 0.15, (0, 1): 0.31, (1, 0): -0.01, (1, 1): 0.07}
+UNNATURAL_DEFECTS = {1: 0.35, 2: 0.15}  # of 2p np and 2p nd in helium, both spins
 WEAKEST = 0.01  # hartree: below, no box is large enough to be worth it
 RANGE = {"yukawa": 0.42, "hulthen": 0.6, "exponential": 0.82, "exp": 0.82}
 COULOMB_ENERGY = 5.5  # a Coulomb basis has one length only, and has to reach the inner electron, too
@@ -41,9 +42,12 @@ def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natu
     """
     natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
     if not natural:
-        # both electrons sit in shells of n >= 2 and screen each other weakly
-        n = max(2, (L + 1) // 2 + 1) + root // 2
-        return max(WEAKEST, 0.5 * (max(charge - 0.7, 0.0) / n) ** 2)
+        if (L, S, root) == (1, 1, 0):  # 2p^2: two equal electrons, which screen each other weakly
+            return max(WEAKEST, 0.5 * (max(charge - 0.7, 0.0) / 2.0) ** 2)
+        # 2p n'l' with l' = L, the only pair with an electron in 2p that has this parity
+        outer = root + (3 - S if L == 1 else L + 1)
+        defect = UNNATURAL_DEFECTS.get(L, 0.0) * min(1.0, 2.0 / max(charge, 1.0))
+        return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (outer - defect)) ** 2)
     if L == 0 and S == 0 and root == 0:
         energy = sum(term * charge ** (2 - k) for k, term in enumerate(GROUND))
         return max(WEAKEST, -0.5 * charge**2 - energy)

@@ -28,6 +28,7 @@ __all__ = ["BoundResult", "Scan", "State", "run_bound"]
 MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
 DEFECT_WORK = 5e10  # flops of the error estimate on the whole grid from which it is left out
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
+ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
 SATELLITES = 2  # smaller l_max computed besides, which tell how far the partial waves have converged
 
 
@@ -42,13 +43,14 @@ class State:
     energy : float
         Hartree, for the pairs of angular momenta of the deck.
     error_solver : float
-        Bound of the error of the eigensolver: residual^2 / gap.
+        Bound of the error of the eigensolver, residual^2 / gap, and what rounding leaves.
     error_radial : float
         How far the energy lies above that of the whole radial grid, estimated; 0 for that grid, NaN where it was not computed.
     error_angular : float
         How far it lies above the limit of all pairs, estimated; NaN where it was not computed.
     threshold : float
-        Energy above which an electron leaves: the lowest one-electron level that the symmetry leaves behind.
+        Energy above which an electron leaves: the lowest one-electron level that the symmetry leaves behind, and the one-body
+        potential at R where that is positive.
     residual : float
     iterations, unknowns : int
     moments : dict of float
@@ -277,10 +279,12 @@ class _Run:
             parity=sector.parity,
             root=root,
             energy=energy,
-            error_solver=float(found.errors[root]),
+            error_solver=float(found.errors[root])
+            + ROUNDING * (abs(seen.moments["kinetic"]) + abs(seen.moments["nuclear"])),
             error_radial=self._radial_error(operator, x, energy),
             error_angular=float("nan"),
-            threshold=min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair),
+            threshold=min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
+            + max(float(problem.V[-1]), 0.0),
             residual=float(found.residuals[root]),
             iterations=found.iterations,
             unknowns=operator.size,
@@ -352,7 +356,7 @@ class _Run:
             if problem.extrapolate:
                 limits = [(fit[0], fit[1]) for fit in fitted]
             for state, fit in zip(states, fitted, strict=True):
-                state.error_angular = max(state.energy - fit[0], 0.0)
+                state.error_angular = max(state.energy - fit[0], fit[1])
         ls = sorted({int(l) for state in states for l in state.pairs.ravel()})
         return BoundResult(
             problem=problem,

@@ -10,12 +10,11 @@ from qsim.core.device import Memory
 from qsim.core.errors import NumericsError
 from qsim.core.stages import Plan
 from qsim.sturmian import checks, limits, parameters
+from qsim.sturmian.angular import exchange_sign
 from qsim.sturmian.blocks import FeDvr, Gsf, as_list
 from qsim.sturmian.inputs import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
@@ -208,15 +207,35 @@ def _trial(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector])
     ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
     if deck.task.type == "basis" and deck.task.l is not None:
         ls = sorted(as_list(deck.task.l))
+    tried = sorted({ls[0], ls[-1]})
     try:
-        grid = parameters.radial_grid(deck, values)
-        parameters.one_body(deck, grid)
-        if isinstance(deck.basis, Gsf):
-            for l in sorted({ls[0], ls[-1]}):
-                parameters.sturmians(deck, values, grid, l, values.size(l, grid.size))
+        _try(deck, values, tried)
     except InvalidInput as error:
         return [Finding(error.key, str(error))]
-    return []
+    if deck.task.type != "bound" or deck.scan is None or not isinstance(deck.basis, Gsf):
+        return []
+    findings = []
+    for key, scanned in deck.scan.given().items():
+        for k, value in enumerate(scanned):
+            if key == "l_max" or (key == "N" and value < max(scanned)):
+                continue  # the longest list holds the others
+            changed = values.changed(**{key: value})
+            if parameters.grid_size(deck, changed) > PLAN_POINTS:
+                continue
+            try:
+                _try(deck, changed, tried)
+            except InvalidInput as error:
+                findings.append(Finding(f"scan.{key}.{k}", str(error)))
+    return findings
+
+
+def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
+    """Compute grid, potential and functions, which raises `InvalidInput` if they cannot be had."""
+    grid = parameters.radial_grid(deck, values)
+    parameters.one_body(deck, grid)
+    if isinstance(deck.basis, Gsf):
+        for l in ls:
+            parameters.sturmians(deck, values, grid, l, values.size(l, grid.size))
 
 
 def _sectors(deck: SturmianDeck, l_max: int | None) -> list[Sector]:
@@ -226,9 +245,14 @@ def _sectors(deck: SturmianDeck, l_max: int | None) -> list[Sector]:
     ]
 
 
-def unknowns(values: parameters.Values, pairs: Iterable[tuple[int, int]], points: int) -> int:
-    """Return the number of coefficients of a state."""
-    return sum(values.size(la, points) * values.size(lb, points) for la, lb in pairs)
+def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:
+    """Return the number of coefficients of a state that exchange symmetry leaves free."""
+    total = 0
+    for la, lb in sector.pairs:
+        Na, Nb = values.size(la, points), values.size(lb, points)
+        same = Na * (Na + exchange_sign(la, lb, sector.L, sector.S)) // 2
+        total += same if la == lb else Na * Nb
+    return total
 
 
 def _estimate(
@@ -237,7 +261,7 @@ def _estimate(
     item = 16 if deck.grid.ecs is not None else 8
     top = max((lb for sector in sectors for _, lb in sector.pairs), default=0)
     pairs = max((len(sector.pairs) for sector in sectors), default=0)
-    size = max((unknowns(values, sector.pairs, points) for sector in sectors), default=0)
+    size = max((unknowns(values, sector, points) for sector in sectors), default=0)
     biggest = values.size(0, points)
     sizes: dict[str, int | float | str] = {"grid points": points, "R (bohr)": values.R}
     if values.energy is not None:

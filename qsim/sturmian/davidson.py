@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Eigenpairs", "lowest"]
 
 LEVEL_SHIFT = 0.05  # hartree; a denominator is not smaller than this
-FLOOR = 1e-7  # residual from which standing still is rounding and not failure
+FLOOR = 1e-7  # residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure
 PATIENCE = 12  # iterations without progress that end the search
 GUARDS = 2  # roots followed beyond those wanted, so that near degeneracies converge
 
@@ -130,7 +130,8 @@ def lowest(
                 f"the residual of the eigenvalue search is not finite (iteration {iteration})"
             )
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
-        if worst <= tolerance or (since >= PATIENCE and worst < FLOOR):
+        floor = FLOOR * max(1.0, abs(float(values[0])))
+        if worst <= tolerance or (since >= PATIENCE and worst < floor):
             return Eigenpairs(
                 values[:roots],
                 X[:roots],
@@ -154,7 +155,7 @@ def lowest(
         if not T.shape[0]:  # the space is exhausted: what is found is exact to rounding
             if k >= roots:
                 best, since = worst, PATIENCE
-                if worst < FLOOR:
+                if worst < floor:
                     continue
             raise NumericsError(f"the eigenvalue search found no new direction at a residual of {worst:.1e}")
         V = xp.concatenate([V, T])

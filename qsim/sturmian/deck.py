@@ -12,7 +12,7 @@ basis       Sturmian functions, bound or outgoing, and their eigenvalues
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from qsim.core.deck import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.core.units import Energy, InverseLength, Length
@@ -122,6 +122,12 @@ class Solver(Block):
     )
 
 
+SolverBlock = Annotated[
+    Solver,
+    BeforeValidator(short_form, json_schema_input_type=Solver | Literal["matrix_free", "dense"]),
+]
+
+
 class Extrapolate(Block):
     """The limit of l_max to infinity from runs at several l_max."""
 
@@ -208,7 +214,7 @@ class SturmianDeck(Deck):
         validate_default=True,
         json_schema_extra={"example": {"type": "bound", "n_roots": 1}},
     )
-    solver: Solver = Field(default=Solver(), description="eigensolver", validate_default=True)
+    solver: SolverBlock = Field(default=Solver(), description="eigensolver", validate_default=True)
     extrapolate: Extrapolate | None = Field(
         default=None, description="partial-wave limit", json_schema_extra={"example": {"l_max": [6, 8, 10]}}
     )

@@ -11,6 +11,7 @@ Hurwitz zeta functions.
 Singlet S states go on with p + 1, p + 2, ....  In all others the odd powers, which come from the third order in 1/Z, are weak,
 and p + 2, p + 4, ... are better (measured: P states of helium by a factor of three to ten).  With L > 0 the pairs that come with
 l_max have momenta from l_max - L to l_max, and l stands for their mean, l_max - L/2: P states gain another factor of five.
+In the other parity they begin with l_max - L + 1, and the mean is l_max - (L - 1)/2.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def partial_wave_limit(
     first = leading_power(S, natural=natural)
     terms = min(points.size - 1, TERMS)
     powers = [first + (1 if L == S == 0 else 2) * k for k in range(terms)]
-    start = points + 1.5 - 0.5 * L
+    start = points + 1.5 - 0.5 * (L if natural else L - 1)
     limit, coefficients, weights = _fit(start, values, powers)
     if terms > 1:
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])

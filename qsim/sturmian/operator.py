@@ -6,7 +6,8 @@ With radial components ``u_p(r1, r2)`` for the pairs ``p = (la, lb)`` of one tot
 
 the one-electron part is diagonal in the eigenvectors of ``h_l`` in each basis, and on the product grid of an FE-DVR the
 repulsion is diagonal too (its kernels come from a Poisson equation: :meth:`qsim.sturmian.grid.RadialGrid.poisson`).  A product
-is therefore ``X -> C X C^T``, an elementwise kernel, ``W -> C^T W C``: ``8 P (n M^2 + n^2 M)`` flops instead of ``2 (P M^2)^2``.
+is therefore ``X -> C X C^T``, an elementwise kernel, ``W -> C^T W C``: about ``4 P (n M^2 + n^2 M)`` flops instead of
+``2 (P M^2)^2``.
 
 Exchange: the component (lb, la) is ``(-1)^(la+lb-L+S)`` times the transpose of (la, lb), so pairs are stored with la <= lb.  The
 norm counts both orders: stored components with la < lb carry a factor sqrt(2), those with la = lb are symmetric or antisymmetric.
@@ -220,17 +221,16 @@ class TwoElectron:
         H = self._model_matrix(m)
         keep = self._symmetric_space(m)
         values, vectors = np.linalg.eigh(keep.T @ H @ keep)
-        real = values < 0.5 * ABSENT
-        return m, values[real], (keep @ vectors[:, real]).T.reshape(-1, P, m, m)
+        return m, values, (keep @ vectors).T.reshape(-1, P, m, m)
 
     def _symmetric_space(self, m: int) -> NDArray[np.float64]:
-        """Orthonormal columns (P m^2, k) that span the functions of the right symmetry."""
+        """Orthonormal columns (P m^2, k) that span the functions of the right symmetry, without padding."""
         columns = []
         place = np.arange(len(self.pairs) * m * m).reshape(-1, m, m)
         for p, (a, b) in enumerate(self.pairs):
             sign = exchange_sign(a, b, self.L, self.S)
-            for i in range(m):
-                for j in range(m if a != b else i + 1):
+            for i in range(min(m, self.sizes[a])):
+                for j in range(min(m, self.sizes[b]) if a != b else i + 1):
                     if a == b and i == j and sign < 0:
                         continue
                     v = np.zeros(place.size)

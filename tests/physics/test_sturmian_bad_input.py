@@ -229,6 +229,10 @@ ERRORS = {
     "positive energies": ({"scan": {"energy": [-0.5, 0.1]}}, "scan.energy.1: bound states need .* negative energy, found 0.1"),
     "steep scan": ({"scan": {"alpha": [0.5, 60.0]}}, r"scan.alpha: exp\(-alpha R\) underflows: alpha R = 960"),
     "large scan": ({"scan": {"N": [4, 300]}}, "scan.N: 300 functions, but the radial grid has "),
+    "scanned energy on a level": (
+        {"scan": {"energy": [-0.9, -0.5]}},
+        r"scan.energy.1: the energy -0.5 hartree .* is the level -0.5.*; there is no Sturmian function at that energy",
+    ),
     "figures": ({"output": {"figures": ["betas"]}}, None),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from qsim.core.deck import deck_reference, load_deck, schema, template
 from qsim.core.errors import DeckError
 from qsim.core.results import open_results
 from qsim.core.stages import stage
-from qsim.sturmian import known
+from qsim.sturmian import build, known
 from qsim.sturmian.deck import DECK, references
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +44,7 @@ SHORT = {
     "coulomb": ({"basis": {"type": "gsf", "generating": "coulomb"}}, "basis.generating.type", "coulomb"),
     "potential": ({"system": {"Z": 2, "potential": "coulomb"}}, "system.potential.type", "coulomb"),
     "task": ({"task": "integrals"}, "task.route", ["poisson_gemm", "simpson"]),
+    "solver": ({"solver": "dense"}, "solver.type", "dense"),
     "auxiliary": ({"basis": {"type": "gsf", "U": {"charge": 1.0}}}, "basis.auxiliary.charge", 1.0),
     "unit of energy": ({"basis": {"type": "gsf", "energy": "-27.211386245981 eV"}}, "basis.energy", -1.0),
     "unit of length": ({"grid": {"R": "1 nm"}}, "grid.R", 18.897261),
@@ -259,6 +260,44 @@ def test_a_potential_by_formula_is_the_potential(sturmian):
     screened = {"Z": 2, "potential": {"type": "expression", "value": "-(1.5 + 0.5*exp(-r))/r"}}
     result = sturmian.run(**{**SMALL, "system": screened, "grid": {"R": 24, "order": 10}})
     assert bare.states[0].energy < result.states[0].energy < result.states[0].threshold
+
+
+def test_two_electrons_in_a_harmonic_trap(sturmian):
+    """Exactly 2 hartree for omega = 1/2 (M. Taut, Phys. Rev. A 48, 3561 (1993)); nothing leaves such a trap."""
+    result = sturmian.run(
+        system={"Z": 1, "potential": {"type": "expression", "value": "r^2/8"}},
+        grid={"R": 16, "order": 12, "elements": 5},
+        basis="fedvr",
+        channels={"l_max": 2},
+        extrapolate={"l_max": [2, 3, 4]},
+    )
+    assert result.states[0].bound
+    assert result.states[0].energy > 2.0
+    limit, error = result.limits[0]
+    assert abs(limit - 2.0) < error < 1e-4
+
+
+@pytest.mark.parametrize("Z", [100, 1000])
+def test_large_charges(sturmian, Z):
+    """Orbital energies reach 10^6 hartree; the 1/Z expansion is the reference, l_max = 2 leaves 0.0019 hartree."""
+    result = sturmian.run(system={"Z": Z}, basis={"type": "gsf", "N": 16}, channels={"l_max": 2})
+    expanded = -(Z**2) + 0.625 * Z - 0.157666429 + 0.008699032 / Z
+    assert 0.0 < result.states[0].energy - expanded < 0.0025
+
+
+def test_the_error_of_an_energy_is_not_below_rounding(sturmian):
+    """The whole grid leaves no radial error; what is claimed must still be one that a double can have."""
+    state = sturmian.run(
+        **{**SMALL, "basis": "fedvr", "solver": {"type": "matrix_free", "tolerance": 1e-12}}
+    ).states[0]
+    assert 1e-15 < state.error < 1e-11
+
+
+def test_the_plan_counts_the_unknowns_of_the_run(sturmian):
+    for channels in ({"l_max": 2}, {"S": 1, "l_max": 2}, {"L": 1, "l_max": 2}):
+        deck = {**SMALL, "channels": channels}
+        planned = build.plan(sturmian.load(**deck))
+        assert planned.sizes["unknowns"] == sturmian.run(**deck).unknowns
 
 
 # -------------------------------------------------------------------------------------------- output

@@ -205,6 +205,20 @@ def test_ionisation_energies(state, ionised, energy):
     assert automatic.ionisation(*state) == pytest.approx(ionised - energy, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("state", "energy"),
+    [
+        ((1, 0, 0, "even"), -0.580246473),  # 2p3p 1P^e
+        ((1, 1, 1, "even"), -0.567812899),  # 2p3p 3P^e
+        ((2, 0, 0, "odd"), -0.563800420),  # 2p3d 1D^o
+        ((2, 1, 0, "odd"), -0.559328263),  # 2p3d 3D^o
+    ],
+)
+def test_ionisation_energies_of_the_other_parity(state, energy):
+    """States of helium below its n = 2 threshold; a box of this size holds them."""
+    assert automatic.ionisation(2, *state) == pytest.approx(-0.5 - energy, rel=0.15)
+
+
 def test_automatic_parameters():
     states = [(0, 0, 0, "natural"), (1, 1, 0, "natural")]
     weakest = automatic.weakest(2, states)
@@ -293,6 +307,13 @@ def test_powers():
     assert max(natural, unnatural) < energies[-1]
     assert natural != unnatural
     assert natural == partial_wave_limit([1, 2, 3], energies, L=1, S=0)[0]
+
+
+def test_limit_of_the_other_parity():
+    """Helium 2p^2 3P^e: pairs (1, 1), (2, 2), ..., so that l_max itself counts, not l_max - 1/2."""
+    points, energies = [3, 5, 7], [-0.710433961, -0.710492689, -0.710498478]  # 35 Sturmian functions
+    limit, error, _ = partial_wave_limit(points, energies, L=1, S=1, parity="even")
+    assert abs(limit + 0.710500155678) < error < 2e-7  # Hilger, Merckens and Kleindienst (1996)
 
 
 @pytest.mark.parametrize(
