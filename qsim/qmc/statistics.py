@@ -9,8 +9,9 @@ the weights and between the two [1]_.  For equal weights they are the deviations
 y^2/(n_k(n_k - 1))}`, with the error :math:`\epsilon_k/\sqrt{2(n_k - 1)}`, rises until the blocks are longer
 than the correlation, and stays.  A series whose blocks show no correlation on any level (that of neighbours is
 below 2 standard deviations) keeps level 0; else the level is the first with :math:`8^k > 2 n
-(\epsilon_k/\epsilon_0)^4` [3]_, where what is still missing and the noise of the error are equally small. There
-is a *plateau* if such a level exists and the series is longer than 50 correlation times.
+(\epsilon_k/\epsilon_0)^4` [3]_, where what is still missing and the noise of the error are equally small, of those
+with 8 blocks and more. There is a *plateau* if such a level exists and the series is longer than 50 correlation
+times; else the largest error of those levels is quoted, and said to be too small perhaps.
 
 References
 ----------
@@ -50,7 +51,7 @@ MINIMUM_BLOCKS = 20
 """Blocks below which no error bar is given."""
 
 ENOUGH_TIMES = 50.0  # correlation times in a series whose error is trusted
-DIFFERENT = 2.5  # standard deviations between the start of a series and its rest that count as a warm-up
+DIFFERENT = 3.5  # standard deviations between the start of a series and its rest that count as a warm-up
 CORRELATED = 2.0  # standard deviations of the correlation of neighbours that count as correlation
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
 BATCH = 5  # of MSER-5
@@ -217,7 +218,7 @@ def warm_up(series: ArrayLike) -> int:
 
     MSER-5 [1]_: of all cuts in the first half, at multiples of 5 blocks, the one with the smallest
     :math:`\sum_{b\ge d} (x_b - \bar x_d)^2/(n - d)^2`, the squared error of the mean of the rest.  A cut is
-    made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 2.5 standard
+    made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 3.5 standard
     deviations, so that a stationary series is kept whole.  A cut close to half of the series says that the run was
     too short; :func:`geweke` tells.
 
@@ -346,7 +347,9 @@ def _level(curve: BlockingCurve, correlation: NDArray[np.float64], scale: float)
     if np.all(correlation[curve.blocks >= SMALLEST_LEVEL] < CORRELATED):
         return 0, True
     wanted = 2.0 * curve.blocks[0] * (curve.error / curve.error[0]) ** 4
-    enough = np.flatnonzero(curve.length.astype(float) ** 3 > wanted)
+    # the error of a handful of blocks may be next to nothing by chance, and would pass for one that has converged
+    able = curve.blocks >= SMALLEST_LEVEL
+    enough = np.flatnonzero(able & (curve.length.astype(float) ** 3 > wanted))
     return (int(enough[0]), True) if enough.size else (0, False)
 
 

@@ -161,11 +161,14 @@ class IntegralsResult:
             out["speedup"] = Scalar(
                 best["poisson_gemm"] / best["simpson"], description="matrix products over quadrature"
             )
-        differences = [run.difference for run in self.runs if np.isfinite(run.difference)]
+        differences = self._differences()
         if differences:
             out["route_difference"] = Scalar(
-                min(differences), description="difference of the routes at the finest quadrature, relative"
+                max(differences.values()),
+                description="largest difference of the routes at the finest quadrature, relative to the largest integral",
             )
+            for N, value in differences.items():
+                out[f"route_difference_N{N}"] = Scalar(value, description=f"the same for {N} functions")
         out |= {
             "functions": Scalar(largest, description="largest number of functions of an electron"),
             "integrals": Scalar(largest**4, description="number of integrals of a multipole"),
@@ -182,6 +185,14 @@ class IntegralsResult:
                     description=f"rank of the {N * (N + 1) // 2} pairs of multipole {l} at {tolerance:g}",
                 )
         return out
+
+    def _differences(self) -> dict[int, float]:
+        """Difference of the routes for each number of functions, at the quadrature that resolves them best."""
+        found: dict[int, float] = {}
+        for run in self.runs:
+            if np.isfinite(run.difference):
+                found[run.functions] = min(found.get(run.functions, np.inf), run.difference)
+        return found
 
 
 _TABLES = (
