@@ -33,7 +33,9 @@ def test_exit_code_is_the_documented_one(kind, code):
 
 def test_every_error_is_in_the_table_above():
     defined = {
-        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, errors.QsimError)
     }
     assert defined == set(CODES)
 

@@ -32,6 +32,7 @@ __all__ = [
     "DeviceError",
     "FileError",
     "Interrupted",
+    "InvalidInput",
     "MemoryLimitError",
     "MismatchError",
     "NumericsError",
@@ -112,6 +113,24 @@ def _rebuild(cls: type[QsimError], args: tuple[Any, ...], state: dict[str, Any])
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error
+
+
+class InvalidInput(ValueError):
+    """A value of the deck that shows to be wrong only when it is used.
+
+    The stages of a method turn it into a :class:`DeckError` with the place of its key.
+
+    Parameters
+    ----------
+    key
+        Dotted key of the deck, ``"system.potential"``.
+    message
+        What is wrong, what was found, what is allowed.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class DeckError(QsimError):

@@ -11,13 +11,14 @@ import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
+from qsim.core.errors import InvalidInput
 from qsim.core.stages import Plan
 from qsim.qoc import checks
 from qsim.qoc.blocks import levels_of, parse_weight
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
 from qsim.qoc.deck import CrankNicolsonPropagator, EigenbasisPropagator, values_of
 from qsim.qoc.guess import initial_field, ladder_rungs
-from qsim.qoc.hamiltonian import InvalidInput, Molecule, molecule
+from qsim.qoc.hamiltonian import Molecule, molecule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

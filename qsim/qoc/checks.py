@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck import Finding
+from qsim.core.errors import InvalidInput
 from qsim.qoc.blocks import levels_of
 from qsim.qoc.deck import EigenbasisPropagator
 from qsim.qoc.guess import ladder_rungs
-from qsim.qoc.hamiltonian import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.hamiltonian import InvalidInput, formula
+from qsim.core.errors import InvalidInput
+from qsim.qoc.hamiltonian import formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

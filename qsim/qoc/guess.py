@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core import rng
+from qsim.core.errors import InvalidInput
 from qsim.qoc.blocks import levels_of
-from qsim.qoc.hamiltonian import InvalidInput, formula, read_columns
+from qsim.qoc.hamiltonian import formula, read_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

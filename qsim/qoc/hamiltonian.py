@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.expression import Expression
 
 if TYPE_CHECKING:
@@ -25,14 +25,6 @@ LARGEST_VALUE = (
     1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
 )
 DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
-
-
-class InvalidInput(ValueError):
-    """A value of the deck that shows to be wrong only when it is used; the stages turn it into a located deck error."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.stages import Plan
 from qsim.sturmian import checks, limits, parameters
 from qsim.sturmian.angular import exchange_sign
 from qsim.sturmian.blocks import FeDvr, Gsf, as_list
-from qsim.sturmian.inputs import InvalidInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

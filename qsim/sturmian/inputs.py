@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class InvalidInput(ValueError):
-    """A value of the deck that shows to be wrong only when it is used; the stages turn it into a located deck error.
-
-    Attributes
-    ----------
-    key
-        Dotted key of the deck.
-    """
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 def read_table(path: Path) -> NDArray[np.float64]:
     """Read two columns, r and a potential, separated by commas, semicolons or white space.
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.sturmian import automatic, checks, limits, potentials
 from qsim.sturmian.blocks import Gsf, SquareWell, as_list
-from qsim.sturmian.inputs import InvalidInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

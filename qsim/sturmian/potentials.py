@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.expression import Expression
 from qsim.sturmian.grid import RadialGrid
-from qsim.sturmian.inputs import InvalidInput, read_table
+from qsim.sturmian.inputs import read_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

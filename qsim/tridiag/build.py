@@ -10,10 +10,9 @@ import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.stages import Plan
 from qsim.tridiag import absorbers, potentials
-from qsim.tridiag.inputs import InvalidInput
 from qsim.tridiag.lattice import Lattice
 from qsim.tridiag.propagate_task import PIECE, pieces_of
 from qsim.tridiag.pulses import LaserField

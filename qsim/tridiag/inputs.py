@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.expression import Expression
 
 if TYPE_CHECKING:
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
 CHUNK = (
     1 << 20
 )  # values evaluated at a time, so that the stack of a formula on a grid of 1e9 points stays small
-
-
-class InvalidInput(ValueError):
-    """A value of the deck that shows to be wrong only when it is used; the stages turn it into a located deck error.
-
-    Attributes
-    ----------
-    key
-        Dotted key of the deck.
-    """
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: Any) -> NDArray[np.float64]:

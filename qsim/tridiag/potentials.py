@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.inputs import InvalidInput, formula, formula_slope, in_chunks, spline
+from qsim.core.errors import InvalidInput
+from qsim.tridiag.inputs import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

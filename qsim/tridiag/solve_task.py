@@ -247,7 +247,7 @@ def _generator(deck: TridiagDeck, block: Any, n: int | None = None) -> Any:
 @contextmanager
 def _located(problem: Systems) -> Iterator[None]:
     """Turn what only the solution finds out into an error at its place in the deck."""
-    from qsim.tridiag.inputs import InvalidInput
+    from qsim.core.errors import InvalidInput
 
     try:
         yield

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError
+from qsim.core.errors import FileError, InvalidInput
 from qsim.core.hdf5 import open_datasets
 from qsim.tridiag.eigenstates import imaginary_time, window_states
-from qsim.tridiag.inputs import InvalidInput, formula, in_chunks, read_columns
+from qsim.tridiag.inputs import formula, in_chunks, read_columns
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import zeta
 
-from qsim.core.errors import FileError
+from qsim.core.errors import FileError, InvalidInput
 from qsim.sturmian import automatic
 from qsim.sturmian.extrapolation import leading_power, partial_wave_limit
 from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.gsf import orbitals, sturmians
-from qsim.sturmian.inputs import InvalidInput, read_table
+from qsim.sturmian.inputs import read_table
 from qsim.sturmian.potentials import OneBody, breaks, generating
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"

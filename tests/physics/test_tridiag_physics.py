@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.tridiag import absorbers, potentials, spectra, states
 from qsim.tridiag.blocks import Absorber, Initial, Potential
 from qsim.tridiag.eigenstates import Pencil, eigenstates, imaginary_time, window_states
-from qsim.tridiag.inputs import InvalidInput
 from qsim.tridiag.laser_blocks import Laser
 from qsim.tridiag.pulses import LaserField
 
