@@ -75,10 +75,7 @@ def _compared(bench: Bench, n: int, name: str, model: Any) -> None:
 
 
 def _peer_row(bench: Bench, label: str, timing: Timing, ours: Timing, **numbers: Any) -> None:
-    ratios = {"ratio": timing.seconds / ours.seconds, "ratio_best": timing.best / ours.best}
-    if timing.cpu_seconds and ours.cpu_seconds:  # what is left of the ratio when others have the core
-        ratios["ratio_cpu"] = timing.cpu_seconds / ours.cpu_seconds
-    bench.row(label, timing, **ratios, **numbers)
+    bench.row(label, timing, **problem.ratios(timing, ours), **numbers)
 
 
 def _plain_layer(bench: Bench, n: int, name: str, model: Any, psi: np.ndarray, ours: Timing) -> None:

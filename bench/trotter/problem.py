@@ -97,6 +97,14 @@ def scaled(timing: Timing, count: float) -> Timing:
     )
 
 
+def ratios(timing: Timing, ours: Timing) -> dict[str, float]:
+    """Return how many times as long as we it takes: median, shortest, processor time (what is left when others have the core)."""
+    found = {"ratio": timing.seconds / ours.seconds, "ratio_best": timing.best / ours.best}
+    if timing.cpu_seconds and ours.cpu_seconds:
+        found["ratio_cpu"] = timing.cpu_seconds / ours.cpu_seconds
+    return found
+
+
 def steps_for(spins: int, precision: str = "double", seconds: float = 0.1, rate: float = 3.5e12) -> int:
     """Return how many steps take about so many seconds at so many bytes a second, 2 at least and 200 at most."""
     passes = LAYERS * (1 if spins < 23 else 2)
