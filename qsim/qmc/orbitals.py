@@ -26,6 +26,7 @@ __all__ = ["OrbitalSet", "Shell", "orbital_set"]
 
 L_MAX = 4  # g, the largest that kernels know
 TINY = 1e-12  # bohr
+UNUSED = 1e-13  # coefficient relative to the largest, that is rounding error of a self-consistent field
 Y00 = 0.5 / math.sqrt(math.pi)
 
 
@@ -100,16 +101,28 @@ class OrbitalSet:
         return int(self.coefficients.shape[1])
 
     def tables(self, real: DTypeLike = np.float64) -> OrbitalTables:
-        """Return what kernels take, with tables and coefficients in the given precision."""
+        """Return what kernels take, with tables and coefficients in the given precision.
+
+        Shells that no orbital uses, such as the p functions of an atom whose orbitals are s, are left out.
+        """
+        kept = [k for k, first in enumerate(self.first) if self._is_used(self.shells[k], first)] or [0]
+        used = [self.shells[k] for k in kept]
+        rows = np.concatenate([self.first[k] + np.arange(self.shells[k].size) for k in kept])
+        sizes = [shell.size for shell in used]
         return OrbitalTables(
             atom=np.ascontiguousarray(self.centres, np.float64),
-            shell_atom=np.array([shell.atom for shell in self.shells], np.int64),
-            shell_l=np.array([shell.l for shell in self.shells], np.int64),
-            shell_first=self.first,
-            table=np.stack([shell.table for shell in self.shells]).astype(real),
-            reach=np.array([shell.reach for shell in self.shells]),
-            coefficients=self.coefficients.astype(real),
+            shell_atom=np.array([shell.atom for shell in used], np.int64),
+            shell_l=np.array([shell.l for shell in used], np.int64),
+            shell_first=np.cumsum([0, *sizes[:-1]]).astype(np.int64),
+            table=np.stack([shell.table for shell in used]).astype(real),
+            reach=np.array([shell.reach for shell in used]),
+            coefficients=np.ascontiguousarray(self.coefficients[:, rows].astype(real)),
         )
+
+    def _is_used(self, shell: Shell, first: int) -> bool:
+        """Whether a shell has a coefficient that is not rounding error."""
+        part = np.abs(self.coefficients[:, first : first + shell.size])
+        return bool(part.max(initial=0.0) > UNUSED * np.abs(self.coefficients).max(initial=0.0))
 
     # ----------------------------------------------------------------------------- evaluation
 

@@ -55,7 +55,7 @@ def legendre(l, x):
     return p
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def nonlocal_electron(
     state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
 ):  # fmt: skip
@@ -109,7 +109,7 @@ def nonlocal_electron(
     return total, count
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def local_energy(
     state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
 ):  # fmt: skip
@@ -176,7 +176,10 @@ def local_energy(
     nonlocal_ = 0.0
     for e in range(N):
         counts[e] = 0
-    if hamiltonian.channels.shape[0] > 0:
+    most = 0
+    for p in range(hamiltonian.channels.shape[0]):
+        most = max(most, hamiltonian.channels[p])
+    if most > 0:
         for e in range(N):
             value, counts[e] = nonlocal_electron(
                 state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
@@ -320,7 +323,11 @@ def diffuse(
         )
         after = clipped(state.energy[w, TOTAL], reference, window)
         state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
+        points = 0
         if tmoves:
+            for e in range(work.counts.shape[0]):
+                points += work.counts[e]
+        if points > 0:  # a call costs more than it takes to see that there is nothing to do
             nonlocal_moves(
                 state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
             )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numba as nb
+import numpy as np
 
 from qsim.qmc.kernels.jit import INLINE
 
@@ -12,6 +13,8 @@ __all__ = ["electron_gradient", "electron_value", "function", "function_value"]
 
 BSPLINE, PADE, LOGARITHM = 1, 2, 3
 TINY = 1e-12
+SIXTH = 1.0 / 6.0
+I1, I2, I3 = np.uint64(1), np.uint64(2), np.uint64(3)  # indices without a sign need no test for one
 
 
 @nb.njit(**INLINE)
@@ -19,19 +22,19 @@ def function_value(jastrow, f, r):
     """Return u(r) of function f; psi has exp(-u)."""
     kind = jastrow.kind[f]
     if kind == BSPLINE:
-        if r >= jastrow.rcut[f]:
+        if not r < jastrow.rcut[f]:
             return 0.0
         x = r * jastrow.inverse_h[f]
-        i = int(x)
-        t = x - i
+        k = int(x)
+        i = np.uint64(k)
+        t = x - k
         s = 1.0 - t
+        tt, ss = t * t, s * s
         c = jastrow.spline[f]
-        return (
-            c[i] * s * s * s
-            + c[i + 1] * (4.0 + t * t * (3.0 * t - 6.0))
-            + c[i + 2] * (4.0 + s * s * (3.0 * s - 6.0))
-            + c[i + 3] * t * t * t
-        ) / 6.0
+        a, b, d, e = c[i], c[i + I1], c[i + I2], c[i + I3]
+        return SIXTH * (
+            a * (ss * s) + b * (4.0 + tt * (3.0 * t - 6.0)) + d * (4.0 + ss * (3.0 * s - 6.0)) + e * (tt * t)
+        )
     if kind == PADE:
         return -jastrow.pade[f, 0] * r / (1.0 + jastrow.pade[f, 1] * r)
     if kind == LOGARITHM:
@@ -44,23 +47,21 @@ def function(jastrow, f, r):
     """Return u, u' and u'' of function f at r."""
     kind = jastrow.kind[f]
     if kind == BSPLINE:
-        if r >= jastrow.rcut[f]:
+        if not r < jastrow.rcut[f]:
             return 0.0, 0.0, 0.0
         inverse_h = jastrow.inverse_h[f]
         x = r * inverse_h
-        i = int(x)
-        t = x - i
-        s = 1.0 - t
+        k = int(x)
+        i = np.uint64(k)
+        t = x - k
         c = jastrow.spline[f]
-        a, b, d, e = c[i], c[i + 1], c[i + 2], c[i + 3]
-        u = (
-            a * s * s * s
-            + b * (4.0 + t * t * (3.0 * t - 6.0))
-            + d * (4.0 + s * s * (3.0 * s - 6.0))
-            + e * t * t * t
-        ) / 6.0
-        du = 0.5 * inverse_h * (-a * s * s + b * t * (3.0 * t - 4.0) - d * s * (3.0 * s - 4.0) + e * t * t)
-        ddu = inverse_h * inverse_h * (a * s + b * (3.0 * t - 2.0) + d * (3.0 * s - 2.0) + e * t)
+        a, b, d, e = c[i], c[i + I1], c[i + I2], c[i + I3]
+        p = 0.5 * (d - a)  # u = (a + 4 b + d) / 6 + p t + q t^2 + s t^3
+        q = 0.5 * (a + d) - b
+        s = SIXTH * (e - a) + 0.5 * (b - d)
+        u = SIXTH * (a + 4.0 * b + d) + t * (p + t * (q + t * s))
+        du = inverse_h * (p + t * (2.0 * q + 3.0 * s * t))
+        ddu = inverse_h * inverse_h * (2.0 * q + 6.0 * s * t)
         return u, du, ddu
     if kind == PADE:
         a, b = jastrow.pade[f, 0], jastrow.pade[f, 1]
@@ -77,13 +78,13 @@ def function(jastrow, f, r):
 def electron_value(jastrow, atom, R, e, n_up, x, y, z):
     """Return the sum of all functions of electron e if it were at (x, y, z)."""
     total = 0.0
-    spin = e < n_up
     if jastrow.kind[0] != 0 or jastrow.kind[1] != 0:
+        up, dn = (0, 1) if e < n_up else (1, 0)
         for j in range(R.shape[0]):
             if j != e:
                 dx, dy, dz = x - R[j, 0], y - R[j, 1], z - R[j, 2]
                 r = math.sqrt(dx * dx + dy * dy + dz * dz)
-                total += function_value(jastrow, 0 if (j < n_up) == spin else 1, r)
+                total += function_value(jastrow, up if j < n_up else dn, r)
     for a in range(atom.shape[0]):
         f = 2 + jastrow.species[a]
         if jastrow.kind[f] != 0:
@@ -96,13 +97,13 @@ def electron_value(jastrow, atom, R, e, n_up, x, y, z):
 def electron_gradient(jastrow, atom, R, e, n_up, x, y, z):
     """Return sum, gradient (x, y, z) and Laplacian of all functions of electron e if it were at (x, y, z)."""
     total = gx = gy = gz = lap = 0.0
-    spin = e < n_up
     if jastrow.kind[0] != 0 or jastrow.kind[1] != 0:
+        up, dn = (0, 1) if e < n_up else (1, 0)
         for j in range(R.shape[0]):
             if j != e:
                 dx, dy, dz = x - R[j, 0], y - R[j, 1], z - R[j, 2]
                 r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
-                u, du, ddu = function(jastrow, 0 if (j < n_up) == spin else 1, r)
+                u, du, ddu = function(jastrow, up if j < n_up else dn, r)
                 total += u
                 slope = du / r
                 gx += slope * dx
