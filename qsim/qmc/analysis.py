@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
 DRIFT = 3.5  # standard deviations between the first and the last part of a series that count as drift
+FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,11 @@ def analyse(series: Series, monitor: Monitor) -> Analysis | None:
         found["population"] = reblock(blocks["population"])
     if cut:
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
+    if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
+        monitor.warn(
+            f"{series.label}: only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their "
+            "places; take a smaller timestep"
+        )
     if reason := found["energy"].reason:
         monitor.warn(f"{series.label}: {reason}")
     elif abs(drift := geweke(energy)) > DRIFT:

@@ -40,9 +40,7 @@ CONTROLS: tuple[Control, ...] = ("comb", "birth_death")
 UNIT = 2.0**32  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
 HEAVIEST = 1024.0  # weight of a walker that has run away
 OLD_WEIGHT = 0.5  # largest weight of a persistent walker
-REMEDY = (
-    "smaller timesteps, an optimised Jastrow factor, a branching cut-off, more walkers or a longer warm-up"
-)
+REMEDY = "smaller timesteps, an optimised Jastrow factor, more walkers or a longer warm-up"
 
 
 @dataclass(frozen=True)

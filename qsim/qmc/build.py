@@ -11,11 +11,11 @@ import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.rng import key_from_seed
 from qsim.core.stages import Plan
 from qsim.qmc import checks, trial
-from qsim.qmc.inputs import InvalidInput
+from qsim.qmc.radial import KNOTS
 from qsim.qmc.system import build_system
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 SECTIONS = 256  # numbers of random streams from one time step of a section to the next
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
+CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
+MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
+DEPENDENT = 1e-10  # smallest singular value over the largest
 NOTHING_TO_OPTIMISE = (
     "the Jastrow factor has no parameters to optimise; give J1 or J2 of type bspline or pade"
 )
@@ -193,6 +196,8 @@ def _of_numbers(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
     tables = wavefunction.orbital_tables()
     if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
         yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+    else:
+        yield from _of_orbitals(deck, wavefunction)
     jastrow = wavefunction.jastrow_tables()
     if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
         yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
@@ -200,6 +205,41 @@ def _of_numbers(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
         for k, item in enumerate(deck.series):
             if item.optimize is not None:
                 yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
+
+
+def _of_orbitals(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
+    """Yield orbitals whose determinant vanishes everywhere, and those that nobody asked to be occupied."""
+    source, orbitals = deck.wavefunction.orbitals, wavefunction.orbitals
+    counts = (wavefunction.n_up, wavefunction.n_dn)
+    if len(orbitals.centres) <= MOST_CHECKED:
+        rng = np.random.default_rng(
+            0
+        )  # all distances and some directions around each atom: compact orbitals too
+        directions = rng.standard_normal((len(CHECKED), len(orbitals.centres), 3))
+        directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+        points = (orbitals.centres + CHECKED[:, None, None] * directions).reshape(-1, 3)
+        for word, spin in (("up", 0), ("down", 1)):
+            if counts[spin] and _dependent(orbitals.rows(points, spin)[:, 0, : counts[spin]]):
+                text = (
+                    f"the occupied orbitals of spin {word} are linearly dependent: their determinant is zero"
+                )
+                yield Finding("wavefunction.orbitals", text)
+    given = source.source == "sto" and source.molecular_orbitals is None
+    if given and len(orbitals.centres) > 1 and orbitals.size > max(counts):
+        text = (
+            f"{orbitals.size} orbitals are given for {counts[0]} and {counts[1]} electrons of spin up and down, which take the "
+            "first ones, atom by atom; molecular_orbitals combines them"
+        )
+        yield Finding("wavefunction.orbitals.shells", text, "warning")
+
+
+def _dependent(values: NDArray[np.float64]) -> bool:
+    """Tell whether orbitals, by their values (points, orbitals), are linearly dependent."""
+    size = np.linalg.norm(values, axis=0)
+    if not size.all():
+        return True
+    found = np.linalg.svd(values / size, compute_uv=False)
+    return bool(found[-1] < DEPENDENT * found[0])
 
 
 def _estimate(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck import Finding
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput
 from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.system import atomic_number
 

@@ -128,8 +128,11 @@ def references(deck: QmcDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of what a deck uses."""
     keys = ["qsim", "Esler2012"]
     kinds = {item.kind for item in deck.series}
-    if "optimize" in kinds:
-        keys.append("UmrigarFilippi2005")
+    methods = {item.optimize.method for item in deck.series if item.optimize is not None}
+    if "linear" in methods:
+        keys.append("UmrigarToulouseFilippiSorellaHennig2007")
+    if "sr" in methods:
+        keys.append("Sorella2005")
     if "dmc" in kinds:
         keys += ["UmrigarNightingaleRunge1993", "Zen2016"]
     if deck.system.pseudopotentials:
@@ -138,4 +141,6 @@ def references(deck: QmcDeck) -> tuple[str, ...]:
             keys.append("CasulaMoroniSorellaFilippi2010")
     if deck.wavefunction.orbitals.source == "pyscf":
         keys.append("PySCF2020")
+        if any(atom[0] not in deck.system.pseudopotentials for atom in deck.system.atoms):
+            keys.append("MaTowlerDrummondNeeds2005")  # cusps
     return tuple(keys)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
 from qsim.qmc.block_sums import BlockSums
-from qsim.qmc.inputs import InvalidInput
 from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
 
 if TYPE_CHECKING:

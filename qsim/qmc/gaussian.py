@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, NumericsError, QsimError
+from qsim.core.errors import FileError, InvalidInput, NumericsError, QsimError
 from qsim.core.hdf5 import open_datasets, save_datasets
-from qsim.qmc.inputs import InvalidInput
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 from qsim.qmc.radial import Terms
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput
 from qsim.qmc.kernels.types import JastrowTables
 
 if TYPE_CHECKING:

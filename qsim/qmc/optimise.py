@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
 from qsim.qmc.kernels.types import JastrowTables, State

@@ -51,7 +51,7 @@ MINIMUM_BLOCKS = 20
 """Blocks below which no error bar is given."""
 
 ENOUGH_TIMES = 50.0  # correlation times in a series whose error is trusted
-DIFFERENT = 3.5  # standard deviations between the start of a series and its rest that count as a warm-up
+DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
 CORRELATED = 2.0  # standard deviations of the correlation of neighbours that count as correlation
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
 BATCH = 5  # of MSER-5
@@ -218,7 +218,7 @@ def warm_up(series: ArrayLike) -> int:
 
     MSER-5 [1]_: of all cuts in the first half, at multiples of 5 blocks, the one with the smallest
     :math:`\sum_{b\ge d} (x_b - \bar x_d)^2/(n - d)^2`, the squared error of the mean of the rest.  A cut is
-    made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 3.5 standard
+    made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 5 standard
     deviations, so that a stationary series is kept whole.  A cut close to half of the series says that the run was
     too short; :func:`geweke` tells.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 from qsim.qmc.radial import Terms
 

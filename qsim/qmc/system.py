@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

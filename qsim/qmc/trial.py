@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
 from qsim.qmc import gaussian, harmonic, sto
 from qsim.qmc.cusp import correct_cusps
-from qsim.qmc.inputs import InvalidInput
 from qsim.qmc.jastrow import build_jastrow
 from qsim.qmc.pseudo import Pseudopotential, from_ecp, read_xml
 from qsim.qmc.quadrature import EXACT_TO, rule

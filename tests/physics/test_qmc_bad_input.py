@@ -48,8 +48,10 @@ def changed(base=BASE, **changes):
     return deck
 
 
-def test_the_base_decks_are_good(qmc):
-    assert qmc.load(**BASE).warnings == []
+@pytest.mark.parametrize("zeta", [0.01, 1.7, 50.0, 9000.0])
+def test_the_base_decks_are_good(qmc, zeta):
+    deck = changed(wavefunction__orbitals__shells=[{"atom": "He", "n": 1, "zeta": zeta}])
+    assert qmc.load(**deck).warnings == []
     assert qmc.load(**TRAP).warnings == []
 
 
@@ -205,6 +207,14 @@ ERRORS = {
         {**TRAP, "estimators": ["radial_density"]},
         "estimators.0.radial_density: radial_density is around atoms, and there are none",
     ),
+    "an orbital twice": (
+        {"system__spin": 2, "wavefunction__orbitals__shells": [{"n": 1, "zeta": 2.0}, {"n": 1, "zeta": 2.0}]},
+        "wavefunction.orbitals: the occupied orbitals of spin up are linearly dependent: their determinant is zero",
+    ),
+    "an orbital that vanishes": (
+        {"wavefunction__orbitals__molecular_orbitals": [[0.0]]},
+        "wavefunction.orbitals: the occupied orbitals of spin down are linearly dependent",
+    ),
 }  # fmt: skip
 
 
@@ -314,6 +324,10 @@ WARNINGS = {
     "structure factor": (
         {"estimators": ["sofk"]},
         "estimators.0.sofk: warning: the structure factor needs a crystal; in open boundaries it is left out",
+    ),
+    "orbitals of one atom": (
+        {"system__atoms": [["H", 0, 0, 0], ["H", 0, 0, 1.4]], "wavefunction__orbitals__shells": [{"n": 1, "zeta": 1.2}]},
+        "wavefunction.orbitals.shells: warning: 2 orbitals are given for 1 and 1 electrons of spin up and down",
     ),
     "locality of nothing": ({"series__2__dmc__nonlocal": "la"}, "series.2.dmc.nonlocal: warning: there is no pseudopotential"),
 }  # fmt: skip

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import erf
 
 from qsim.core.device import cpu
+from qsim.core.errors import InvalidInput
 from qsim.core.tables import match_tables, resolve_dimensions
 from qsim.qmc.estimator_tables import estimator_tables
 from qsim.qmc.estimators import SUPPORTED, default_extent, make, memory, unsupported
-from qsim.qmc.inputs import InvalidInput
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import radial
 from qsim.qmc.cusp import Correction, fit_correction, local_energy
 from qsim.qmc.gaussian import PyscfMissing
 from qsim.qmc.harmonics import solid_harmonics
-from qsim.qmc.inputs import InvalidInput
 from qsim.qmc.pseudo import from_ecp, read_xml
 from qsim.qmc.quadrature import random_rotation, rule
 from qsim.qmc.radial import KNOTS, Terms, evaluate

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 
 from qsim.core import rng
 from qsim.core.device import cpu
+from qsim.core.errors import InvalidInput
 from qsim.core.progress import Monitor
 from qsim.qmc import optimise
-from qsim.qmc.inputs import InvalidInput
 from qsim.qmc.jastrow import Function, Jastrow
 from qsim.qmc.linear_method import (
     LONGEST,

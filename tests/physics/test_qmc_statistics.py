@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from qsim.core.errors import NumericsError
+from qsim.qmc.analysis import analyse
 from qsim.qmc.block_sums import BlockSums
+from qsim.qmc.series import ENERGIES, Series
 from qsim.qmc.statistics import (
     MINIMUM_BLOCKS,
     derived,
@@ -30,6 +32,29 @@ def autoregressive(shape, tau, seed):
     phi = (tau - 1) / (tau + 1)
     noise = np.random.default_rng(seed).standard_normal((*shape[:-1], shape[-1] + 1000))
     return lfilter([np.sqrt(1 - phi * phi)], [1, -phi], noise, axis=-1)[..., 1000:]
+
+
+class Told:
+    """A monitor that keeps what it is told."""
+
+    def __init__(self):
+        self.lines = []
+
+    def warn(self, text):
+        self.lines.append(text)
+
+    note = warn
+
+
+@pytest.mark.parametrize(("acceptance", "told"), [(0.02, True), (0.6, False)])
+def test_walkers_that_hardly_move_are_told(acceptance, told):
+    """Their energies look converged, since the same configurations are measured again and again."""
+    x = np.random.default_rng(4).standard_normal(40)
+    blocks = dict.fromkeys(ENERGIES, x) | {"energy_squared": x * x + 1.0, "weight": np.ones(40)}
+    blocks["acceptance"] = np.full(40, acceptance)
+    monitor = Told()
+    assert analyse(Series("vmc", "vmc, tau = 9", 9.0, blocks), monitor) is not None
+    assert any("only 2 % of the moves" in line for line in monitor.lines) == told
 
 
 # --- reblocking -----------------------------------------------------------------------------------
@@ -100,6 +125,16 @@ def test_too_short_a_series_says_so():
     assert not found.plateau
     assert "correlation times" in found.reason
     assert found.error == max(found.curve.error[found.curve.blocks >= 8])
+
+
+@pytest.mark.parametrize(("n", "tau"), [(20, 1.0), (20, 3.0), (40, 3.0), (40, 9.0), (100, 9.0)])
+def test_error_bars_of_short_series_are_never_next_to_nothing(n, tau):
+    """A level of two blocks would often pass for converged, with an error that is small by chance."""
+    series = autoregressive((400, n), tau, seed=[9, n, int(tau)])
+    found = [reblock(x) for x in series]
+    truth = series.mean(axis=1).std()
+    assert min(one.error for one in found) > 0.12 * truth
+    assert all(one.curve.blocks[one.level] >= 8 for one in found)
 
 
 @pytest.mark.parametrize("n", [1, 2, 19])
@@ -228,6 +263,15 @@ def test_a_stationary_series_is_kept():
     for tau, share in ((1.0, 0.97), (5.0, 0.93)):
         lost = [warm_up(x) / 400 for x in autoregressive((300, 400), tau, seed=7)]
         assert 1 - np.mean(lost) > share
+
+
+@pytest.mark.parametrize(
+    ("n", "tau", "share"), [(40, 2.0, 0.05), (100, 3.0, 0.03), (100, 9.0, 0.1), (400, 9.0, 0.02)]
+)
+def test_short_stationary_series_are_seldom_cut(n, tau, share):
+    """The best cut of a stationary series leaves the part that looks quietest, with a mean that is off by chance."""
+    cut = np.mean([warm_up(x) > 0 for x in autoregressive((300, n), tau, seed=[11, n])])
+    assert cut <= share
 
 
 def test_warm_up_of_short_and_odd_series():

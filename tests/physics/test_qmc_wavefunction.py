@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qsim.qmc.inputs import InvalidInput
+from qsim.core.errors import InvalidInput
 from qsim.qmc.jastrow import Function
 from qsim.qmc.radial import KNOTS
 from qsim.qmc.system import atomic_number, build_system
