@@ -261,7 +261,8 @@ def run(device, wavefunction, count=8, **keys):
     return host(walkers), device.to_host(sums)
 
 
-def test_threads_do_not_change_a_bit(wavefunction):
+def test_threads_do_not_change_a_bit(wavefunction, monkeypatch):
+    monkeypatch.setattr(walk, "WORTH_THREADS", 0)
     (one, sums), (two, other) = run(cpu(1), wavefunction), run(cpu(2), wavefunction)
     for a, b in zip(one, two, strict=True):
         assert np.array_equal(a, b)

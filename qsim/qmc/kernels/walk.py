@@ -28,6 +28,11 @@ __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "re
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
 WARPS, LANES = 4, 32  # walkers of a block, as in walk.cu
+MOVE_COST, BASIS_COST = (
+    200,
+    12,
+)  # ns of an electron's move on one CPU thread, roughly, and of an atomic orbital in it
+WORTH_THREADS = 400_000  # ns of work below which starting threads costs more than it saves
 PAIR = 12  # numbers of an electron within the range of an ion, as in walk.cu
 
 
@@ -181,10 +186,16 @@ def _space(state: State, tables: Tables) -> Work:
     return found
 
 
-def _each(device: Device, state: State, tables: Tables, work: Callable[[int, int, Work], object]) -> None:
-    """Call ``work(first, last, space)`` for ranges of walkers, on all threads."""
-    walkers = state.R.shape[0]
-    each_part(lambda a, b: work(a, b, _space(state, tables)), walkers, walkers, device.threads, 2)
+def _each(
+    device: Device, state: State, tables: Tables, work: Callable[[int, int, Work], object], sweeps: int = 1
+) -> None:
+    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
+    walkers, electrons = state.R.shape[:2]
+    moves = walkers * electrons * sweeps
+    nanoseconds = moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1])
+    each_part(
+        lambda a, b: work(a, b, _space(state, tables)), walkers, nanoseconds, device.threads, WORTH_THREADS
+    )
 
 
 def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
@@ -233,6 +244,7 @@ def _generations_cpu(
         state,
         tables,
         lambda a, b, work: energy_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
+        count * sweeps,
     )
 
 
