@@ -6,7 +6,8 @@
 //
 // Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
 //
-// qsim-compile:
+// qsim-compile: -DWARPS=4
+// qsim-compile: -DWARPS=1
 #include "orbitals.cuh"
 
 #ifndef WARPS

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
-WARPS, LANES = 4, 32  # walkers of a block, as in walk.cu
+WARPS = (4, 2, 1)  # walkers of a block: as many as SHARED_BYTES hold
+LANES, SHARED_BYTES = 32, 96 * 1024  # two blocks a multiprocessor at least
 MOVE_COST, BASIS_COST = (
     200,
     12,
@@ -304,16 +305,14 @@ def _launch(
     walkers, real = state.R.shape[0], state.rows.dtype
     model = _model(tables, state)
     sizes = {key: int(model[key][0]) for key in SIZES}
-    shared = (
-        WARPS
-        * real.itemsize
-        * (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"])
-    )
-    macros = {"REAL": "float" if real == np.float32 else "double"}
+    each = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"])
+    warps = next((count for count in WARPS if count * each <= SHARED_BYTES), 1)
+    shared = warps * each
+    macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double", "WARPS": warps}
     kernel = kernels.function("qmc/kernels", "walk", name, macros, shared_bytes=shared)
     counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
     arguments = (model, _record(state, sizes), *numbers, *counters, *more)
-    kernel((-(-walkers // WARPS),), (LANES * WARPS,), arguments, shared_mem=shared)
+    kernel((-(-walkers // warps),), (LANES * warps,), arguments, shared_mem=shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
