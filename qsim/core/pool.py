@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["each_part"]
+__all__ = ["PARALLEL_SIZE", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which starting threads costs more than it saves
 

@@ -45,7 +45,7 @@ class _Steering:
     def __init__(self, restored: Mapping[str, Any] | None = None) -> None:
         self.energy, self.energies = 0.0, 0.0  # mean local energy, and how many generations it has seen
         self.proposed, self.accepted = 0.0, 0.0
-        self.trial, self.weight = 0.0, 0.0
+        self.trial = 0.0
         if restored:
             for name, value in restored.items():
                 setattr(self, name, float(value))
@@ -137,7 +137,6 @@ class _Run:
         walkers.state.age[...] = 0
         self.steering.see(float(walkers.device.to_host(xp.mean(walkers.state.energy[:, 5]))), MEMORY)
         self.steering.trial = self.steering.energy
-        self.steering.weight = float(walkers.count)
 
     # ---------------------------------------------------------------------------------- generations
 
@@ -182,7 +181,6 @@ class _Run:
         steering.proposed += float(moves[PROPOSED_SQUARE])
         steering.accepted += float(moves[ACCEPTED_SQUARE])
         steering.see(float(numbers[5]) / total, memory)
-        steering.weight = total
         self.population.check(total)
         steering.trial = self.population.trial_energy(
             steering.energy, total, self.tau, self.feedback, warmup=warming

@@ -16,6 +16,7 @@ In diffusion Monte Carlo these are mixed estimates.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def unsupported(name: str) -> str:
     return f"unknown estimator '{name}'; in open boundaries there are {known}"
 
 
-class _Histogram:
+class _Histogram(ABC):
     """A weighted histogram on the device, and its blocks."""
 
     def __init__(self, device: Device, n_up: int, n_dn: int, shape: tuple[int, ...]) -> None:
@@ -75,13 +76,13 @@ class _Histogram:
         self.sums.add(self.device.to_host(self.counts) / UNIT, weight)
         self.counts.fill(0)
 
+    @abstractmethod
     def add(self, R: Any, count: Any) -> None:
         """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the tables of the results file by name."""
-        raise NotImplementedError
 
     def notes(self) -> list[str]:
         """Return what the user should know about the result."""

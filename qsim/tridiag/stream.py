@@ -23,8 +23,8 @@ import numpy as np
 
 from qsim.core.device import cpu
 from qsim.core.errors import MemoryLimitError, NumericsError
+from qsim.core.pool import each_part
 from qsim.tridiag.kernels import streamed as kernel
-from qsim.tridiag.kernels.jit import each_part
 from qsim.tridiag.ladder import WEAK_PIVOT
 from qsim.tridiag.pieces import Reduced, stubborn, substitute
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_banded
 
+from qsim.core import pool
 from qsim.core.device import Device, cpu
 from qsim.tridiag.decay import halo
-from qsim.tridiag.kernels import jit
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.lattice import Lattice, bands, mass, step_table
 
@@ -275,7 +275,7 @@ def test_halos_have_their_length(device, stencil):
 
 
 def test_threads_do_not_change_a_bit(monkeypatch):
-    monkeypatch.setattr(jit, "PARALLEL_ROWS", 1)
+    monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
     case = Case.make(1201, "numerov", "mask", "both")
     found = [case.run(Device("cpu", 0, "", threads), Shape(13, 40, 5), every=2) for threads in (1, 3)]
     np.testing.assert_array_equal(found[0][0], found[1][0])

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import solve_banded
 
+from qsim.core import pool
 from qsim.core.device import Device, cpu
-from qsim.tridiag.kernels import jit, nshape
+from qsim.tridiag.kernels import nshape
 from qsim.tridiag.kernels.nshape import partition_solve
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]
@@ -36,7 +37,7 @@ def constants(patch, *, small=1, chunk=32, halo=64, exact=8, threads=32):
     patch.setattr(nshape, "CPU_HALO", halo)
     patch.setattr(nshape, "EXACT_CHUNK", exact)
     patch.setattr(nshape, "THREADS", threads)
-    patch.setattr(jit, "PARALLEL_ROWS", 1)
+    patch.setattr(pool, "PARALLEL_SIZE", 1)
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ def test_threads_do_not_change_a_bit(monkeypatch):
         system = toeplitz(nshape.EXACT_CHUNK * 4 + 777, kappa)
         found = []
         for threads in (3, 5):
-            monkeypatch.setattr(jit, "PARALLEL_ROWS", 1)
+            monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
             found.append(solved(Device("cpu", 0, "", threads), system, len(system[0]))[0])
         np.testing.assert_array_equal(*found)
     one, many = (solved(device, toeplitz(5000, 1.0), 5000)[0] for device in (cpu(1), MANY))
@@ -229,7 +230,7 @@ def test_the_pass_decides_by_the_decay(device, monkeypatch, dtype, share):
 
     The right-hand side is one row or one chunk, and zero elsewhere: what a halo cuts off is not hidden by what is around it.
     """
-    monkeypatch.setattr(jit, "PARALLEL_ROWS", 1)
+    monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
     halo = nshape.HALO if device.is_cuda else nshape.CPU_HALO
     n = 2 * nshape.EXACT_CHUNK * 2 + 5
     a, b, c, d = toeplitz(n, share * BORDER / halo, dtype)
@@ -285,7 +286,7 @@ def test_growth_after_decay_keeps_the_backward_error(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_laplacian(device, monkeypatch, dtype):
     """No decay: exact for any number of chunks; the condition number is n^2, the backward error a few rounding errors."""
-    monkeypatch.setattr(jit, "PARALLEL_ROWS", 1)
+    monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
     n = 4 * nshape.EXACT_CHUNK + 3
     a, b, c = (np.full(n, v, dtype) for v in (2.0, -1.0, -1.0))
     d = draw(np.random.default_rng(1), n, dtype).astype(dtype)

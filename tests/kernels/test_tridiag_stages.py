@@ -10,8 +10,9 @@ import pytest
 from scipy.linalg import solve_banded
 
 from qsim.core.device import cpu
+from qsim.core.pool import PARALLEL_SIZE
 from qsim.tridiag.kernels import serial, stages
-from qsim.tridiag.kernels.jit import PARALLEL_ROWS, reciprocal
+from qsim.tridiag.kernels.jit import reciprocal
 from qsim.tridiag.partition import joints, levels
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]
@@ -101,7 +102,7 @@ def test_the_right_hand_side_may_become_the_solution(device):
 
 
 def test_threads_do_not_change_a_bit():
-    n = PARALLEL_ROWS + 5
+    n = PARALLEL_SIZE + 5
     system = random_systems(1, n, np.complex128)
     found = []
     for threads in (1, 3):

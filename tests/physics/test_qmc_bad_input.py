@@ -3,7 +3,6 @@
 Each message must name the file, the line and the key, what was found, and what is allowed or to be done about it.
 """
 
-import copy
 import re
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from qsim.core import device as core_device
 from qsim.core.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.stages import stage
+from tests.physics.changes import REMOVE, change
 
 BASE = {
     "system": {"atoms": [["He", 0, 0, 0]]},
@@ -29,23 +29,12 @@ BASE = {
     ],
     "estimators": ["energy", {"gofr": {"bins": 20, "rmax": 4}}],
 }
-REMOVE = object()
 TRAP = {"system": {"cell": "open"}, "wavefunction": {"orbitals": "hooke"}, "series": ["vmc"]}
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced: ``a__0__b=value`` for ``a.0.b``, REMOVE to leave one out."""
-    deck = copy.deepcopy(base)
-    for name, value in changes.items():
-        *path, last = (int(key) if key.isdigit() else key for key in name.split("__"))
-        block = deck
-        for key in path:
-            block = block[key] if isinstance(block, list) else block.setdefault(key, {})
-        if value is REMOVE:
-            block.pop(last, None)
-        else:
-            block[last] = value
-    return deck
+    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    return change(base, changes)
 
 
 @pytest.mark.parametrize("zeta", [0.01, 1.7, 50.0, 9000.0])

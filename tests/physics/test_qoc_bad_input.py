@@ -3,7 +3,6 @@
 Each message must name the key, the value found, and what to do about it.
 """
 
-import copy
 import math
 import re
 from contextlib import suppress
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from qsim.core.device import cuda_status
 from qsim.core.errors import DeckError, FileError, NumericsError, QsimError
+from tests.physics.changes import REMOVE, change
 
 BASE = {
     "system": {
@@ -40,22 +40,11 @@ DOUBLE_WELL = {
     "initial": 0,
     "target": 1,
 }
-REMOVE = object()
 
 
 def changed(**changes):
-    """Return the base deck with keys replaced: ``a__b=value`` for ``a.b``, REMOVE to leave one out."""
-    deck = copy.deepcopy(BASE)
-    for name, value in changes.items():
-        *path, last = name.split("__")
-        block = deck
-        for key in path:
-            block = block.setdefault(key, {})
-        if value is REMOVE:
-            block.pop(last)
-        else:
-            block[last] = value
-    return deck
+    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    return change(BASE, changes)
 
 
 def test_the_base_deck_is_good(qoc):

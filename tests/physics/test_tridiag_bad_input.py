@@ -3,7 +3,6 @@
 Each message must name the file, the line and the key, what was found, and what is allowed or to be done about it.
 """
 
-import copy
 import re
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from qsim.core.device import cuda_status
 from qsim.core.errors import DeckError, FileError, QsimError
 from qsim.core.stages import stage
+from tests.physics.changes import REMOVE, change
 
 PULSE = {"shape": "sin2", "omega": 0.2, "E0": 0.06, "cycles": 3}
 BASE = {
@@ -28,22 +28,11 @@ BASE = {
     "observe": ["norm", {"populations": {"levels": 3}}],
 }
 SOLVE = {"task": "solve", "system": {"source": "random", "n": 1000, "seed": 1}}
-REMOVE = object()
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced: ``a__b=value`` for ``a.b``, REMOVE to leave one out."""
-    deck = copy.deepcopy(base)
-    for name, value in changes.items():
-        *path, last = name.split("__")
-        block = deck
-        for key in path:
-            block = block.setdefault(key, {})
-        if value is REMOVE:
-            block.pop(last)
-        else:
-            block[last] = value
-    return deck
+    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    return change(base, changes)
 
 
 SMALL = changed(grid__points=101, time={"steps": 100, "t_final": 20.0, "outputs": 5})

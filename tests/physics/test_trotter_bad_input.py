@@ -3,7 +3,6 @@
 Each message must name the file, the line and the key, what was found, and what is allowed or to be done about it.
 """
 
-import copy
 import re
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from qsim.core import device as core_device
 from qsim.core.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, QsimError
 from qsim.core.stages import stage
+from tests.physics.changes import REMOVE, change
 
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
 BASE = {
@@ -24,22 +24,11 @@ BASE = {
     "evolve": {"t_final": 1.0, "outputs": {"count": 3}, "integrator": "ts4", "dt": 0.1},
     "observe": [{"sz": "all"}],
 }
-REMOVE = object()
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced: ``a__b=value`` for ``a.b``, REMOVE to leave one out."""
-    deck = copy.deepcopy(base)
-    for name, value in changes.items():
-        *path, last = name.split("__")
-        block = deck
-        for key in path:
-            block = block.setdefault(key, {})
-        if value is REMOVE:
-            block.pop(last, None)
-        else:
-            block[last] = value
-    return deck
+    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    return change(base, changes)
 
 
 def terms(*items):

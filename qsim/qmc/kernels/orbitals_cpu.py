@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE
 from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
 
 __all__ = ["combination", "locate", "orbital_rows", "table_value"]
@@ -286,10 +286,3 @@ def orbital_rows(orbitals, spin, x, y, z, rows, S, G):
                 rows[2, o] += gy0 * c0
                 rows[3, o] += gz0 * c0
                 rows[4, o] += lap0 * c0
-
-
-@nb.njit(**JIT)
-def _rows_of_points(orbitals, spin, points, out, S, G):
-    """Rows at many points, for tests and set-up: (k, 3) to (k, 5, M)."""
-    for k in range(points.shape[0]):
-        orbital_rows(orbitals, spin, points[k, 0], points[k, 1], points[k, 2], out[k], S, G)

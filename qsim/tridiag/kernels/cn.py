@@ -16,8 +16,8 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.tridiag.kernels.cn_cpu import JIT, LANES, ROW, _measure, _multiply_mask, _step
-from qsim.tridiag.kernels.jit import each_part
 
 if TYPE_CHECKING:
     from qsim.core.device import Device

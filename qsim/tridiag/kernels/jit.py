@@ -1,21 +1,15 @@
-"""What the compiled CPU kernels of ``tridiag`` share: compiler options, reciprocals, magnitudes, threads."""
+"""What the compiled CPU kernels of ``tridiag`` share: compiler options, reciprocals, magnitudes."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 # No fast-math flag that lets the compiler assume finite numbers: breakdown shows as inf and NaN, and must be seen.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-PARALLEL_ROWS = 32768  # below this, starting threads costs more than it saves
 
 
 def reciprocal(z: Any) -> Any:
@@ -56,24 +50,3 @@ def _magnitude(z):
     if isinstance(z, types.Complex):
         return lambda z: abs(z.real) + abs(z.imag)
     return lambda z: abs(z)
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="tridiag")
-
-
-def each_part(work: Callable[[int, int], object], tasks: int, rows: int, threads: int) -> None:
-    """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on several threads if there are many rows.
-
-    Tasks share no output, so the result does not depend on the number of threads.
-    """
-    if threads <= 1 or tasks <= 1 or rows < PARALLEL_ROWS:
-        work(0, tasks)
-        return
-    parts = min(
-        tasks, 4 * threads
-    )  # several parts a thread: other work on the machine delays one of them only
-    edges = [tasks * part // parts for part in range(parts + 1)]
-    for _ in _pool(threads).map(work, edges[:-1], edges[1:]):  # re-raises the first error
-        pass

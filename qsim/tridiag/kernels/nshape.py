@@ -14,9 +14,10 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.tridiag.kernels import serial
 from qsim.tridiag.kernels.cn import aligned
-from qsim.tridiag.kernels.jit import JIT, each_part, magnitude, reciprocal
+from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 from qsim.tridiag.kernels.nshape_cpu import (
     COMPLEX_ROW,
     LANES,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.tridiag.kernels.jit import JIT, each_part, magnitude, reciprocal
+from qsim.core.pool import each_part
+from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 from qsim.tridiag.kernels.stages import _row_size, _smaller
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
-from qsim.tridiag.kernels.jit import JIT, each_part, magnitude, reciprocal
+from qsim.core.pool import each_part
+from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,9 @@ import numba as nb
 import numpy as np
 
 from qsim.core import kernels
+from qsim.core.pool import each_part
 from qsim.core.rng_numba import normal2, uniform2
-from qsim.tridiag.kernels.jit import JIT, each_part, magnitude, reciprocal
+from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
