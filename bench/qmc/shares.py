@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import numba as nb
 import numpy as np
 
 from bench.harness import Bench, Timing, case
@@ -16,7 +17,8 @@ from bench.qmc import problem
 from qsim.core import rng
 from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.orbitals_cpu import _rows_of_points
+from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.orbitals_cpu import orbital_rows
 from qsim.qmc.kernels.walk_cpu import FIXED_NODE
 from qsim.qmc.walkers import Walkers
 
@@ -185,3 +187,10 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
                 _rows_of_points(walkers.tables.orbitals, spin, points[spin], out[spin], S, G)
 
     return work
+
+
+@nb.njit(**JIT)
+def _rows_of_points(orbitals, spin, points, out, S, G):
+    """Rows at many points, (k, 3) to (k, 5, M)."""
+    for k in range(points.shape[0]):
+        orbital_rows(orbitals, spin, points[k, 0], points[k, 1], points[k, 2], out[k], S, G)

@@ -9,6 +9,7 @@ in its disk cache. Modules are compiled on first use and kept per device.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import importlib
 import re
@@ -238,6 +239,68 @@ def _allow_shared(kernel: Any, name: str, shared_bytes: int) -> None:
 def blocks(n: int, threads: int = 256) -> tuple[int]:
     """Return the one-dimensional grid that covers ``n`` items with blocks of ``threads``."""
     return (max(1, -(-n // threads)),)
+
+
+# ------------------------------------------------------------------------------------ overlapping launches
+
+
+class _Attribute(ctypes.Structure):  # CUlaunchAttribute, whose value is a union of 64 bytes
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_char * 4), ("value", ctypes.c_int * 16))
+
+
+class _Config(ctypes.Structure):  # CUlaunchConfig
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+PROGRAMMATIC = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
+def launch_overlapping(
+    kernel: Any, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int
+) -> None:
+    """Launch a kernel that may begin before the one before it on CuPy's current stream has ended.
+
+    The kernel must say ``griddepcontrol.wait`` before it touches what the one before writes ("programmatic dependent launch",
+    compute capability 9.0; below, this is a launch like any other).
+
+    Parameters
+    ----------
+    kernel : cupy.RawKernel
+    blocks, threads
+        Shape, in one dimension.
+    arguments
+        CuPy arrays and NumPy scalars.
+    shared_bytes
+        Dynamic shared memory of a block.
+    """
+    cupy = _cupy()
+    if int(cupy.cuda.Device().compute_capability) < 90:
+        kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
+        return
+    values = [
+        ctypes.c_void_p(x.data.ptr) if hasattr(x, "data") and hasattr(x.data, "ptr") else _buffer(x)
+        for x in arguments
+    ]
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    attribute = _Attribute(PROGRAMMATIC)
+    attribute.value[0] = 1
+    stream = cupy.cuda.get_current_stream().ptr
+    config = _Config(blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.pointer(attribute), 1)
+    status = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(
+        ctypes.byref(config), ctypes.c_void_p(kernel.kernel.ptr), pointers, None
+    )
+    if status:
+        raise DeviceError(f"a kernel could not be launched: CUDA error {status}")
+
+
+def _buffer(number: Any) -> Any:
+    raw = number.tobytes()
+    return (ctypes.c_char * len(raw)).from_buffer_copy(raw)
 
 
 # -------------------------------------------------------------------------------------------- graphs

@@ -18,6 +18,7 @@ from qsim.core import rng
 from qsim.core.errors import NumericsError
 from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.estimators import take_totals
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.series import ENERGIES, Resume, Series
 from qsim.qmc.vmc import Rows
@@ -135,6 +136,7 @@ class _Run:
         walkers.check_finite()
         walkers.state.weight[...] = 1.0
         walkers.state.age[...] = 0
+        walkers.state.moves[...] = 0.0
         self.steering.see(float(walkers.device.to_host(xp.mean(walkers.state.energy[:, 5]))), MEMORY)
         self.steering.trial = self.steering.energy
 
@@ -143,8 +145,6 @@ class _Run:
     def _generation(self, memory: float, warming: bool) -> tuple[np.ndarray[Any, Any], float]:
         """Do one generation; return the weighted sums of the energies and of their squares, and the sum of weights."""
         walkers, steering, device = self.walkers, self.steering, self.walkers.device
-        xp = device.xp
-        walkers.state.moves[...] = 0.0
         walk.diffuse(
             device,
             walkers.state,
@@ -157,18 +157,8 @@ class _Run:
             window=self.window,
             tau_ratio=steering.tau_ratio,
         )
-        state = walkers.state
         walkers.generation += 1
-        weight, energy = state.weight, state.energy
-        numbers = device.to_host(
-            xp.concatenate(
-                [
-                    weight @ energy,
-                    xp.stack([weight @ (energy[:, 5] ** 2), xp.sum(weight)]),
-                    xp.sum(state.moves, axis=0),
-                ]
-            )
-        )
+        numbers = take_totals(device, walkers.state)
         if not np.isfinite(numbers).all():
             walkers.check_finite()
             raise NumericsError(

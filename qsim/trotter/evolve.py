@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.kernels import Graph
 from qsim.trotter.batch import LARGEST, SMALLEST, Batch
-from qsim.trotter.kernels.layers import Axis, mid_pass, turn_pass
+from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
 from qsim.trotter.schedule import Layer, closed, course, turn
 
@@ -31,12 +31,14 @@ CUDA_SIZES = (
     (11, 11),
     (10, 10),
     (9, 9),
+    (12, 13),
     (13, 12),
     (13, 13),
 )  # lowest tile and the others, the fastest first
+LINE = 128  # bytes of a line of memory
 SMALL_SPINS = {"cpu": LARGEST, "cuda": LARGEST}  # up to here all layers of many steps run in one call
 GROUPS = (1, 2, 3)  # of bits above the lowest tile
-GRAPH_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
+KEPT_STEPS, KEPT_LAYERS = 32, 256  # graphs, and tables of exponentials of an axis (up to 41 kB each)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,15 @@ class Pass:
     scale: float = 1.0
 
 
-def tiles(spins: int, device: str) -> list[Tile]:
+def tiles(spins: int, device: str, item: int = 16) -> list[Tile]:
     """Return the groups of bits that the passes go through, the lowest first.
 
     Parameters
     ----------
     spins : int
     device : {"cpu", "cuda"}
+    item : int
+        Bytes of an amplitude.
 
     Raises
     ------
@@ -79,18 +83,17 @@ def tiles(spins: int, device: str) -> list[Tile]:
     if spins <= largest:
         return [Tile(spins, spins, spins)]
     for groups in GROUPS:
-        for lowest, bits in sizes:
-            crowded = (
-                device == "cuda" and groups == 1 and bits == CUDA_LARGEST
-            )  # each pass is slower: no gain
-            if (found := _grouped(spins, device, groups, lowest, bits)) and not crowded:
-                return found
+        ways = [way for lowest, bits in sizes if (way := _grouped(spins, device, groups, lowest, bits))]
+        if ways:
+            if device == "cuda" and groups > 1:  # beyond the caches: whole lines first
+                ways.sort(key=lambda way: min(tile.low for tile in way) < (LINE // item).bit_length() - 1)
+            return ways[0]
     raise ValueError(f"{spins} spins are more than {device} tiles of {largest} bits reach")
 
 
-def tilings(spins: int, device: str) -> list[list[Tile]]:
+def tilings(spins: int, device: str, item: int = 16) -> list[list[Tile]]:
     """Return the tilings that may be the fastest somewhere, without more passes than :func:`tiles`, whose tiling comes first."""
-    found = [tiles(spins, device)]
+    found = [tiles(spins, device, item)]
     if len(found[0]) == 1:
         return found
     sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else CUDA_SIZES
@@ -160,10 +163,10 @@ class Evolver:
             else:
                 self._psi = device.xp.zeros(1 << self._padded, self.dtype)
                 self._psi[: full.size] = full
-        self.tiles = list(tiling) if tiling else tiles(self._padded, device.kind)
-        self._graphs: dict[tuple[Any, ...], Graph] = {}
+        self.tiles = list(tiling) if tiling else tiles(self._padded, device.kind, self.dtype.itemsize)
+        self._graphs: dict[tuple[Any, ...], tuple[Graph, list[Any]]] = {}  # and the arrays that they read
         self._zero = self._axis(np.zeros((self.spins, self.spins)), np.zeros(self.spins))
-        self._uniform = self._axis(np.zeros((self.spins, self.spins)), np.ones(self.spins))
+        self._ones = Axis(self._zero.pairs, device.asarray(np.ones(self._padded)))
         self.set_model(model)
 
     @property
@@ -190,7 +193,7 @@ class Evolver:
         wide, long = np.zeros((n, n)), np.zeros(n)
         wide[: self.spins, : self.spins] = pairs
         long[: self.spins] = fields
-        return Axis(self.device.asarray(wide), self.device.asarray(long), {})
+        return Axis(self.device.asarray(wide), self.device.asarray(long))
 
     # ------------------------------------------------------------------------------------- evolution
 
@@ -205,6 +208,7 @@ class Evolver:
                 batch.advance(method, dt, steps)
                 self.passes += batch.layers - before
                 return
+            self._forget()
             plan = course(self.present, method, dt, steps)
             self._run(self._program(plan.layers, 0, plan.first))
             self._repeat((method, dt), self._program(plan.layers, plan.first, plan.last), plan.repeats)
@@ -212,20 +216,28 @@ class Evolver:
 
     def _repeat(self, key: tuple[Any, ...], program: list[Pass], count: int) -> None:
         """Run passes again and again; where launches take the time they are recorded."""
-        recorded = self.device.is_cuda and self._padded < GRAPH_SPINS and count > 1
+        recorded = self.device.is_cuda and self._padded < RECORDED_SPINS and count > 1
         if recorded and key not in self._graphs:
             self._run(program)
             count -= 1
             with Graph.capture(self.device) as graph:
-                self._run(program)
-            self._graphs[key] = graph
+                self._run(program, recorded=True)
+            self._graphs[key] = graph, [dict(axis.factors) for axis in self._axes]
             self.passes -= len(program)
         for _ in range(count):
             if recorded:
-                self._graphs[key].launch()
+                self._graphs[key][0].launch()
                 self.passes += len(program)
             else:
                 self._run(program)
+
+    def _forget(self) -> None:
+        """Drop what belongs to time steps of long ago: output times on a logarithmic grid have a step each."""
+        if len(self._graphs) > KEPT_STEPS:
+            self._graphs.clear()
+        for axis in self._axes:
+            if len(axis.factors) > KEPT_LAYERS:
+                axis.factors.clear()
 
     def _small(self) -> Batch:
         """Return the state as a batch of one member, which shares its memory."""
@@ -263,16 +275,16 @@ class Evolver:
         """Whether a turning pass does the next rotation already: only if the next layer turns at another tile."""
         return bool(after) and len(self.tiles) > 1
 
-    def _run(self, program: list[Pass]) -> None:
+    def _run(self, program: list[Pass], recorded: bool = False) -> None:
         for p in program:
             tile = p.tile
             if p.axis is None:
-                mid_pass(self.device, self._psi, tile.low, tile.high, tile.bits)
+                mid_pass(self.device, self._psi, tile.low, tile.high, tile.bits, recorded)
             else:
-                self._turn(self._axes[p.axis], p)
+                self._turn(self._axes[p.axis], p, recorded)
         self.passes += len(program)
 
-    def _turn(self, axis: Axis, p: Pass) -> None:
+    def _turn(self, axis: Axis, p: Pass, recorded: bool = False) -> None:
         turn_pass(
             self.device,
             self._psi,
@@ -285,6 +297,7 @@ class Evolver:
             tau=p.tau,
             shift=p.shift,
             scale=p.scale,
+            recorded=recorded,
         )
 
     # ----------------------------------------------------------------------------------- measurement
@@ -299,9 +312,7 @@ class Evolver:
         scale = 2.0 ** (-self._padded / 2)
         if back:
             # up exp(-i pi/4), down i exp(-i pi/4): a field of a quarter turn on every spin, those of the padding too
-            ones = Axis(self._uniform.pairs, self.device.xp.ones(self._padded), self._uniform.tables)
-            p = Pass(self.tiles[0], None, True, False, 0.5 * np.pi, 0.0, scale)
-            self._turn(ones, p)
+            self._turn(self._ones, Pass(self.tiles[0], None, True, False, 0.5 * np.pi, 0.0, scale))
         else:
             self._turn(self._zero, Pass(self.tiles[0], None, True, False, 0.0, 0.5, scale))
         self.passes += len(self.tiles)

@@ -48,7 +48,7 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
         or not tuning.enabled()
     ):
         return how
-    candidates = tilings(spins, device.kind)
+    candidates = tilings(spins, device.kind, np.dtype(problem.dtype).itemsize)
     if len(candidates) == 1:
         return how
     names = [_name(tiling) for tiling in candidates]

@@ -5,12 +5,20 @@ may fall on its other side; positions are random, and none does with these seeds
 """
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from qsim.core.device import cpu
-from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
+from qsim.qmc.kernels.estimators import (
+    UNIT,
+    mesh_histogram,
+    pair_histogram,
+    quanta,
+    radial_histogram,
+    take_totals,
+)
 
 SIZES = [(1, 1, 1), (1, 2, 1), (33, 5, 3), (257, 10, 5), (1000, 3, 0)]  # walkers, electrons, spin-up
 ATOMS = np.array([[0.1, 0.0, -0.3], [0.0, 2.0, 0.4], [40.0, 0.0, 0.0]])
@@ -136,3 +144,18 @@ def test_cuda_is_its_twin_in_every_bit(cuda, walkers):
     weight *= np.pi / 3
     for of in (pairs_of, mesh_of, radial_of):
         np.testing.assert_array_equal(of(cuda, R, weight, 5), of(cpu(2), R, weight, 5))
+
+
+@pytest.mark.parametrize("walkers", [1, 127, 1000])
+def test_totals_are_sums_over_walkers_and_counts_begin_anew(device, walkers):
+    """Sums of 1000 terms in another order: a few roundings of their size."""
+    generator = np.random.default_rng(walkers)
+    weight, energy = generator.uniform(0.5, 1.5, walkers), generator.standard_normal((walkers, 6))
+    moves = generator.integers(0, 9, (walkers, 4)).astype(float)
+    state = SimpleNamespace(**{k: device.asarray(v) for k, v in {"weight": weight, "energy": energy}.items()})
+    state.moves = device.asarray(moves.copy())
+    found = take_totals(device, state)
+    total = energy[:, 5]
+    expected = [*(weight @ energy), weight @ total**2, weight.sum(), *moves.sum(0)]
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-13 * walkers**0.5)
+    assert not device.to_host(state.moves).any()

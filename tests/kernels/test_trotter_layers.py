@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from qsim.core.device import cpu
-from qsim.trotter.kernels.layers import STAGE, Axis, Members, member_layers, mid_pass, tile_table, turn_pass
+from qsim.trotter.kernels.layers import (
+    STAGE,
+    Axis,
+    Members,
+    layout,
+    member_layers,
+    mid_pass,
+    outside_tables,
+    tile_table,
+    turn_pass,
+)
 from qsim.trotter.kernels.layers_cpu import phase_table, rotate, rotate_across
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}
@@ -66,7 +76,7 @@ def oracle(psi, J, h, tile, flags, tau, shift, scale):
 
 
 def turned(device, psi, J, h, tile, flags, tau, shift, scale):
-    axis = Axis(device.asarray(J), device.asarray(h), {})
+    axis = Axis(device.asarray(J), device.asarray(h))
     out = device.asarray(psi.copy())
     turn_pass(
         device, out, axis, *tile, rotate_in=flags[0], rotate_out=flags[1], tau=tau, shift=shift, scale=scale
@@ -224,7 +234,7 @@ def test_quarter_turns_become_a_clifford_rotation(device):
 def test_tables_of_an_axis_do_not_depend_on_time():
     """One axis serves layers of any time, in any order."""
     J, h = couplings(9)
-    axis, psi = Axis(J, h, {}), random_state(9)
+    axis, psi = Axis(J, h), random_state(9)
     for tau in (0.4, -1.1, 0.4):
         out = psi.copy()
         turn_pass(
@@ -368,25 +378,41 @@ def test_members_without_couplings_only_rotate(device):
         np.testing.assert_allclose(device.to_host(out[m]), hadamard(psi[m], range(9)), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("tile", [(9, 9, 9), (4, 10, 9), (2, 2, 10)])
-def test_table_holds_all_couplings_within_a_tile(tile):
-    """Thread bits, register bits and what lies between them add up to the energy of the tile."""
+TABLES = [(9, 9, 9), (4, 10, 9), (3, 9, 9), (2, 2, 10), (13, 13, 13), (5, 6, 13), (2, 2, 13), (9, 9, 13)]
+
+
+@pytest.mark.parametrize("tile", TABLES)
+def test_tables_hold_all_couplings_and_fields(tile):
+    """Thread bits, register bits, what lies between them, and what the spins outside do, add up to the energy."""
     low, high, bits = tile
-    J, _ = couplings(15)
+    N = 15
+    J, h = couplings(N)
     table = tile_table(J, *tile)
-    first, threads = (0 if low == bits else 4), 1 << (bits - 4)
+    register, thread = layout(low, bits)
+    threads = 1 << (bits - 4)
     energy, fields = table[:threads], table[threads : 5 * threads].reshape(4, threads)
     inside = table[5 * threads :]
     assert inside.shape == (16,)
     sites = [b if b < low else b - low + high for b in range(bits)]
-    s = 0.5 - (np.arange(1 << bits)[:, None] >> np.arange(bits) & 1)
-    expected = 0.5 * np.einsum("ia,ab,ib->i", s, J[np.ix_(sites, sites)], s)
-    n = np.arange(1 << bits)
-    register = n >> first & 15
-    thread = n & ((1 << first) - 1) | n >> (first + 4) << first
-    z = 0.5 - (register[:, None] >> np.arange(4) & 1)
-    found = energy[thread] + inside[register] + (fields[:, thread].T * z).sum(axis=1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    others = [j for j in range(N) if j not in sites]
+    n = np.arange(1 << N)
+    s = 0.5 - (n[:, None] >> np.arange(N) & 1)
+    expected = 0.5 * np.einsum("ia,ia->i", s @ J, s) + s @ h
+
+    def number(bits):
+        return sum((n >> b & 1) << k for k, b in enumerate(bits))
+
+    t = number([sites[b] for b in thread])
+    j = number([sites[b] for b in register])
+    found = energy[t] + inside[j] + (fields[:, t].T * s[:, [sites[b] for b in register]]).sum(axis=1)
+    half = len(others) // 2
+    lower, upper = outside_tables(J, h, *tile)
+    assert lower.shape == (1 << half, bits + 1)
+    assert upper.shape == (1 << (len(others) - half), bits + 1 + half)
+    below, above = lower[number(others[:half])], upper[number(others[half:])]
+    found += ((below + above[:, : bits + 1]) * np.column_stack([s[:, sites], np.ones(1 << N)])).sum(axis=1)
+    found += (above[:, bits + 1 :] * s[:, others[:half]]).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 # --------------------------------------------------------------------------------------------- CUDA
@@ -395,7 +421,19 @@ def test_table_holds_all_couplings_within_a_tile(tile):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize(
-    "tile", [(12, 12, 12), (13, 13, 13), (4, 13, 12), (3, 12, 12), (5, 13, 13), (2, 8, 9)]
+    "tile",
+    [
+        (12, 12, 12),
+        (13, 13, 13),
+        (4, 13, 12),
+        (3, 12, 12),
+        (2, 11, 12),
+        (5, 13, 13),
+        (3, 11, 13),
+        (2, 10, 13),
+        (9, 9, 13),
+        (2, 8, 9),
+    ],
 )
 def test_cuda_is_its_twin(cuda, tile, dtype):
     J, h = couplings(21)

@@ -66,3 +66,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (place < bins) add(out + (((int64)(i >= n_up) * atoms + a) * bins + (int)place), quanta);
     }
 }
+
+// Sums over walkers of weight times energies (6), of weight times the square of their total, of weights, and of the counts of moves
+// (4), which begin anew.  energy: (W, 6); moves: (W, 4); out: a row of 12 for each block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    totals(const double* __restrict__ weights, const double* __restrict__ energy, double* moves, int64 walkers, double* out) {
+    __shared__ double scratch[QSIM_WARP];
+    const int64 w = (int64)blockIdx.x * THREADS + threadIdx.x;
+    const bool there = w < walkers;
+    const double weight = there ? weights[w] : 0;
+    for (int k = 0; k < 12; ++k) {
+        double value = k == 7 ? weight : 0;
+        if (there && k < 6) value = weight * energy[6 * w + k];
+        if (there && k == 6) value = weight * (energy[6 * w + 5] * energy[6 * w + 5]);
+        if (there && k >= 8) {
+            value = moves[4 * w + k - 8];
+            moves[4 * w + k - 8] = 0;
+        }
+        value = block_sum(value, scratch);
+        if (threadIdx.x == 0) out[12 * blockIdx.x + k] = value;
+    }
+}

@@ -19,12 +19,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device import Device
+    from qsim.qmc.kernels.types import State
 
-__all__ = ["UNIT", "mesh_histogram", "pair_histogram", "quanta", "radial_histogram"]
+__all__ = ["UNIT", "mesh_histogram", "pair_histogram", "quanta", "radial_histogram", "take_totals"]
 
 UNIT = 2.0**24
 THREADS = 128  # as in estimators.cu
 PARALLEL_SIZE = 1 << 16  # distances below which starting threads costs more than it saves
+
+
+def take_totals(device: Device, state: State) -> NDArray[np.float64]:
+    """Return what a generation adds up to over all walkers, on the host; the counts of moves begin anew.
+
+    Returns
+    -------
+    (12,) float64
+        Sums of weight times energies (6), of weight times the square of their total, of weights, and of the counts of
+        moves (4).
+    """
+    weight, energy = state.weight, state.energy
+    if device.is_cuda:
+        walkers = int(weight.shape[0])
+        blocks = -(-walkers // THREADS)
+        out = device.xp.empty((blocks, 12))
+        kernel = kernels.function("qmc/kernels", "estimators", "totals", {"REAL": "double"})
+        kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
+        return device.to_host(out).sum(axis=0)
+    sums = [weight @ energy, [weight @ (energy[:, 5] ** 2), weight.sum()], state.moves.sum(axis=0)]
+    state.moves[...] = 0.0
+    return np.concatenate(sums)
 
 
 def quanta(device: Device, weight: Any) -> Any:

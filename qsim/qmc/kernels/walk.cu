@@ -1,4 +1,7 @@
-// Walkers: moves of single electrons, local energies, weights and T-moves.  A warp carries a walker through all generations of a launch.
+// Walkers: moves of single electrons, local energies, weights and T-moves.  A warp carries a walker through all sweeps of a launch.
+//
+// Moves, energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
+// many warps a multiprocessor holds, and together they would need twice the registers of each.
 //
 // The random numbers are those of the CPU: a counter is (generation, walker, purpose, section), so CPU and GPU make the same moves
 // until rounding turns a decision.  State stays in global memory (1 to 40 kB a walker, in cache between launches);
@@ -6,6 +9,7 @@
 //
 // Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
 //
+// qsim-compile: may-spill=walk
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1
 #include "orbitals.cuh"
@@ -13,6 +17,10 @@
 #ifndef WARPS
 #define WARPS 4  // walkers of a block
 #endif
+#ifndef RESIDENT
+#define RESIDENT 4  // blocks a multiprocessor shall hold
+#endif
+#define BOUNDS __launch_bounds__(LANES * WARPS, RESIDENT * 4 / WARPS)
 #define PLAIN 0
 #define FIXED_NODE 2
 #define PER_ELECTRON 8  // counters of an electron in a generation
@@ -441,7 +449,8 @@ extern "C" __global__ void recompute(Model m, State s, double* error) {
     }
 }
 
-extern "C" __global__ void walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+extern "C" __global__ void BOUNDS
+    walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
@@ -449,30 +458,17 @@ extern "C" __global__ void walk(Model m, State s, double tau, int mode, int swee
     for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
 }
 
-extern "C" __global__ void energies(Model m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+// sums: (W, 8): components, square of the total, generations; or none.
+extern "C" __global__ void BOUNDS
+    energies(Model m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
-}
-
-// sums: (W, 8): components, square of the total, generations.
-extern "C" __global__ void generations(Model m, State s, double tau, int mode, int sweeps, int count, uint32 k0, uint32 k1, uint32 stream, uint32 step,
-                                       uint32 offset, double* sums) {
-    extern __shared__ char shared[];
-    const int64 w = WALKER;
-    if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, WARP);
-    for (int g = 0; g < count; ++g) {
-        Draw draw = {make_uint2(k0, k1), stream, step + g * sweeps, offset + (uint32)w};
-        for (int k = 0; k < sweeps; ++k, ++draw.step) sweep(m, s, w, tau, mode, draw, local);
-        draw.step = step + g * sweeps;
-        const double total = local_energy(m, s, w, draw, local);
-        if (lane_of() == 0) {
-            for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
-            sums[8 * w + 6] += total * total;
-            sums[8 * w + 7] += 1;
-        }
+    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
+    if (sums && lane_of() == 0) {
+        for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
+        sums[8 * w + 6] += total * total;
+        sums[8 * w + 7] += 1;
     }
 }
 
@@ -480,17 +476,25 @@ QSIM_DEVICE double clipped(double energy, double reference, double window) {
     return fmin(fmax(energy, reference - window), reference + window);
 }
 
-extern "C" __global__ void diffuse(Model m, State s, double tau, int tmoves, double reference, double trial, double window, double tau_ratio,
-                                   uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+// New energies, and the weights of a generation of diffusion; the old energies are those before its moves.
+extern "C" __global__ void BOUNDS
+    weigh(Model m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
+          uint32 offset) {
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, WARP);
-    const Draw draw = {make_uint2(k0, k1), stream, step, offset + (uint32)w};
     const double before = clipped(s.energy[6 * w + 5], reference, window);
     join();
-    sweep(m, s, w, tau, FIXED_NODE, draw, local);
-    const double after = clipped(local_energy(m, s, w, draw, local), reference, window);
-    if (lane_of() == 0) s.weight[w] *= exp(-tau * tau_ratio * (0.5 * (before + after) - trial));
-    if (tmoves && m.pseudos > 0) nonlocal_moves(m, s, w, tau * tau_ratio, draw, local);
+    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
+    const double after = clipped(energy, reference, window);
+    if (lane_of() == 0) s.weight[w] *= exp(-tau * (0.5 * (before + after) - trial));
+}
+
+// T-moves by the values that `weigh` left in scratch.
+extern "C" __global__ void BOUNDS
+    nonlocal_steps(Model m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+    extern __shared__ char shared[];
+    const int64 w = WALKER;
+    if (w >= s.walkers) return;
+    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
 }

@@ -81,7 +81,7 @@ def recompute(device: Device, state: State, tables: Tables) -> Any:
     """
     error = device.xp.zeros(state.R.shape[0])
     if device.is_cuda:
-        _launch("recompute", state, tables, (error,))
+        _Launch(state, tables)("recompute", (error,))
     else:
         _recompute_cpu(device, state, tables, error)
     return error
@@ -92,7 +92,7 @@ def walk(
 ) -> None:
     """Move all electrons ``sweeps`` times; modes: ``walk_cpu.PLAIN``, ``DRIFT``, ``FIXED_NODE``."""
     if device.is_cuda:
-        _launch("walk", state, tables, (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+        _Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
     else:
         _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
 
@@ -100,7 +100,7 @@ def walk(
 def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
     """Set ``state.energy`` to the local energies."""
     if device.is_cuda:
-        _launch("energies", state, tables, (), stream)
+        _Launch(state, tables)("energies", (), stream, (np.uint64(0),))
     else:
         _energies_cpu(device, state, tables, stream)
 
@@ -124,8 +124,11 @@ def generations(
         Sums of the components of the energy, of the square of the total, and the number of generations.
     """
     if device.is_cuda:
-        numbers = (np.float64(tau), np.int32(mode), np.int32(sweeps), np.int32(count))
-        _launch("generations", state, tables, numbers, stream, (sums,))
+        launch = _Launch(state, tables)
+        for k in range(count):
+            at = stream._replace(step=stream.step + k * sweeps)
+            launch("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), at)
+            launch("energies", (), at, (sums,))
     else:
         _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
 
@@ -160,8 +163,11 @@ def diffuse(
     """
     limits = (reference, trial, window, tau_ratio)
     if device.is_cuda:
-        numbers = (np.float64(tau), np.int32(tmoves), *map(np.float64, limits))
-        _launch("diffuse", state, tables, numbers, stream)
+        launch = _Launch(state, tables)
+        launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
+        launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
+        if tmoves and launch.sizes["pseudos"] > 0:
+            launch("nonlocal_steps", (np.float64(tau * tau_ratio),), stream)
     else:
         _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
 
@@ -293,26 +299,33 @@ STATE = np.dtype(
 _scratch: dict[int, Any] = {}
 
 
-def _launch(
-    name: str,
-    state: State,
-    tables: Tables,
-    numbers: tuple[Any, ...],
-    stream: Stream | None = None,
-    more: tuple[Any, ...] = (),
-) -> None:
-    """Launch a kernel with a warp for each walker."""
-    walkers, real = state.R.shape[0], state.rows.dtype
-    model = _model(tables, state)
-    sizes = {key: int(model[key][0]) for key in SIZES}
-    each = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"])
-    warps = next((count for count in WARPS if count * each <= SHARED_BYTES), 1)
-    shared = warps * each
-    macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double", "WARPS": warps}
-    kernel = kernels.function("qmc/kernels", "walk", name, macros, shared_bytes=shared)
-    counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
-    arguments = (model, _record(state, sizes), *numbers, *counters, *more)
-    kernel((-(-walkers // warps),), (LANES * warps,), arguments, shared_mem=shared)
+class _Launch:
+    """Launches of kernels on the same walkers, a warp for each of them."""
+
+    def __init__(self, state: State, tables: Tables) -> None:
+        self.model = _model(tables, state)
+        self.sizes = {key: int(self.model[key][0]) for key in SIZES}
+        sizes, real = self.sizes, state.rows.dtype
+        each = real.itemsize * (
+            5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]
+        )
+        self.warps = next((count for count in WARPS if count * each <= SHARED_BYTES), 1)
+        self.shared = self.warps * each
+        self.macros: dict[str, str | int] = {
+            "REAL": "float" if real == np.float32 else "double",
+            "WARPS": self.warps,
+        }
+        pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
+        self.walkers = state.R.shape[0]
+        self.state = _record(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+
+    def __call__(
+        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
+    ) -> None:
+        kernel = kernels.function("qmc/kernels", "walk", name, self.macros, shared_bytes=self.shared)
+        counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
+        arguments = (self.model, self.state, *numbers, *counters, *more)
+        kernel((-(-self.walkers // self.warps),), (LANES * self.warps,), arguments, shared_mem=self.shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
@@ -345,16 +358,14 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
     return record
 
 
-def _record(state: State, sizes: dict[str, int]) -> NDArray[Any]:
-    """Return the walkers as `State` of walk.cu, (1,), with scratch that launches share."""
+def _record(state: State, stride: int) -> NDArray[Any]:
+    """Return the walkers as `State` of walk.cu, (1,), with so many numbers of scratch a walker, which launches share."""
     from qsim.core.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]
-    pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
-    stride = max(pairs, 2 * sizes["orbitals"] ** 2)
     index = int(state.R.device.id)
     if index not in _scratch or _scratch[index].size < walkers * stride:
-        _scratch[index] = xp.empty(walkers * stride)
+        _scratch[index] = xp.empty(max(1, walkers * stride))
     record = np.zeros(1, STATE)
     for field, array in zip(State._fields, state, strict=True):
         record[field] = array.data.ptr

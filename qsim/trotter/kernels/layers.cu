@@ -10,84 +10,155 @@
 // on its group while the tile is on the chip; groups in between need one rotation pass (mid_pass).  Passes a layer: groups - 1.
 //
 // Phases need no tables of 2^N numbers: with the bits outside of the tile fixed, the energy is a constant, a field on every bit of
-// the tile, and the couplings within the tile; the last are tabulated once (2^(BITS - 4) numbers), and a thread multiplies its 16
-// phases from five exponentials.
+// the tile, and the couplings within the tile.  The exponentials of the last are tabulated once a layer (5 * 2^(BITS - 4) + 16
+// numbers, phase_factors), the fields of the lower and the upper half of the outside for each of their values (2^((N - BITS) / 2)
+// rows); a block makes the exponentials of the fields, and a thread multiplies its 16 phases.
 //
-// Bytes an amplitude and pass: 32 (double).  FP64 instructions an amplitude and layer: 2 N (additions) + 25.
+// Bytes an amplitude and pass: 32 (double).  FP64 instructions an amplitude and layer: 2 N (additions) + 16.
 //
-// Rotations of lanes put a few registers out in mid_pass; member_layers spills only with tiles of 13 bits, which it is not used for.
-// qsim-compile: may-spill=mid_pass,member_layers
-// qsim-compile: -DBITS=12 -DRESIDENT=2
-// qsim-compile: -DBITS=13 -DRESIDENT=1
-// qsim-compile: -DBITS=9 -DRESIDENT=2
+// A multiprocessor holds 16 warps of such threads, which is few: what counts is the number of instructions between loads and stores.
+// The shape of a tile is therefore known to the compiler (LOW), and a tile crosses blocks' barriers only where it must.
+//
+// qsim-compile: may-spill=turn_pass,member_layers
+// qsim-compile: -DBITS=12 -DLOW=12 -DRESIDENT=2
+// qsim-compile: -DBITS=12 -DLOW=4 -DRESIDENT=2
+// qsim-compile: -DBITS=12 -DLOW=2 -DRESIDENT=2
+// qsim-compile: -DBITS=12 -DLOW=3 -DRESIDENT=2
+// qsim-compile: -DBITS=13 -DLOW=13 -DRESIDENT=1
+// qsim-compile: -DBITS=13 -DLOW=2 -DRESIDENT=1
+// qsim-compile: -DBITS=12 -DLOW=12 -DRESIDENT=2 -DOVERLAP=1
+// qsim-compile: -DBITS=12 -DLOW=4 -DRESIDENT=2 -DOVERLAP=1
+// qsim-compile: -DBITS=9 -DLOW=9 -DRESIDENT=2
 #include "qsim.cuh"
 
 #ifndef BITS
-#define BITS 12  // bits of a tile: 8 to 13
+#define BITS 12  // bits of a tile: 9 to 13
+#endif
+#ifndef LOW
+#define LOW BITS  // of these, the lowest of the state that are not rotated: 2 to BITS - 4; or BITS: the lowest tile, all are rotated
 #endif
 #ifndef RESIDENT
 #define RESIDENT 2  // blocks a multiprocessor shall hold
 #endif
+#ifndef EARLY
+#define EARLY (sizeof(real) == 8 && (ALL || LOW > 3))  // whether there are registers for the factors while the tile is on its way
+#endif
+#ifndef OVERLAP
+#define OVERLAP 0  // a pass of a recorded step begins before the one before has ended
+#endif
 #define THREADS (1 << (BITS - 4))
 #define TOP (BITS - 4)  // lowest register bit of the outer layout
+#define ALL (LOW == BITS)
+#define LOWEST (ALL ? 0 : LOW)  // bit from which on a tile is rotated
 
-QSIM_DEVICE void rotate_register(cplx (&v)[16], int r) {
+// ------------------------------------------------------------------------------------------------ rotations
+
+template <int R> QSIM_DEVICE void rotate_register(cplx (&v)[16]) {
 #pragma unroll
     for (int j = 0; j < 16; ++j)
-        if (!(j >> r & 1)) {
-            const cplx a = v[j], b = v[j | 1 << r];
+        if (!(j >> R & 1)) {
+            const cplx a = v[j], b = v[j | 1 << R];
             v[j] = a + b;
-            v[j | 1 << r] = a - b;
+            v[j | 1 << R] = a - b;
         }
 }
 
-// A bit that numbers lanes: partners exchange their amplitudes.
-QSIM_DEVICE void rotate_lanes(cplx (&v)[16], int bit) {
-    const real sign = threadIdx.x >> bit & 1 ? real(-1) : real(1);
+QSIM_DEVICE double negated_if(bool negative, double x) {
+    return __longlong_as_double(__double_as_longlong(x) ^ (int64)((uint64)negative << 63));
+}
+QSIM_DEVICE float negated_if(bool negative, float x) { return __int_as_float(__float_as_int(x) ^ (int)((unsigned)negative << 31)); }
+
+// A bit that numbers lanes changes places with one that numbers registers, half of the amplitudes going to the partner, and is rotated.
+template <int LANE, int R, bool ROTATE> QSIM_DEVICE void cross(cplx (&v)[16]) {
+    const bool down = threadIdx.x >> LANE & 1;
 #pragma unroll
-    for (int j = 0; j < 16; ++j) {
-        v[j].re = fma(sign, v[j].re, __shfl_xor_sync(QSIM_ALL_LANES, v[j].re, 1 << bit));
-        v[j].im = fma(sign, v[j].im, __shfl_xor_sync(QSIM_ALL_LANES, v[j].im, 1 << bit));
-    }
+    for (int j = 0; j < 16; ++j)
+        if (!(j >> R & 1)) {
+            const cplx a = v[j], b = v[j | 1 << R], own = down ? b : a, give = down ? a : b;
+            const cplx got = {__shfl_xor_sync(QSIM_ALL_LANES, give.re, 1 << LANE), __shfl_xor_sync(QSIM_ALL_LANES, give.im, 1 << LANE)};
+            if constexpr (ROTATE) {
+                const cplx d = own - got;
+                v[j] = own + got;
+                v[j | 1 << R] = {negated_if(down, d.re), negated_if(down, d.im)};
+            } else {
+                v[j] = down ? got : own;
+                v[j | 1 << R] = down ? own : got;
+            }
+        }
 }
 
-// Layouts: the registers hold the top bits of the tile (outer), bits 4 to 7 (middle) or bits 0 to 3 (inner).  Index in the tile of
-// register 0, and the distance of the registers.
+// Bits beyond the eight that the registers of two layouts hold cross over from the lanes: 8 (tiles of 13 bits) with 5, 3 with 7, 2 with
+// 6.
+#define CROSS8 (TOP > 8 && LOWEST <= 8)
+#define CROSS3 (!ALL && LOWEST <= 3)
+#define CROSS2 (!ALL && LOWEST <= 2)
+
+// Layouts: the registers hold the top bits of the tile (outer), bits 4 to 7 (middle), these after crossing (crossed), or bits 0 to 3
+// (inner).  Index in the tile of register 0, and the distance to register j.
 struct outer {
-    static constexpr int step = 1 << TOP;
     QSIM_MEMBER static int first(int t) { return t; }
+    QSIM_MEMBER static constexpr int to(int j) { return j << TOP; }
 };
 struct middle {
-    static constexpr int step = 16;
     QSIM_MEMBER static int first(int t) { return (t & 15) | (t >> 4) << 8; }
+    QSIM_MEMBER static constexpr int to(int j) { return j << 4; }
+};
+struct crossed {
+    QSIM_MEMBER static int first(int t) {
+        int i = (t & 3) | (t >> 5) << 9;
+        i |= (t >> 2 & 1) << (CROSS2 ? 6 : 2) | (t >> 3 & 1) << (CROSS3 ? 7 : 3) | (t >> 4 & 1) << (CROSS8 ? 5 : 8);
+        return i;
+    }
+    QSIM_MEMBER static constexpr int to(int j) {
+        return (j & 1) << 4 | (j >> 1 & 1) << (CROSS8 ? 8 : 5) | (j >> 2 & 1) << (CROSS2 ? 2 : 6) | (j >> 3) << (CROSS3 ? 3 : 7);
+    }
 };
 struct inner {
-    static constexpr int step = 1;
     QSIM_MEMBER static int first(int t) { return t << 4; }
+    QSIM_MEMBER static constexpr int to(int j) { return j; }
 };
 
-// Rotate the bits from `lowest` on that a layout reaches.
-QSIM_DEVICE void rotate_outer(cplx (&v)[16], int lowest) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-        if (TOP + r >= 8 && TOP + r >= lowest) rotate_register(v, r);
+// Rotate the bits that a layout reaches.
+QSIM_DEVICE void rotate_outer(cplx (&v)[16]) {
+    if constexpr (TOP >= 8 && TOP >= LOWEST) rotate_register<0>(v);
+    if constexpr (TOP + 1 >= 8 && TOP + 1 >= LOWEST) rotate_register<1>(v);
+    if constexpr (TOP + 2 >= 8 && TOP + 2 >= LOWEST) rotate_register<2>(v);
+    if constexpr (TOP + 3 >= LOWEST) rotate_register<3>(v);
 }
-QSIM_DEVICE void rotate_middle(cplx (&v)[16], int lowest, bool lanes) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-        if (4 + r >= lowest) rotate_register(v, r);
-    if (TOP > 8 && lowest <= 8) rotate_lanes(v, 4);  // bit 8 of a tile of 13: bit 4 of the thread
-    if (lanes) {
-        if (lowest <= 3) rotate_lanes(v, 3);
-        if (lowest <= 2) rotate_lanes(v, 2);
+// From the middle layout to the crossed one.
+template <bool ROTATE> QSIM_DEVICE void cross_over(cplx (&v)[16]) {
+    if constexpr (ROTATE) {
+        if constexpr (4 >= LOWEST) rotate_register<0>(v);
+        if constexpr (5 >= LOWEST) rotate_register<1>(v);
+        if constexpr (6 >= LOWEST) rotate_register<2>(v);
+        if constexpr (7 >= LOWEST) rotate_register<3>(v);
     }
+    if constexpr (CROSS8) cross<4, 1, ROTATE>(v);
+    if constexpr (CROSS2) cross<2, 2, ROTATE>(v);
+    if constexpr (CROSS3) cross<3, 3, ROTATE>(v);
+}
+// And back.
+template <bool ROTATE> QSIM_DEVICE void cross_back(cplx (&v)[16]) {
+    if constexpr (ROTATE) {
+        if constexpr (4 >= LOWEST) rotate_register<0>(v);
+        if constexpr (CROSS8 || 5 >= LOWEST) rotate_register<1>(v);
+        if constexpr (CROSS2 || 6 >= LOWEST) rotate_register<2>(v);
+        if constexpr (CROSS3 || 7 >= LOWEST) rotate_register<3>(v);
+    }
+    if constexpr (CROSS8) cross<4, 1, ROTATE && 5 >= LOWEST>(v);
+    if constexpr (CROSS2) cross<2, 2, ROTATE>(v);
+    if constexpr (CROSS3) cross<3, 3, ROTATE>(v);
 }
 QSIM_DEVICE void rotate_inner(cplx (&v)[16]) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r) rotate_register(v, r);
+    rotate_register<0>(v);
+    rotate_register<1>(v);
+    rotate_register<2>(v);
+    rotate_register<3>(v);
 }
 
-// The tile in shared memory, with a gap after every 16 amplitudes: no bank conflicts in any layout.
+// The tile in shared memory, with a gap after every 16 amplitudes: no bank conflicts in any layout.  A thread puts where it got last,
+// so that it need not wait for others before.  A warp holds the same
+// amplitudes in the middle layout, after crossing, and in the inner one.
 struct Tile {
     cplx* s;
 
@@ -95,56 +166,153 @@ struct Tile {
         const int i = Layout::first(threadIdx.x);
         cplx* at = s + i + (i >> 4);
 #pragma unroll
-        for (int j = 0; j < 16; ++j) at[j * Layout::step + j * Layout::step / 16] = v[j];
+        for (int j = 0; j < 16; ++j) at[Layout::to(j) + Layout::to(j) / 16] = v[j];
     }
     template <typename Layout> QSIM_MEMBER void get(cplx (&v)[16]) const {
         const int i = Layout::first(threadIdx.x);
         const cplx* at = s + i + (i >> 4);
 #pragma unroll
-        for (int j = 0; j < 16; ++j) v[j] = at[j * Layout::step + j * Layout::step / 16];
+        for (int j = 0; j < 16; ++j) v[j] = at[Layout::to(j) + Layout::to(j) / 16];
     }
 };
 
-// ------------------------------------------------------------------------------------------------ phases
-
-struct Couplings {
-    const double* pairs;   // (spins, spins), symmetric, zero diagonal: J of the axis
-    const double* fields;  // (spins): h of the axis
-    const double* table;   // tile: (THREADS) energies of the thread's bits, (4, THREADS) their fields on the register bits, (16)
-                           // energies of the register bits, all from couplings within the tile
-};
-
-struct Outside {  // what the bits outside of the tile do to it
-    double energy[2];
-    double field[BITS];
-    cplx inside[16];  // phases of the register bits among themselves
-};
-
-QSIM_DEVICE double spin(uint64 n, int bit) { return 0.5 - (double)(n >> bit & 1); }
-
-// Sums over the bits outside; called by every thread before a barrier.  start: index of the tile's first amplitude.
-QSIM_DEVICE void look_outside(const Couplings& c, uint64 start, int spins, int low, int high, double turns, Outside& o) {
-    const int t = threadIdx.x, end = high + BITS - low;
-    if (t < 64) {
-        double energy = 0;
-        if (t < spins) {
-            double f = 0;
-            for (int k = low; k < high; ++k) f = fma(c.pairs[k * spins + t], spin(start, k), f);
-            for (int k = end; k < spins; ++k) f = fma(c.pairs[k * spins + t], spin(start, k), f);
-            const double h = c.fields[t];
-            if (t < low) o.field[t] = f + h;
-            else if (t < high || t >= end) energy = spin(start, t) * (h + 0.5 * f);
-            else o.field[t - high + low] = f + h;
-        }
-        energy = warp_sum(energy);
-        if (t % QSIM_WARP == 0) o.energy[t / QSIM_WARP] = energy;
-    }
-    for (int j = t; j < 16; j += THREADS) {
-        double s, co;
-        sincospi(turns * c.table[5 * THREADS + j], &s, &co);
-        o.inside[j] = {(real)co, (real)-s};
+// From the outer layout to that of the phases: the inner one of the lowest tile, the crossed one of others.
+template <bool ROTATE> QSIM_DEVICE void go_in(const Tile& tile, cplx (&v)[16]) {
+    if constexpr (ROTATE) rotate_outer(v);
+    tile.put<outer>(v);
+    __syncthreads();
+    tile.get<middle>(v);
+    cross_over<ROTATE>(v);
+    if constexpr (ALL) {
+        tile.put<crossed>(v);
+        __syncwarp();
+        tile.get<inner>(v);
+        if constexpr (ROTATE) rotate_inner(v);
     }
 }
+// And back.
+template <bool ROTATE> QSIM_DEVICE void go_out(const Tile& tile, cplx (&v)[16]) {
+    if constexpr (ALL) {
+        if constexpr (ROTATE) rotate_inner(v);
+        tile.put<inner>(v);
+        __syncwarp();
+        tile.get<middle>(v);
+        cross_over<ROTATE>(v);
+        tile.put<crossed>(v);
+    } else {
+        cross_back<ROTATE>(v);
+        tile.put<middle>(v);
+    }
+    __syncthreads();
+    tile.get<outer>(v);
+    if constexpr (ROTATE) rotate_outer(v);
+}
+
+// ------------------------------------------------------------------------------------------------ phases
+// Energies from couplings within a tile, as a table: (THREADS) of the thread's bits, (4, THREADS) their fields on the register bits,
+// (16) of the register bits; which bits these are, `layout` of layers.py knows, too.
+
+#define TABLE (5 * THREADS + 16)
+
+QSIM_DEVICE constexpr int register_bit(int r) {
+    return ALL ? r : r == 1 && CROSS8 ? 8 : r == 2 && CROSS2 ? 2 : r == 3 && CROSS3 ? 3 : r + 4;
+}
+QSIM_DEVICE constexpr int thread_bit(int k) {
+    return ALL ? k + 4 : k == 2 && CROSS2 ? 6 : k == 3 && CROSS3 ? 7 : k == 4 && CROSS8 ? 5 : k < 4 ? k : k + 4;
+}
+
+// Exponentials of such a table: of the thread's bits with the register bits up, of each register bit down, of the register bits
+// among themselves.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    phase_factors(const double* __restrict__ table, cplx* __restrict__ factors, double turns) {
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < TABLE; i += gridDim.x * THREADS) {
+        double angle = table[i];
+        if (i < THREADS)
+            for (int r = 1; r <= 4; ++r) angle = fma(0.5, table[r * THREADS + i], angle);
+        if (i < THREADS || i >= 5 * THREADS) angle = -angle;
+        double s, c;
+        sincospi(turns * angle, &s, &c);
+        factors[i] = {(real)c, (real)s};
+    }
+}
+
+// What the bits outside of a tile do, for every value of their lower `half` bits and for every value of the others, a row each: fields
+// on the bits of the tile (BITS; those of the upper half with h), energy; of the upper half also its fields on the lower half.
+struct Layer {
+    const double *lower, *upper;
+    int bits, half;  // outside
+    double turns, shift, scale;
+};
+
+struct Place {  // of a tile in the state
+    uint64 start;  // index of its first amplitude; its bits are 0 .. LOW - 1 and high .. end - 1
+    int high, end;
+
+    QSIM_MEMBER Place(uint64 b, int high) : high(high), end(high + BITS - LOW) {
+        start = ALL ? b << BITS : (b & ((1ull << (high - LOW)) - 1)) << LOW | b >> (high - LOW) << end;
+    }
+    // Index of this thread's first amplitude in the outer layout, and the distance to the next.
+    QSIM_MEMBER uint64 first() const {
+        const int t = threadIdx.x;
+        return ALL ? start | t : start | (uint64)(t & ((1 << LOW) - 1)) | (uint64)(t >> (ALL ? 0 : LOW)) << high;
+    }
+    QSIM_MEMBER uint64 distance() const { return ALL ? 1ull << TOP : 1ull << (TOP - LOW + high); }
+};
+
+QSIM_DEVICE double from_lane(double x, int lane) { return __shfl_sync(QSIM_ALL_LANES, x, lane); }
+QSIM_DEVICE double lane_sum(double x) {  // in every lane
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(QSIM_ALL_LANES, x, lanes);
+    return x;
+}
+
+struct Outside {  // exponentials of what the bits outside of the tile do to it
+    cplx base;                  // energy of those bits
+    cplx low[16];               // fields on the thread's bits 0 to 3, with the register bits up and all factors
+    cplx high[1 << (TOP - 4)];  // and on the others
+    cplx flip[4];               // fields on the register bits
+    cplx inside[16];            // the register bits among themselves
+
+    // Called by every thread before a barrier; two warps work, while the tile is on its way.
+    QSIM_MEMBER void look(const Layer& layer, const Place& tile, const cplx* factors) {
+        const int t = threadIdx.x, lane = t % QSIM_WARP, first = blockIdx.x & ((1 << layer.half) - 1);
+        const double* lower = layer.lower + first * (BITS + 1);
+        const double* upper = layer.upper + (blockIdx.x >> layer.half) * (BITS + 1 + layer.half);
+        double s, c;
+        if (t < QSIM_WARP) {  // first a lane for each bit of the tile, then 16 for `low` and 16 for `high`
+            const double f = lane < BITS ? lower[lane] + upper[lane] : 0.0, up = -0.5 * layer.turns * lane_sum(f);
+            const double angle = fma(layer.turns, f, layer.shift);
+            double sum = lane < 16 ? up : 0.0;
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const double one = from_lane(angle, thread_bit(k));
+                const double two = from_lane(angle, thread_bit(4 + k < TOP ? 4 + k : 4));
+                if (lane >> k & 1) sum += lane < 16 ? one : two;
+            }
+            sincospi(sum, &s, &c);
+            if (lane < 16) low[lane] = {(real)(layer.scale * c), (real)(layer.scale * s)};
+            else if (lane < 16 + (1 << (TOP < 8 ? TOP - 4 : 4))) high[lane - 16] = {(real)c, (real)s};
+            if constexpr (TOP > 8) {
+                sincospi(sum + from_lane(angle, thread_bit(8)), &s, &c);
+                if (lane >= 16) high[lane] = {(real)c, (real)s};
+            }
+        }
+        if (THREADS == QSIM_WARP || t / QSIM_WARP == 1) {  // a lane for each bit of the lower half outside, and two; then those of `flip`
+            double energy = 0;
+            if (lane < layer.half) energy = (first >> lane & 1 ? -0.5 : 0.5) * upper[BITS + 1 + lane];
+            if (lane == layer.half) energy = lower[BITS];
+            if (lane == layer.half + 1) energy = upper[BITS];
+            double angle = fma(-layer.turns, lane_sum(energy), layer.shift * (double)__popc(blockIdx.x));
+#pragma unroll
+            for (int r = 0; r < 4; ++r)
+                if (lane == r) angle = fma(layer.turns, lower[register_bit(r)] + upper[register_bit(r)], layer.shift);
+            sincospi(angle, &s, &c);
+            if (lane < 4) flip[lane] = {(real)c, (real)s};
+            if (lane == 4) base = {(real)c, (real)s};
+        }
+        if (t >= THREADS - 16) inside[t - THREADS + 16] = factors[4 * THREADS + 16 + t];
+    }
+};
 
 // Multiply amplitude j by the product of w, of flip[r] for every set bit r of j, and of inside[j]; depth first, so that only
 // one product a level is alive.
@@ -157,134 +325,145 @@ template <int R, int J> QSIM_DEVICE void multiply(cplx (&v)[16], const cplx (&fl
     }
 }
 
-// Multiply by exp(-i pi turns E) and by exp(i pi shift) for every spin down; FIRST: lowest of the four register bits, 4 (middle
-// layout) or 0 (inner).  start: index of the tile's first amplitude.
-template <int FIRST> QSIM_DEVICE void apply_phase(cplx (&v)[16], const Couplings& c, const Outside& o, double turns, double shift,
-                             double scale, uint64 start) {
-    const int t = threadIdx.x;
-    const int index = FIRST == 4 ? middle::first(t) : inner::first(t);
-    double e = o.energy[0] + (THREADS > QSIM_WARP ? o.energy[1] : 0.0) + c.table[t];
+struct Own {  // a thread's exponentials from the couplings within its tile
+    cplx up, flip[4];
+
+    QSIM_MEMBER void load(const cplx* __restrict__ factors) {
+        up = factors[threadIdx.x];
 #pragma unroll
-    for (int b = 0; b < BITS; ++b)
-        if (b < FIRST || b >= FIRST + 4) e = fma(o.field[b], spin(index, b), e);
-    cplx flip[4];
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-        const double f = o.field[FIRST + r] + c.table[(1 + r) * THREADS + t];
-        e = fma(0.5, f, e);
-        double s, co;
-        sincospi(fma(turns, f, shift), &s, &co);
-        flip[r] = {(real)co, (real)s};
+        for (int r = 0; r < 4; ++r) flip[r] = factors[(1 + r) * THREADS + threadIdx.x];
     }
-    double s, co;
-    sincospi(fma(turns, e, -shift * (double)(__popcll(start) + __popc(index))), &s, &co);
-    multiply<3, 0>(v, flip, o.inside, {(real)(scale * co), (real)(-scale * s)});
+};
+
+// Multiply by scale exp(-i pi turns E) and by exp(i pi shift) for every spin down.
+QSIM_DEVICE void apply_phase(cplx (&v)[16], Own& own, const Outside& o) {
+    const int t = threadIdx.x;
+    const cplx w = (o.low[t & 15] * o.high[t >> 4]) * (o.base * own.up);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) own.flip[r] = o.flip[r] * own.flip[r];
+    multiply<3, 0>(v, own.flip, o.inside, w);
 }
 
 // ------------------------------------------------------------------------------------------------ passes
 
-// Start of block b's tile: its bits are low .. high - 1 and those from high + BITS - low on.
-QSIM_DEVICE uint64 tile_start(uint64 b, int low, int high) {
-    return (b & ((1ull << (high - low)) - 1)) << low | b >> (high - low) << (high + BITS - low);
-}
-// Place of this thread's first amplitude in the outer layout, and the distance to the next; low is BITS or at most TOP.
-QSIM_DEVICE uint64 place(uint64 start, int low, int high) {
-    const int t = threadIdx.x;
-    return low == BITS ? start | t : start | (uint64)(t & ((1 << low) - 1)) | (uint64)(t >> low) << high;
-}
-QSIM_DEVICE uint64 distance(int low, int high) { return 1ull << (low == BITS ? TOP : TOP - low + high); }
-
-QSIM_DEVICE void rotate_in(const Tile& tile, cplx (&v)[16], int lowest, bool all, bool rotate) {
-    if (rotate) rotate_outer(v, lowest);
-    tile.put<outer>(v);
-    __syncthreads();
-    tile.get<middle>(v);
-    if (rotate) rotate_middle(v, lowest, !all);
-    if (all) {
-        tile.put<middle>(v);
-        __syncthreads();
-        tile.get<inner>(v);
-        if (rotate) rotate_inner(v);
-    }
+QSIM_DEVICE complex_of<double> fetched(const complex_of<double>* at) { return *at; }
+QSIM_DEVICE complex_of<float> fetched(const complex_of<float>* at) {  // past the first-level cache, which these would fill
+    const float2 x = __ldcg((const float2*)at);
+    return {x.x, x.y};
 }
 
-QSIM_DEVICE void rotate_out(const Tile& tile, cplx (&v)[16], int lowest, bool all, bool rotate) {
-    if (all) {
-        if (rotate) rotate_inner(v);
-        tile.put<inner>(v);
-        __syncthreads();
-        tile.get<middle>(v);
-    }
-    if (rotate) rotate_middle(v, lowest, !all);
-    tile.put<middle>(v);
-    __syncthreads();
-    tile.get<outer>(v);
-    if (rotate) rotate_outer(v, lowest);
+QSIM_DEVICE void load(const cplx* psi, const Place& tile, cplx (&v)[16]) {
+    psi += tile.first();
+    const uint64 step = tile.distance();
+#pragma unroll
+    for (int j = 0; j < 16; ++j) v[j] = fetched(psi + j * step);
 }
 
-// Rotation (if `in`), phase and rotation (if `out`) of tiles: bits 0 .. low - 1 and high .. high + BITS - low - 1, of which the first
-// are rotated only if low == BITS; else low is 2 .. TOP.  turns: tau / pi; shift: +1/2 for C^dagger before the phase, -1/2 for C after
-// it, in units of pi; scale: factor of the phase.
+QSIM_DEVICE void store(cplx* psi, const Place& tile, const cplx (&v)[16]) {
+    psi += tile.first();
+    const uint64 step = tile.distance();
+#pragma unroll
+    for (int j = 0; j < 16; ++j) psi[j * step] = v[j];
+}
+
+// Passes that wait for launches more than for memory: tables are read while the pass before ends.
+QSIM_DEVICE void let_the_next_begin() {
+#if OVERLAP && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+QSIM_DEVICE void wait_for_the_last() {
+#if OVERLAP && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Rotation (if `in`), phase and rotation (if `out`) of tiles: bits 0 .. LOW - 1 and high .. high + BITS - LOW - 1, of which the first
+// are rotated only if LOW == BITS.  turns: tau / pi; shift: +1/2 for C^dagger before the phase, -1/2 for C after it, in units of pi;
+// scale: factor of the phase; lower, upper: see Layer; factors: (TABLE).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    turn_pass(cplx* __restrict__ psi, const double* __restrict__ pairs, const double* __restrict__ fields,
-              const double* __restrict__ table, int spins, int low, int high, int in, int out, double turns, double shift,
-              double scale) {
-    extern __shared__ char raw[];
+    turn_pass(cplx* psi, const double* __restrict__ lower, const double* __restrict__ upper, const cplx* __restrict__ factors,
+              int outside, int half, int high, int in, int out, double turns, double shift, double scale) {
+    extern __shared__ __align__(16) char raw[];
     __shared__ Outside o;
-    const Tile tile = {(cplx*)raw};
-    const Couplings c = {pairs, fields, table};
+    const Tile shared = {(cplx*)raw};
+    const Place tile(blockIdx.x, high);
+    const Layer layer = {lower, upper, outside, half, turns, shift, scale};
     cplx v[16];
-    const bool all = low == BITS;
-    const int lowest = all ? 0 : low;
-    const uint64 start = tile_start(blockIdx.x, low, high), step = distance(low, high);
-    psi += place(start, low, high);
-#pragma unroll
-    for (int j = 0; j < 16; ++j) v[j] = psi[j * step];
-    look_outside(c, start, spins, low, high, turns, o);
-    rotate_in(tile, v, lowest, all, in);
-    if (all) apply_phase<0>(v, c, o, turns, shift, scale, start);
-    else apply_phase<4>(v, c, o, turns, shift, scale, start);
-    rotate_out(tile, v, lowest, all, out);
-#pragma unroll
-    for (int j = 0; j < 16; ++j) psi[j * step] = v[j];
+    Own own;
+    let_the_next_begin();
+    if constexpr (OVERLAP) o.look(layer, tile, factors);
+    if constexpr (OVERLAP && EARLY) own.load(factors);
+    wait_for_the_last();
+    load(psi, tile, v);
+    if constexpr (!OVERLAP && EARLY) own.load(factors);
+    if constexpr (!OVERLAP) o.look(layer, tile, factors);
+    if (in) go_in<true>(shared, v);
+    else go_in<false>(shared, v);
+    if constexpr (!EARLY) own.load(factors);
+    apply_phase(v, own, o);
+    if (out) go_out<true>(shared, v);
+    else go_out<false>(shared, v);
+    store(psi, tile, v);
 }
 
+#if LOW < BITS
 // Rotation alone, of a group between the turning ones.
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    mid_pass(cplx* __restrict__ psi, int low, int high) {
-    extern __shared__ char raw[];
-    const Tile tile = {(cplx*)raw};
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) mid_pass(cplx* psi, int high) {
+    extern __shared__ __align__(16) char raw[];
+    const Tile shared = {(cplx*)raw};
+    const Place tile(blockIdx.x, high);
     cplx v[16];
-    const uint64 start = tile_start(blockIdx.x, low, high), step = distance(low, high);
-    psi += place(start, low, high);
-#pragma unroll
-    for (int j = 0; j < 16; ++j) v[j] = psi[j * step];
-    rotate_outer(v, low);
-    tile.put<outer>(v);
+    let_the_next_begin();
+    wait_for_the_last();
+    load(psi, tile, v);
+    rotate_outer(v);
+    shared.put<outer>(v);
     __syncthreads();
-    tile.get<middle>(v);
-    rotate_middle(v, low, true);
-    tile.put<middle>(v);
+    shared.get<middle>(v);
+    cross_over<true>(v);
+    shared.put<crossed>(v);
     __syncthreads();
-    tile.get<outer>(v);
-#pragma unroll
-    for (int j = 0; j < 16; ++j) psi[j * step] = v[j];
+    shared.get<outer>(v);
+    store(psi, tile, v);
 }
+#else
+// ------------------------------------------------------------------------------------------------ small systems
 
 struct Stage {
     double turns, shift, scale;  // as for turn_pass
     int axis, rotate;            // rotation before the phase
 };
 
-// Small systems, one block a member of an ensemble: all layers of `stages`, those of first .. last - 1 `repeats` times, without
-// leaving the chip.
-// psi: (members, 2^BITS); fields: (members, 3, BITS); tables: (members, 3, 5 THREADS + 16), Couplings::table of every member.
+// Multiply the amplitudes of a whole small system by scale exp(-i pi turns E) and by exp(i pi shift) for every spin down.  table:
+// energies (TABLE); inside: exponentials of the register bits; inner layout.
+QSIM_DEVICE void apply_energy(cplx (&v)[16], const double* fields, const double* table, const cplx* inside, const Stage& stage) {
+    const int t = threadIdx.x;
+    double e = table[t];
+#pragma unroll
+    for (int b = 4; b < BITS; ++b) e = fma(fields[b], t >> (b - 4) & 1 ? -0.5 : 0.5, e);
+    cplx flip[4];
+    double s, c;
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+        const double f = fields[r] + table[(1 + r) * THREADS + t];
+        e = fma(0.5, f, e);
+        sincospi(fma(stage.turns, f, stage.shift), &s, &c);
+        flip[r] = {(real)c, (real)s};
+    }
+    sincospi(fma(stage.turns, e, -stage.shift * (double)__popc(t)), &s, &c);
+    multiply<3, 0>(v, flip, inside, {(real)(stage.scale * c), (real)(-stage.scale * s)});
+}
+
+// One block a member of an ensemble: all layers of `stages`, those of first .. last - 1 `repeats` times, without leaving the chip.
+// psi: (members, 2^BITS); fields: (members, 3, BITS); tables: (members, 3, TABLE), energies of every member.
 extern "C" __global__ void __launch_bounds__(THREADS)
     member_layers(cplx* __restrict__ psi, const double* __restrict__ fields, const double* __restrict__ tables,
                   const Stage* __restrict__ stages, int count, int first, int last, int repeats) {
-    extern __shared__ char raw[];
-    __shared__ Outside o;
-    const Tile tile = {(cplx*)raw};
+    extern __shared__ __align__(16) char raw[];
+    __shared__ double field[BITS];
+    __shared__ cplx inside[16];
+    const Tile shared = {(cplx*)raw};
     const int t = threadIdx.x;
     cplx v[16];
     psi += (uint64)blockIdx.x << BITS;
@@ -293,19 +472,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int i = 0, left = repeats; i < count; ++i) {
         const Stage stage = stages[i];
         const uint64 member = (uint64)blockIdx.x * 3 + stage.axis;
-        const Couplings c = {nullptr, nullptr, tables + member * (5 * THREADS + 16)};
-        if (t < BITS) o.field[t] = fields[member * BITS + t];
-        if (t < 2) o.energy[t] = 0;
+        const double* table = tables + member * TABLE;
+        if (t < BITS) field[t] = fields[member * BITS + t];
         if (t < 16) {
-            double s, co;
-            sincospi(stage.turns * c.table[5 * THREADS + t], &s, &co);
-            o.inside[t] = {(real)co, (real)-s};
+            double s, c;
+            sincospi(stage.turns * table[5 * THREADS + t], &s, &c);
+            inside[t] = {(real)c, (real)-s};
         }
-        rotate_in(tile, v, 0, true, stage.rotate);
-        apply_phase<0>(v, c, o, stage.turns, stage.shift, stage.scale, 0);
-        rotate_out(tile, v, 0, true, false);
+        if (stage.rotate) go_in<true>(shared, v);
+        else go_in<false>(shared, v);
+        apply_energy(v, field, table, inside, stage);
+        go_out<false>(shared, v);
         if (i == last - 1 && --left > 0) i = first - 1;
     }
 #pragma unroll
     for (int j = 0; j < 16; ++j) psi[j << TOP | t] = v[j];
 }
+#endif

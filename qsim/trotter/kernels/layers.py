@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from qsim.core.device import Device
 
+STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
+RECORDED_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
+
 _scratch = threading.local()
 
 
@@ -44,13 +47,32 @@ class Axis:
     pairs : (N, N) float64
         J of the axis, symmetric, zero diagonal.
     fields : (N,) float64
-    tables : dict of (low, high, bits) to (5 * 2^(bits - 4) + 16,) float64
-        CUDA: energies and fields from couplings within a tile (:func:`tile_table`).
+    tables : dict of (low, high, bits) to Tables
+        CUDA: what couplings do to a tile.
+    factors : dict of (low, high, bits, tau, type) to (5 * 2^(bits - 4) + 16,) complex
+        CUDA: exponentials of those within a tile in a layer.  A recorded graph reads them, so whoever records one keeps them.
     """
 
     pairs: Any
     fields: Any
-    tables: dict[tuple[int, int, int], Any]
+    tables: dict[tuple[int, int, int], Tables] = field(default_factory=dict)
+    factors: dict[tuple[int, int, int, float, str], Any] = field(default_factory=dict)
+
+
+class Tables(NamedTuple):
+    """Energies and fields as ``layers.cu`` reads them, float64 on the device.
+
+    Attributes
+    ----------
+    inside : (5 * 2^(bits - 4) + 16,)
+        From couplings within a tile: :func:`tile_table`.
+    lower, upper : (rows, ...)
+        From the other spins: :func:`outside_tables`.
+    """
+
+    inside: Any
+    lower: Any
+    upper: Any
 
 
 def turn_pass(
@@ -66,6 +88,7 @@ def turn_pass(
     tau: float,
     shift: float,
     scale: float,
+    recorded: bool = False,
 ) -> None:
     """Rotate a group of bits, multiply by the phases of a layer, rotate again; in place.
 
@@ -84,32 +107,28 @@ def turn_pass(
         Phase of every spin down in units of pi, besides: +1/2 for C^dagger before the layer, -1/2 for C after it.
     scale : float
         Factor of all phases.
+    recorded : bool
+        The launch becomes part of a graph and may begin before the pass before it has ended; of fewer than
+        :data:`RECORDED_SPINS`, after a first pass with the same arguments.
     """
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
-        key = (low, high, bits)
-        if key not in axis.tables:
-            axis.tables[key] = device.asarray(tile_table(device.to_host(axis.pairs), low, high, bits))
-        kernel, shared = _compiled("turn_pass", psi.dtype.itemsize, bits)
-        kernel(
-            (1 << (spins - bits),),
-            (1 << (bits - 4),),
-            (
-                psi,
-                axis.pairs,
-                axis.fields,
-                axis.tables[key],
-                np.int32(spins),
-                np.int32(low),
-                np.int32(high),
-                np.int32(rotate_in),
-                np.int32(rotate_out),
-                np.float64(tau / np.pi),
-                np.float64(shift),
-                np.float64(scale),
-            ),
-            shared_mem=shared,
+        tables = _tables(device, axis, low, high, bits)
+        arguments = (
+            psi,
+            tables.lower,
+            tables.upper,
+            _factors(device, axis, low, high, bits, tau, psi.dtype),
+            np.int32(spins - bits),
+            np.int32((spins - bits) // 2),
+            np.int32(high),
+            np.int32(rotate_in),
+            np.int32(rotate_out),
+            np.float64(tau / np.pi),
+            np.float64(shift),
+            np.float64(scale),
         )
+        _launch(device, "turn_pass", psi, bits, low, arguments, recorded)
         return
     turns = tau / np.pi
     columns = min(COLUMN, bits)
@@ -140,13 +159,11 @@ def turn_pass(
     each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
 
 
-def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int) -> None:
+def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int, recorded: bool = False) -> None:
     """Rotate a group of bits, in place; arguments as for :func:`turn_pass`, ``low < bits``."""
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
-        kernel, shared = _compiled("mid_pass", psi.dtype.itemsize, bits)
-        arguments = (psi, np.int32(low), np.int32(high))
-        kernel((1 << (spins - bits),), (1 << (bits - 4),), arguments, shared_mem=shared)
+        _launch(device, "mid_pass", psi, bits, low, (psi, np.int32(high)), recorded)
         return
     each_part(
         lambda first, last: _mid_pass_cpu(psi, low, high, bits, first, last, _workspace(bits)),
@@ -184,7 +201,7 @@ def member_layers(
     """
     first, last = part or (0, len(stages))
     if device.is_cuda:
-        kernel, shared = _compiled("member_layers", psi.dtype.itemsize, members.bits)
+        kernel, shared = _compiled(device, "member_layers", psi.dtype.itemsize, members.bits, members.bits)
         arguments = (
             psi,
             members.fields,
@@ -258,43 +275,137 @@ class Members:
         return cls(bits, xp.zeros((members, 3, bits)), xp.zeros((members, 3, table)))
 
 
+def layout(low: int, bits: int) -> tuple[list[int], list[int]]:
+    """Return the bits of a tile that number registers (4) and threads (bits - 4) of a CUDA block when phases are applied."""
+    if low == bits:
+        return list(range(4)), list(range(4, bits))
+    register, thread = list(range(4, 8)), [*range(4), *range(8, bits)]
+    # bits that cross over from the threads to be rotated: 8 in tiles of 13 bits, 3, 2
+    for k, r, crosses in ((4, 1, bits == 13 and low <= 8), (2, 2, low <= 2), (3, 3, low <= 3)):
+        if crosses:
+            register[r], thread[k] = thread[k], register[r]
+    return register, thread
+
+
 def tile_table(pairs: NDArray[np.float64], low: int, high: int, bits: int) -> NDArray[np.float64]:
     """Return what the couplings within a tile do, as ``layers.cu`` reads it.
 
-    The four register bits are 0 to 3 (``low == bits``) or 4 to 7 of the tile, the others number threads: energies of the thread's
-    bits (T,), their fields on the register bits (4, T), energies of the register bits (16,).
+    Energies of the bits that number threads (T,), their fields on the register bits (4, T), energies of the register bits
+    (16,): see :func:`layout`.
     """
-    first = 0 if low == bits else 4
     of = [b if b < low else b - low + high for b in range(bits)]
-    register = of[first : first + 4]
-    other = of[:first] + of[first + 4 :]
-    t = np.arange(1 << (bits - 4))
-    s = np.array([0.5 - (t >> k & 1) for k in range(bits - 4)])
-    energy = 0.5 * np.einsum("at,ab,bt->t", s, pairs[np.ix_(other, other)], s)
-    fields = pairs[np.ix_(register, other)] @ s
-    j = np.arange(16)
-    z = np.array([0.5 - (j >> k & 1) for k in range(4)])
-    inside = 0.5 * np.einsum("at,ab,bt->t", z, pairs[np.ix_(register, register)], z)
+    register, other = ([of[b] for b in part] for part in layout(low, bits))
+    s = _spins(len(other))
+    energy = 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(other, other)], s)
+    fields = pairs[np.ix_(register, other)] @ s.T
+    z = _spins(4)
+    inside = 0.5 * np.einsum("ta,ab,tb->t", z, pairs[np.ix_(register, register)], z)
     return np.concatenate([energy, fields.ravel(), inside])
 
 
+def outside_tables(
+    pairs: NDArray[np.float64], fields: NDArray[np.float64], low: int, high: int, bits: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what the spins outside of a tile do, as ``layers.cu`` reads it.
+
+    A row for every value of the lower half of these spins, and for every value of the upper half: fields on the bits of the tile
+    (those of the upper half with h), energy; of the upper half also its fields on the lower one.
+    """
+    of = [b if b < low else b - low + high for b in range(bits)]
+    outside = [j for j in range(len(fields)) if j not in set(of)]
+    halves = outside[: len(outside) // 2], outside[len(outside) // 2 :]
+    found = []
+    for half in halves:
+        s = _spins(len(half))
+        energy = s @ fields[half] + 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(half, half)], s)
+        found.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
+    found[1][0] = found[1][0] + fields[of]
+    found[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
+    lower, upper = (np.concatenate(columns, axis=1) for columns in found)
+    return lower, upper
+
+
+def _spins(count: int) -> NDArray[np.float64]:
+    """Return s = +-1/2 of so many bits for every value of them, (2^count, count)."""
+    down: NDArray[np.int64] = np.arange(1 << count)[:, None] >> np.arange(count) & 1
+    return np.asarray(0.5 - down, np.float64)
+
+
+def _tables(device: Device, axis: Axis, low: int, high: int, bits: int) -> Tables:
+    """Return the tables of a tile, made at its first use."""
+    key = (low, high, bits)
+    if key not in axis.tables:
+        pairs, fields = device.to_host(axis.pairs), device.to_host(axis.fields)
+        parts = (tile_table(pairs, *key), *outside_tables(pairs, fields, *key))
+        axis.tables[key] = Tables(*(device.asarray(np.ascontiguousarray(part)) for part in parts))
+    return axis.tables[key]
+
+
+def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: float, kind: Any) -> Any:
+    """Return the exponentials of a tile's own couplings in a layer, made at its first use."""
+    key = (low, high, bits, tau, kind.name)
+    if key not in axis.factors:
+        table = _tables(device, axis, low, high, bits).inside
+        found = axis.factors[key] = device.xp.empty(table.shape, kind)
+        small = len(axis.fields) < RECORDED_SPINS  # the module of the passes
+        kernel, _ = _compiled(device, "phase_factors", kind.itemsize, bits, low, small)
+        threads = 1 << (bits - 4)
+        kernel((-(-found.size // threads),), (threads,), (table, found, np.float64(tau / np.pi)))
+    return axis.factors[key]
+
+
+def _launch(
+    device: Device, name: str, psi: Any, bits: int, low: int, arguments: tuple[Any, ...], recorded: bool
+) -> None:
+    item = psi.dtype.itemsize
+    small = psi.shape[0] < 1 << RECORDED_SPINS
+    kernel, shared = _compiled(device, name, item, bits, low, small)
+    blocks, threads = psi.shape[0] >> bits, 1 << (bits - 4)
+    if recorded:
+        kernels.launch_overlapping(kernel, blocks, threads, arguments, _spread(device, blocks, shared))
+    else:
+        kernel((blocks,), (threads,), arguments, shared_mem=shared)
+
+
+def _spread(device: Device, blocks: int, shared: int) -> int:
+    """Return so much shared memory that no multiprocessor takes more than its part of few blocks: one that begins early would."""
+    most, all_of_it, multiprocessors = _device_limits(device)
+    each = -(-blocks // multiprocessors)
+    return max(shared, min(most - STATIC, all_of_it // (each + 1)))
+
+
 @cache
-def _compiled(name: str, item: int, bits: int) -> tuple[Any, int]:
+def _device_limits(device: Device) -> tuple[int, int, int]:
+    """Return bytes of shared memory of a block and of a multiprocessor, and multiprocessors."""
+    at = device.xp.cuda.Device(device.index).attributes
+    return (
+        int(at["MaxSharedMemoryPerBlockOptin"]),
+        int(at["MaxSharedMemoryPerMultiprocessor"]),
+        int(at["MultiProcessorCount"]),
+    )
+
+
+@cache
+def _compiled(
+    device: Device, name: str, item: int, bits: int, low: int, small: bool = True
+) -> tuple[Any, int]:
     """Return a kernel and its shared memory: a tile with a gap after every 16 amplitudes."""
-    single = item == 8
     defines = {
-        "REAL": "float" if single else "double",
+        "REAL": "float" if item == 8 else "double",
         "BITS": bits,
+        "LOW": low,
         "RESIDENT": resident(bits, item),
+        "OVERLAP": int(small),
     }
     shared = (1 << bits) // 16 * 17 * item
-    return kernels.function("trotter/kernels", "layers", name, defines, shared_bytes=shared), shared
+    allowed = max(shared, _device_limits(device)[0] - STATIC) if small and name != "phase_factors" else shared
+    return kernels.function("trotter/kernels", "layers", name, defines, shared_bytes=allowed), shared
 
 
 def resident(bits: int, item: int) -> int:
     """Return the blocks of a tile that a multiprocessor shall hold."""
     if bits == 13:
-        return 1
+        return 2 if item == 8 else 1
     return 3 if item == 8 else 2
 
 
