@@ -26,12 +26,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qsim.core.device import namespace
 from qsim.core.errors import NumericsError
+from qsim.qmc.kernels import branching as kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["CONTROLS", "Control", "Population", "settle"]
 
@@ -71,6 +75,33 @@ class Population:
     def draws(self, walkers: int) -> int:
         """Return how many uniform numbers a branching of so many walkers takes."""
         return 1 if self.control == "comb" else walkers
+
+    def next_generation(self, weights: Any, ages: Any, uniforms: NDArray[np.float64]) -> tuple[Any, Any, int]:
+        """Keep persistent walkers down (:meth:`limit_old`) and choose the walkers of the next generation (:meth:`branch`).
+
+        Parameters
+        ----------
+        weights : (walkers,) float64, NumPy or CuPy
+        ages : (walkers,) int64
+        uniforms : float64
+            On the host.
+
+        Returns
+        -------
+        indices, weights
+            As of :meth:`branch`.
+        old : int
+            Persistent walkers.
+        """
+        xp = namespace(weights)
+        if xp is np or self.control != "comb":
+            limited, old = self.limit_old(weights, ages)
+            return (*self.branch(limited, xp.asarray(uniforms)), int(old))
+        found = kernels.integers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
+        whole, total, bad, old = found
+        if bad:
+            self._refuse(weights)
+        return (*self._teeth(whole, total, float(uniforms[0])), old)
 
     def branch(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
         """Choose the walkers of the next generation.
@@ -165,18 +196,25 @@ class Population:
         return xp.where(old, xp.minimum(weights, OLD_WEIGHT), weights), old.sum()
 
     def _comb(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
-        xp = namespace(weights)
         whole, total = self._integers(weights)
+        return self._teeth(whole, total, float(uniforms[0]))
+
+    def _teeth(self, whole: Any, total: int, uniform: float) -> tuple[Any, Any]:
+        """Return the walkers under the teeth and their weights; ``whole`` are weights as integers."""
+        xp = namespace(whole)
         self.check(total / UNIT)
         n = self.target
         # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
-        shift = min(int(float(uniforms[0]) * float(total)), total - 1)
+        shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
-        k = xp.arange(n, dtype=np.int64)
-        teeth = k * step + start + (k * rest + more) // n
-        order = xp.argsort(whole, kind="stable")
-        indices = order[xp.searchsorted(xp.cumsum(whole[order]), teeth, side="right")].astype(np.int64)
-        if n == weights.size:
+        if xp is np:
+            k = np.arange(n, dtype=np.int64)
+            teeth = k * step + start + (k * rest + more) // n
+            order = np.argsort(whole, kind="stable")
+            indices = order[np.searchsorted(np.cumsum(whole[order]), teeth, side="right")].astype(np.int64)
+        else:
+            indices = kernels.comb(whole, n, step, rest, start, more)
+        if n == whole.size:
             indices = settle(indices)
         return indices, xp.full(n, total / UNIT / n)
 
@@ -196,17 +234,26 @@ class Population:
     def _integers(self, weights: Any) -> tuple[Any, int]:
         """Return weights as integers and their sum; the one time that the device is waited for."""
         xp = namespace(weights)
-        good = (weights >= 0) & (weights <= HEAVIEST)  # false for NaN
-        whole = xp.rint(xp.where(good, weights, 0.0) * UNIT).astype(np.int64)
-        total, bad = (int(number) for number in xp.stack([whole.sum(), (~good).sum()]).tolist())
+        if xp is not np:
+            whole, total, bad, _ = kernels.integers(weights, None, 0, 0.0, HEAVIEST, UNIT)
+        else:
+            good = (weights >= 0) & (weights <= HEAVIEST)  # false for NaN
+            whole = np.rint(np.where(good, weights, 0.0) * UNIT).astype(np.int64)
+            total, bad = int(whole.sum()), int((~good).sum())
         if bad:
-            first = int(xp.flatnonzero(~good)[0])
-            raise NumericsError(
-                f"the weight of walker {first} is {float(weights[first]):.6g} ({bad} of {weights.size} weights are "
-                f"outside of 0 to {HEAVIEST:g})",
-                hint=REMEDY,
-            )
+            self._refuse(weights)
         return whole, total
+
+    def _refuse(self, weights: Any) -> None:
+        """Raise an error that shows the first weight out of range."""
+        weights = weights if namespace(weights) is np else weights.get()
+        good = (weights >= 0) & (weights <= HEAVIEST)
+        first, bad = int(np.flatnonzero(~good)[0]), int((~good).sum())
+        raise NumericsError(
+            f"the weight of walker {first} is {float(weights[first]):.6g} ({bad} of {weights.size} weights are "
+            f"outside of 0 to {HEAVIEST:g})",
+            hint=REMEDY,
+        )
 
 
 def settle(indices: Any) -> Any:
@@ -215,6 +262,8 @@ def settle(indices: Any) -> Any:
     Nothing waits for the device: surplus copies go, in their order, to the places of walkers that die.
     """
     xp = namespace(indices)
+    if xp is not np:
+        return kernels.settle(indices)
     n = indices.size
     places = xp.arange(n, dtype=np.int64)
     alive = xp.zeros(n, dtype=bool)

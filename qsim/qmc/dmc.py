@@ -180,13 +180,12 @@ class _Run:
         return numbers[:7], total
 
     def _branch(self) -> None:
-        walkers, device = self.walkers, self.walkers.device
-        weights, old = self.population.limit_old(walkers.state.weight, walkers.state.age)
-        self.old += float(device.to_host(old))
+        walkers, state = self.walkers, self.walkers.state
         draws = rng.uniform(
             walkers.key, self.section + BRANCHING, walkers.generation, self.population.draws(walkers.count)
         )
-        indices, new = self.population.branch(weights, device.asarray(draws))
+        indices, new, old = self.population.next_generation(state.weight, state.age, draws)
+        self.old += float(old)
         walkers.select(indices, new)
 
     # ----------------------------------------------------------------------------------------- runs

@@ -1,7 +1,10 @@
 // Moments of S^z: one pass over the state gives the norm, all <S_j> and all <S_j S_k>.
 //
 // The probabilities of a tile of 4096 amplitudes are reduced to sums with signs (-1)^(bits): none, one bit or two bits of the tile, 79
-// numbers.  What the bits outside of the tile add are signs of whole tiles, so the rest is a sum over tiles.
+// numbers.  What the bits outside of the tile add are signs of whole tiles: those 13 of a tile that have at most one bit of it are
+// kept, and a Walsh-Hadamard transform over the tiles gives all their sums with signs.
+//
+// Bits 0 to 4 of the tile number lanes, 5 to 7 warps, 8 to 11 registers: the way in which a tile is read.
 //
 // Bytes an amplitude: 16 read (double).
 //
@@ -9,9 +12,11 @@
 #include "qsim.cuh"
 
 #define THREADS 256
+#define WARPS 8
 #define OUTPUTS 79
+#define KEPT 13
 
-// 16 values of a thread (bits 0 .. 3) to their sums with signs: entry m gets sum_j (-1)^popc(j & m) p_j
+// 16 values of a thread to their sums with signs: entry m gets sum_j (-1)^popc(j & m) p_j
 QSIM_DEVICE void signs(double (&p)[16]) {
 #pragma unroll
     for (int r = 0; r < 4; ++r)
@@ -24,61 +29,82 @@ QSIM_DEVICE void signs(double (&p)[16]) {
             }
 }
 
-// out: (tiles, 79): signs none; of one bit 0 .. 11; of two bits (a, b), a < b, in the order of a, then b.
-extern "C" __global__ void __launch_bounds__(THREADS) measure_tiles(const cplx* __restrict__ psi, double* __restrict__ out) {
-    __shared__ double lanes[5][8][QSIM_WARP];
-    __shared__ double rest[6][8];
+// kept: (13, tiles), signs none and of one bit 0 .. 11, or none; sums: (blocks, 79), of the tiles of a block: these, then of two bits
+// (a, b), a < b, in the order of a, then b.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    measure_tiles(const cplx* __restrict__ psi, uint64 tiles, double* __restrict__ kept, double* __restrict__ sums) {
+    __shared__ double lanes[2][5][WARPS][QSIM_WARP];
+    __shared__ double rest[2][6][WARPS];
     const int t = threadIdx.x, lane = t % QSIM_WARP, warp = t / QSIM_WARP;
-    __shared__ double chunk[THREADS * 17];
-    const cplx* tile = psi + (uint64)blockIdx.x * 4096;
-    for (int j = 0; j < 16; ++j) {
-        const int i = t + THREADS * j;
-        const cplx z = tile[i];
-        chunk[i + (i >> 4)] = fma((double)z.re, (double)z.re, (double)z.im * (double)z.im);
-    }
-    __syncthreads();
-    double p[16];
-#pragma unroll
-    for (int j = 0; j < 16; ++j) p[j] = chunk[t * 17 + j];
-    signs(p);
-    const double five[5] = {p[0], p[1], p[2], p[4], p[8]};
-#pragma unroll
-    for (int q = 0; q < 5; ++q) {
-        double v = five[q];
-#pragma unroll
-        for (int r = 0; r < 5; ++r) {
-            const double other = __shfl_xor_sync(QSIM_ALL_LANES, v, 1 << r);
-            v = lane >> r & 1 ? other - v : v + other;
-        }
-        lanes[q][warp][lane] = v;
-    }
-    const double six[6] = {p[3], p[5], p[9], p[6], p[10], p[12]};
-#pragma unroll
-    for (int q = 0; q < 6; ++q) {
-        const double v = warp_sum(six[q]);
-        if (lane == 0) rest[q][warp] = v;
-    }
-    __syncthreads();
-    if (t >= OUTPUTS) return;
-    int a = -1, b = -1;  // bits of this output
+    int a = -1, b = -1;  // bits of this thread's output
     if (t >= 1 && t <= 12) {
         a = t - 1;
     } else if (t > 12) {
         int k = t - 13;
-        for (a = 0; k >= 11 - a; ++a) k -= 11 - a;
+        for (a = 0; a < 11 && k >= 11 - a; ++a) k -= 11 - a;
         b = a + 1 + k;
     }
-    double sum = 0;
-    if (b >= 0 && b < 4) {  // both bits are registers
-        const int q = a == 0 ? b - 1 : a == 1 ? b + 1 : 5;
-        for (int w = 0; w < 8; ++w) sum += rest[q][w];
-    } else {
-        const int q = a >= 0 && a < 4 ? a + 1 : 0;  // at most one register bit
-        const int high = (a >= 4 ? 1 << (a - 4) : 0) | (b >= 4 ? 1 << (b - 4) : 0);
-        for (int w = 0; w < 8; ++w) {
-            const double v = lanes[q][w][high & 31];
-            sum += __popc(high >> 5 & w) & 1 ? -v : v;
+    const bool registers = a >= 8 && b >= 8;                           // both are
+    const int first = a == 8 ? b - 9 : a == 9 ? b - 7 : 5;             // place of the pair in `rest`
+    const int q = b >= 8 ? b - 7 : a >= 8 ? a - 7 : 0;                 // place of the one that is, in `lanes`
+    const int others = (a >= 0 && a < 8 ? 1 << a : 0) | (b >= 0 && b < 8 ? 1 << b : 0);
+    double total = 0;
+    int side = 0;
+    for (uint64 tile = blockIdx.x; tile < tiles; tile += gridDim.x, side ^= 1) {
+        double p[16];
+#pragma unroll
+        for (int j = 0; j < 16; ++j) {
+            const cplx z = psi[tile * 4096 + t + THREADS * j];
+            p[j] = fma((double)z.re, (double)z.re, (double)z.im * (double)z.im);
+        }
+        signs(p);
+        const double five[5] = {p[0], p[1], p[2], p[4], p[8]};
+#pragma unroll
+        for (int k = 0; k < 5; ++k) {
+            double v = five[k];
+#pragma unroll
+            for (int r = 0; r < 5; ++r) {
+                const double other = __shfl_xor_sync(QSIM_ALL_LANES, v, 1 << r);
+                v = lane >> r & 1 ? other - v : v + other;
+            }
+            lanes[side][k][warp][lane] = v;
+        }
+        const double six[6] = {p[3], p[5], p[9], p[6], p[10], p[12]};
+#pragma unroll
+        for (int k = 0; k < 6; ++k) {
+            const double v = warp_sum(six[k]);
+            if (lane == 0) rest[side][k][warp] = v;
+        }
+        __syncthreads();  // the next tile is put on the other side
+        if (t < OUTPUTS) {
+            double sum = 0;
+#pragma unroll
+            for (int w = 0; w < WARPS; ++w) {
+                const double v = registers ? rest[side][first][w] : lanes[side][q][w][others & 31];
+                sum += __popc(others >> 5 & w) & 1 ? -v : v;
+            }
+            total += sum;
+            if (kept && t < KEPT) kept[t * tiles + tile] = sum;
         }
     }
-    out[(uint64)blockIdx.x * OUTPUTS + t] = sum;
+    if (t < OUTPUTS) sums[(uint64)blockIdx.x * OUTPUTS + t] = total;
+}
+
+// Walsh-Hadamard transform of some bits, from `low` on: x (rows, 2^length), a row for each blockIdx.y, in place; shared: 2^bits.
+extern "C" __global__ void __launch_bounds__(THREADS) walsh(double* x, int length, int low, int bits) {
+    extern __shared__ double values[];
+    const uint64 b = blockIdx.x;
+    x += ((uint64)blockIdx.y << length) + ((b & ((1ull << low) - 1)) | b >> low << (low + bits));
+    for (int i = threadIdx.x; i < 1 << bits; i += THREADS) values[i] = x[(uint64)i << low];
+    for (int r = 0; r < bits; ++r) {
+        __syncthreads();
+        for (int k = threadIdx.x; k < 1 << (bits - 1); k += THREADS) {
+            const int i = (k >> r << (r + 1)) | (k & ((1 << r) - 1));
+            const double one = values[i], two = values[i | 1 << r];
+            values[i] = one + two;
+            values[i | 1 << r] = one - two;
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 1 << bits; i += THREADS) x[(uint64)i << low] = values[i];
 }

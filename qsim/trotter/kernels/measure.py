@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 TILE = 12  # bits of a tile
 OUTPUTS = 1 + TILE + TILE * (TILE - 1) // 2
+THREADS = 256  # of a CUDA block, as in measure.cu
+BLOCKS = 2048  # of a pass on any device, so that the order of additions is the same everywhere
+WALSH = 11  # bits of a Walsh-Hadamard transform that are done at a time
 FIRST, SECOND = np.triu_indices(TILE, 1)
 
 
@@ -48,31 +51,66 @@ def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64
     if n <= TILE:
         norms, firsts, seconds = moments_of_members(device, psi[None])
         return float(norms[0]), firsts[0], seconds[0]
-    sums = measure_tiles(device, psi)
     outside = n - TILE
-    xp = device.xp
+    sums, kept = _summed_tiles(device, psi)
+    walsh(device, kept, outside)
+    # all the numbers that are asked for, by one transfer
+    high, upper = np.triu_indices(outside, 1)
+    places = _places(device, outside)
+    found = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
+    inside, one = found[:OUTPUTS], found[OUTPUTS : OUTPUTS + (1 + TILE) * outside].reshape(1 + TILE, outside)
     s = np.zeros(n)
     ss = np.zeros((n, n))
-    inside = device.to_host(sums.sum(axis=0))
     norm = float(inside[0])
     s[:TILE] = 0.5 * inside[1 : 1 + TILE]
+    s[TILE:] = 0.5 * one[0]
     ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
-    # the bits outside of the tile: sums over tiles with signs, all of them by one Walsh-Hadamard transform over the tiles
-    few = xp.ascontiguousarray(sums[:, : 1 + TILE])
-    for j in range(outside):
-        pair = few.reshape(-1, 2, 1 << j, 1 + TILE)
-        total, difference = pair[:, 0] + pair[:, 1], pair[:, 0] - pair[:, 1]
-        pair[:, 0], pair[:, 1] = total, difference
-    high, upper = np.triu_indices(outside, 1)
-    single, double = 1 << np.arange(outside), (1 << high) | (1 << upper)
-    one = device.to_host(few[device.asarray(single)])
-    two = device.to_host(few[device.asarray(double), 0])
-    s[TILE:] = 0.5 * one[:, 0]
-    ss[:TILE, TILE:] = 0.25 * one[:, 1:].T
-    ss[TILE + high, TILE + upper] = 0.25 * two
+    ss[:TILE, TILE:] = 0.25 * one[1:]
+    ss[TILE + high, TILE + upper] = 0.25 * found[OUTPUTS + one.size :]
     ss += ss.T
     np.fill_diagonal(ss, 0.25 * norm)
     return norm, s, ss
+
+
+def walsh(device: Device, x: Any, bits: int) -> None:
+    """Do the Walsh-Hadamard transform of rows ``x`` (rows, 2^bits) float64, without its factor, in place."""
+    if device.is_cuda:
+        kernel = kernels.function("trotter/kernels", "measure", "walsh", {"REAL": "double"})
+        for low in range(0, bits, WALSH):
+            some = min(WALSH, bits - low)
+            arguments = (x, np.int32(bits), np.int32(low), np.int32(some))
+            kernel((1 << (bits - some), x.shape[0]), (THREADS,), arguments, shared_mem=8 << some)
+        return
+    for j in range(bits):
+        pair = x.reshape(len(x), -1, 2, 1 << j)
+        total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
+        pair[:, :, 0], pair[:, :, 1] = total, difference
+
+
+@cache
+def _places(device: Device, outside: int) -> Any:
+    """Return where in the transformed (13, 2^outside) numbers the sums with signs of one outer bit are, and of two alone."""
+    high, upper = np.triu_indices(outside, 1)
+    one = (np.arange(1 + TILE)[:, None] << outside) + (1 << np.arange(outside))
+    return device.asarray(np.concatenate([one.ravel(), (1 << high) | (1 << upper)]))
+
+
+def _summed_tiles(device: Device, psi: Any) -> tuple[Any, Any]:
+    """Return the signed sums (79,) of all tiles together, and of each tile the 13 with at most one bit, (13, tiles)."""
+    if not device.is_cuda:
+        sums = measure_tiles(device, psi)
+        return sums.sum(axis=0), np.ascontiguousarray(sums[:, : 1 + TILE].T)
+    tiles = int(psi.shape[0]) >> TILE
+    kept = device.xp.empty((1 + TILE, tiles))
+    sums = device.xp.empty((min(tiles, BLOCKS), OUTPUTS))
+    _launch(psi, tiles, kept, sums)
+    return sums.sum(axis=0), kept
+
+
+def _launch(psi: Any, tiles: int, kept: Any, sums: Any) -> None:
+    real = "float" if psi.dtype.itemsize == 8 else "double"
+    kernel = kernels.function("trotter/kernels", "measure", "measure_tiles", {"REAL": real})
+    kernel((sums.shape[0],), (THREADS,), (psi, np.uint64(tiles), kept, sums))
 
 
 def first_moments(device: Device, psi: Any) -> tuple[float, NDArray[np.float64]]:
@@ -134,9 +172,7 @@ def measure_tiles(device: Device, psi: Any) -> Any:
     count = int(psi.shape[0]) >> TILE
     out = device.xp.empty((count, OUTPUTS))
     if device.is_cuda:
-        real = "float" if psi.dtype.itemsize == 8 else "double"
-        kernel = kernels.function("trotter/kernels", "measure", "measure_tiles", {"REAL": real})
-        kernel((count,), (256,), (psi, out))
+        _launch(psi, count, np.uint64(0), out)
         return out
     each_part(
         lambda first, last: _measure_tiles_cpu(psi, TILE, first, last, np.empty(1 << TILE), out),

@@ -1,0 +1,98 @@
+// Population control on the device: weights as integers, the teeth of the comb, places of the copies.
+//
+// All sums are of integers, so they do not depend on their order: the same walkers are chosen as on a CPU, bit by bit.
+//
+// qsim-compile: -DREAL=double
+#include "qsim.cuh"
+
+#define THREADS 256
+#define SETTLERS 1024
+
+// Weights as integers of 1/unit, those of persistent walkers (older than max_age; none if max_age < 0) at most `heaviest`.
+// sums: total, weights out of range (0 to limit), persistent walkers; zero before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    weigh_walkers(const double* __restrict__ weights, const int64* __restrict__ ages, int64 n, int64 max_age, double heaviest, double limit,
+                  double unit, int64* __restrict__ whole, int64* sums) {
+    __shared__ int64 scratch[QSIM_WARP];
+    const int64 i = (int64)blockIdx.x * THREADS + threadIdx.x;
+    int64 count = 0, bad = 0, old = 0;
+    if (i < n) {
+        double w = weights[i];
+        if (max_age >= 0 && ages[i] > max_age) {
+            old = 1;
+            w = w > heaviest ? heaviest : w;
+        }
+        const bool good = w >= 0 && w <= limit;  // false for NaN
+        bad = !good;
+        count = good ? (int64)rint(w * unit) : 0;
+        whole[i] = count;
+    }
+    count = block_sum(count, scratch);
+    bad = block_sum(bad, scratch);
+    old = block_sum(old, scratch);
+    if (threadIdx.x == 0) {
+        atomicAdd((uint64*)sums, (uint64)count);
+        if (bad) atomicAdd((uint64*)sums + 1, (uint64)bad);
+        if (old) atomicAdd((uint64*)sums + 2, (uint64)old);
+    }
+}
+
+// Tooth k stands at k step + start + (k rest + more) / n; it falls on the walker in whose part of the cumulated weights it lies.
+// order: walkers as their weights are cumulated.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    comb(const int64* __restrict__ order, const int64* __restrict__ cumulated, int64 walkers, int64 n, int64 step, int64 rest, int64 start,
+         int64 more, int64* __restrict__ indices) {
+    const int64 k = (int64)blockIdx.x * THREADS + threadIdx.x;
+    if (k >= n) return;
+    const int64 tooth = k * step + start + (k * rest + more) / n;
+    int64 low = 0, high = walkers;  // the first with cumulated > tooth
+    while (low < high) {
+        const int64 middle = (low + high) / 2;
+        if (cumulated[middle] > tooth) high = middle;
+        else low = middle + 1;
+    }
+    indices[k] = order[low];
+}
+
+// Sums of flags over the threads before this one, and of all of them.
+QSIM_DEVICE int64 before(int64 count, int64* scratch, int64& all) {
+    const int lane = threadIdx.x % QSIM_WARP, warp = threadIdx.x / QSIM_WARP;
+    int64 sum = count;
+    for (int lanes = 1; lanes < QSIM_WARP; lanes *= 2) {
+        const int64 other = __shfl_up_sync(QSIM_ALL_LANES, sum, lanes);
+        if (lane >= lanes) sum += other;
+    }
+    __syncthreads();
+    if (lane == QSIM_WARP - 1) scratch[warp] = sum;
+    __syncthreads();
+    int64 offset = 0;
+    all = 0;
+    for (int w = 0; w < SETTLERS / QSIM_WARP; ++w) {
+        if (w == warp) offset = all;
+        all += scratch[w];
+    }
+    return offset + sum - count;
+}
+
+// Permutes indices so that every walker that occurs keeps its place; surplus copies go, in their order, to the places of walkers
+// that die.  Equal indices stand side by side.  One block.  alive, extra: (n), work space.
+extern "C" __global__ void __launch_bounds__(SETTLERS)
+    settle(int64* __restrict__ indices, int64 n, int64* __restrict__ alive, int64* __restrict__ extra) {
+    __shared__ int64 scratch[SETTLERS / QSIM_WARP];
+    const int64 part = (n + SETTLERS - 1) / SETTLERS, first = part * threadIdx.x, last = first + part < n ? first + part : n;
+    for (int64 i = first; i < last; ++i) alive[i] = 0;
+    __syncthreads();
+    int64 count = 0, all;
+    for (int64 i = first; i < last; ++i) {
+        alive[indices[i]] = 1;
+        count += i > 0 && indices[i] == indices[i - 1];
+    }
+    int64 at = before(count, scratch, all);
+    for (int64 i = first; i < last; ++i)
+        if (i > 0 && indices[i] == indices[i - 1]) extra[at++] = indices[i];
+    __syncthreads();
+    count = 0;
+    for (int64 i = first; i < last; ++i) count += !alive[i];
+    at = before(count, scratch, all);
+    for (int64 i = first; i < last; ++i) indices[i] = alive[i] ? i : extra[at++];
+}
