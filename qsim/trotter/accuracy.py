@@ -57,9 +57,10 @@ MARGIN = 1.4  # for what a small system does not know of a large one
 TRIES = 10
 WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing is a product formula
 CHEBYSHEV_VECTORS = 4
+HOPELESS = 2.0  # times the cost of chebyshev, by a rough estimate: a product formula is not looked at more closely
 LAYER_COST = 6.3  # of a layer on one CPU thread, ns an amplitude
 RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
-CUDA_PRODUCT = 7.5  # layers that a term costs on a GPU, by its passes over memory
+CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory
 ROUNDING = {"double": 1.1e-16, "single": 6e-8}
 
 
@@ -312,16 +313,15 @@ def choose(
     intervals = np.diff(np.asarray(times, float))
     static = bool(getattr(hamiltonian, "is_static", True))
     pilot = pilot or Pilot.of(hamiltonian, psi)
-    names = (
-        [name for name in SPLITTINGS if name != "ts2" or accuracy >= ROUGH] if method == "auto" else [method]
-    )
-    found = [
-        _split(pilot, hamiltonian, name, intervals, duration, accuracy, precision)
-        for name in names
-        if name != "chebyshev"
-    ]
+    found = []
     if method == "chebyshev" or (method == "auto" and static and vectors >= CHEBYSHEV_VECTORS):
         found.append(_expanded(pilot, hamiltonian, intervals, accuracy, precision, kind))
+    beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
+    for name in SPLITTINGS if method == "auto" else (method,):
+        if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
+            continue
+        if _least_cost(pilot, hamiltonian, name, duration, accuracy) < beaten:
+            found.append(_split(pilot, hamiltonian, name, intervals, duration, accuracy, precision))
     if not any(c.error <= accuracy for c in found):
         least = min(c.error for c in found)
         raise NumericsError(
@@ -333,6 +333,16 @@ def choose(
     costs = {c.method: c.cost for c in found}
     best = min(found, key=lambda c: c.cost)
     return replace(best, costs=costs)
+
+
+def _least_cost(pilot: Pilot, hamiltonian: Any, name: str, duration: float, accuracy: float) -> float:
+    """Return roughly the layers that a product formula takes, from the error of the longest steps and its order."""
+    if duration <= 0.0:
+        return 0.0
+    pilot.duration = duration
+    error = pilot.rate(name, pilot.longest) * duration
+    dt = pilot.longest * min(1.0, (accuracy / max(error, 1e-300)) ** (1.0 / schedule.METHODS[name].order))
+    return layers_per_step(hamiltonian, name) * duration / dt
 
 
 def _split(
