@@ -1,6 +1,7 @@
 """Kernel sources, macros, compilation without a GPU, and the device header on one."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -322,6 +323,19 @@ def test_complex_arithmetic(cuda, real, dtype, ctype):
     terms = [a / b, a.conj() * b, -2j * np.abs(a) ** 2 * np.exp(1j * b.real)]
     scale = np.sum(np.abs(terms), axis=0)
     assert np.max(np.abs(found - np.sum(terms, axis=0)) / scale) < 8 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize(("capability", "driver"), [("80", 13000), ("90", 12020)])
+def test_launches_do_not_overlap_where_they_cannot(monkeypatch, capability, driver):
+    cuda = SimpleNamespace(
+        Device=lambda: SimpleNamespace(compute_capability=capability),
+        runtime=SimpleNamespace(driverGetVersion=lambda: driver),
+    )
+    monkeypatch.setattr(kernels, "_cupy", lambda: SimpleNamespace(cuda=cuda))
+    launches = []
+    kernel = lambda *a, **k: launches.append((a, k))  # noqa: E731
+    kernels.launch_overlapping(kernel, 3, 64, (np.int32(1),), 128)
+    assert launches == [(((3,), (64,), (np.int32(1),)), {"shared_mem": 128})]
 
 
 @pytest.mark.gpu

@@ -258,6 +258,7 @@ class _Config(ctypes.Structure):  # CUlaunchConfig
 
 
 PROGRAMMATIC = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+RECORDABLE = 12030  # version of the driver from which on such launches can become part of a graph
 
 
 def launch_overlapping(
@@ -266,7 +267,7 @@ def launch_overlapping(
     """Launch a kernel that may begin before the one before it on CuPy's current stream has ended.
 
     The kernel must say ``griddepcontrol.wait`` before it touches what the one before writes ("programmatic dependent launch",
-    compute capability 9.0; below, this is a launch like any other).
+    compute capability 9.0 and a driver of CUDA 12.3; before, this is a launch like any other).
 
     Parameters
     ----------
@@ -277,9 +278,14 @@ def launch_overlapping(
         CuPy arrays and NumPy scalars.
     shared_bytes
         Dynamic shared memory of a block.
+
+    Raises
+    ------
+    DeviceError
+        If the driver refuses.
     """
     cupy = _cupy()
-    if int(cupy.cuda.Device().compute_capability) < 90:
+    if int(cupy.cuda.Device().compute_capability) < 90 or cupy.cuda.runtime.driverGetVersion() < RECORDABLE:
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
         return
     values = [

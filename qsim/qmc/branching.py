@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels import branching as kernels
+from qsim.qmc.kernels.branching import comb, settle, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,11 +93,10 @@ class Population:
         old : int
             Persistent walkers.
         """
-        xp = namespace(weights)
-        if xp is np or self.control != "comb":
+        if self.control != "comb":
             limited, old = self.limit_old(weights, ages)
-            return (*self.branch(limited, xp.asarray(uniforms)), int(old))
-        found = kernels.integers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
+            return (*self.branch(limited, namespace(weights).asarray(uniforms)), int(old))
+        found = weigh_walkers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
         whole, total, bad, old = found
         if bad:
             self._refuse(weights)
@@ -207,13 +206,7 @@ class Population:
         # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
-        if xp is np:
-            k = np.arange(n, dtype=np.int64)
-            teeth = k * step + start + (k * rest + more) // n
-            order = np.argsort(whole, kind="stable")
-            indices = order[np.searchsorted(np.cumsum(whole[order]), teeth, side="right")].astype(np.int64)
-        else:
-            indices = kernels.comb(whole, n, step, rest, start, more)
+        indices = comb(whole, n, step, rest, start, more)
         if n == whole.size:
             indices = settle(indices)
         return indices, xp.full(n, total / UNIT / n)
@@ -233,13 +226,7 @@ class Population:
 
     def _integers(self, weights: Any) -> tuple[Any, int]:
         """Return weights as integers and their sum; the one time that the device is waited for."""
-        xp = namespace(weights)
-        if xp is not np:
-            whole, total, bad, _ = kernels.integers(weights, None, 0, 0.0, HEAVIEST, UNIT)
-        else:
-            good = (weights >= 0) & (weights <= HEAVIEST)  # false for NaN
-            whole = np.rint(np.where(good, weights, 0.0) * UNIT).astype(np.int64)
-            total, bad = int(whole.sum()), int((~good).sum())
+        whole, total, bad, _ = weigh_walkers(weights, None, 0, 0.0, HEAVIEST, UNIT)
         if bad:
             self._refuse(weights)
         return whole, total
@@ -254,25 +241,3 @@ class Population:
             f"outside of 0 to {HEAVIEST:g})",
             hint=REMEDY,
         )
-
-
-def settle(indices: Any) -> Any:
-    """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
-
-    Nothing waits for the device: surplus copies go, in their order, to the places of walkers that die.
-    """
-    xp = namespace(indices)
-    if xp is not np:
-        return kernels.settle(indices)
-    n = indices.size
-    places = xp.arange(n, dtype=np.int64)
-    alive = xp.zeros(n, dtype=bool)
-    alive[indices] = True
-    surplus = xp.zeros(n, dtype=bool)
-    surplus[1:] = indices[1:] == indices[:-1]
-    extra = xp.zeros(
-        n + 1, dtype=np.int64
-    )  # surplus in order; the last place takes all others, and is not read
-    extra[xp.where(surplus, xp.cumsum(surplus) - 1, n)] = indices
-    rank = xp.cumsum(~alive) - 1
-    return xp.where(alive, places, extra[xp.maximum(rank, 0)])

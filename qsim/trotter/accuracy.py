@@ -57,7 +57,9 @@ MARGIN = 1.4  # for what a small system does not know of a large one
 TRIES = 10
 WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing is a product formula
 CHEBYSHEV_VECTORS = 4
-HOPELESS = 2.0  # times the cost of chebyshev, by a rough estimate: a product formula is not looked at more closely
+HOPELESS = (
+    2.0  # times the cost of chebyshev, by a rough estimate: a product formula is not looked at more closely
+)
 LAYER_COST = 6.3  # of a layer on one CPU thread, ns an amplitude
 RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
 CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory

@@ -12,14 +12,13 @@ from qsim.trotter.kernels.layers import (
     STAGE,
     Axis,
     Members,
-    layout,
     member_layers,
     mid_pass,
-    outside_tables,
-    tile_table,
+    phase_factors,
     turn_pass,
 )
 from qsim.trotter.kernels.layers_cpu import phase_table, rotate, rotate_across
+from qsim.trotter.kernels.tables import layout, outside_tables, tile_table
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
@@ -413,6 +412,28 @@ def test_tables_hold_all_couplings_and_fields(tile):
     found += ((below + above[:, : bits + 1]) * np.column_stack([s[:, sites], np.ones(1 << N)])).sum(axis=1)
     found += (above[:, bits + 1 :] * s[:, others[:half]]).sum(axis=1)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+@pytest.mark.parametrize("tile", [(12, 12, 12), (3, 9, 9), (2, 2, 13)])
+def test_factors_are_exponentials_of_the_table(device, tile, kind):
+    """With a bit of a register down its factor comes in, and that of all four among themselves: exp(-i tau E) of the tile."""
+    low, _, bits = tile
+    J, _ = couplings(15)
+    table, tau = tile_table(J, *tile), 0.37
+    found = device.to_host(phase_factors(device, device.asarray(table), low, bits, tau, np.dtype(kind)))
+    assert found.dtype == kind
+    threads = 1 << (bits - 4)
+    energy, fields = table[:threads], table[threads : 5 * threads].reshape(4, threads)
+    up, flip, inside = found[:threads], found[threads : 5 * threads].reshape(4, threads), found[5 * threads :]
+    for j in range(16):
+        s = 0.5 - (j >> np.arange(4) & 1)
+        down = [r for r in range(4) if j >> r & 1]
+        product = up * inside[j] * np.prod(flip[down], axis=0)
+        expected = np.exp(-1j * tau * (energy + s @ fields + table[5 * threads + j]))
+        np.testing.assert_allclose(
+            product, expected, rtol=0, atol=16 * EPS[np.dtype(kind)] * (1 + abs(tau * energy).max())
+        )
 
 
 # --------------------------------------------------------------------------------------------- CUDA

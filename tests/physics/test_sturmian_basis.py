@@ -154,7 +154,7 @@ def test_hydrogen_levels(ell, Z):
     good = n <= 3  # the box cuts higher ones
     exact = -0.5 * Z**2 / n[good] ** 2
     assert energies[: good.sum()] == pytest.approx(exact, rel=1e-9)
-    assert np.all(energies[: good.sum()] >= exact * (1 + 1e-11))  # variational up to quadrature
+    assert np.all(energies[: good.sum()] >= exact * (1 + 1e-10))  # variational up to quadrature and rounding
 
 
 def test_hydrogen_functions():

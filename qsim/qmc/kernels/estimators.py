@@ -28,28 +28,6 @@ THREADS = 128  # as in estimators.cu
 PARALLEL_SIZE = 1 << 16  # distances below which starting threads costs more than it saves
 
 
-def take_totals(device: Device, state: State) -> NDArray[np.float64]:
-    """Return what a generation adds up to over all walkers, on the host; the counts of moves begin anew.
-
-    Returns
-    -------
-    (12,) float64
-        Sums of weight times energies (6), of weight times the square of their total, of weights, and of the counts of
-        moves (4).
-    """
-    weight, energy = state.weight, state.energy
-    if device.is_cuda:
-        walkers = int(weight.shape[0])
-        blocks = -(-walkers // THREADS)
-        out = device.xp.empty((blocks, 12))
-        kernel = kernels.function("qmc/kernels", "estimators", "totals", {"REAL": "double"})
-        kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
-        return device.to_host(out).sum(axis=0)
-    sums = [weight @ energy, [weight @ (energy[:, 5] ** 2), weight.sum()], state.moves.sum(axis=0)]
-    state.moves[...] = 0.0
-    return np.concatenate(sums)
-
-
 def quanta(device: Device, weight: Any) -> Any:
     """Return weights (walkers,) float64 as integers of 1/`UNIT`, int64."""
     xp = device.xp
@@ -163,6 +141,33 @@ def _radial_histogram_cpu(device, R, count, atom, n_up, inverse_width, out):
         lambda first, last, own: estimators_cpu.radial(first, last, R, count, atom, n_up, inverse_width, own),
         out,
     )
+
+
+def take_totals(device: Device, state: State) -> NDArray[np.float64]:
+    """Return what a generation adds up to over all walkers, on the host; the counts of moves begin anew.
+
+    Returns
+    -------
+    (12,) float64
+        Sums of weight times energies (6), of weight times the square of their total, of weights, and of the counts of
+        moves (4).
+    """
+    weight, energy = state.weight, state.energy
+    if device.is_cuda:
+        walkers = int(weight.shape[0])
+        blocks = -(-walkers // THREADS)
+        out = device.xp.empty((blocks, 12))
+        kernel = kernels.function("qmc/kernels", "estimators", "take_totals", {"REAL": "double"})
+        kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
+        return device.to_host(out).sum(axis=0)
+    return _take_totals_cpu(state)
+
+
+def _take_totals_cpu(state: State) -> NDArray[np.float64]:
+    weight, energy = state.weight, state.energy
+    sums = [weight @ energy, [weight @ (energy[:, 5] ** 2), weight.sum()], state.moves.sum(axis=0)]
+    state.moves[...] = 0.0
+    return np.concatenate(sums)
 
 
 def _check(

@@ -210,7 +210,7 @@ template <bool ROTATE> QSIM_DEVICE void go_out(const Tile& tile, cplx (&v)[16]) 
 
 // ------------------------------------------------------------------------------------------------ phases
 // Energies from couplings within a tile, as a table: (THREADS) of the thread's bits, (4, THREADS) their fields on the register bits,
-// (16) of the register bits; which bits these are, `layout` of layers.py knows, too.
+// (16) of the register bits; which bits these are, `layout` of tables.py knows, too.
 
 #define TABLE (5 * THREADS + 16)
 

@@ -26,6 +26,7 @@ from qsim.trotter.kernels.layers_cpu import (
     rotate_across,
     tile_tables,
 )
+from qsim.trotter.kernels.tables import outside_tables, tile_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +74,40 @@ class Tables(NamedTuple):
     inside: Any
     lower: Any
     upper: Any
+
+
+def phase_factors(
+    device: Device, table: Any, low: int, bits: int, tau: float, kind: Any, small: bool = True
+) -> Any:
+    """Return the exponentials of what the couplings within a tile do in a layer.
+
+    Parameters
+    ----------
+    table : (5 * 2^(bits - 4) + 16,) float64
+        :func:`tile_table`, on the device.
+    low, bits : int
+        Of the tile.
+    tau : float
+        Time of the layer.
+    kind : dtype
+        complex64 or complex128.
+    small : bool
+        Fewer than :data:`RECORDED_SPINS` spins: which of two modules it is compiled with.
+
+    Returns
+    -------
+    (5 * 2^(bits - 4) + 16,) complex
+        Of the bits that number threads with the register bits up, of each register bit down, of the register bits among
+        themselves.
+    """
+    turns = tau / np.pi
+    if not device.is_cuda:
+        return _phase_factors_cpu(table, bits, turns).astype(kind)
+    found = device.xp.empty(table.shape, kind)
+    kernel, _ = _compiled(device, "phase_factors", kind.itemsize, bits, low, small)
+    threads = 1 << (bits - 4)
+    kernel((-(-found.size // threads),), (threads,), (table, found, np.float64(turns)))
+    return found
 
 
 def turn_pass(
@@ -275,62 +310,6 @@ class Members:
         return cls(bits, xp.zeros((members, 3, bits)), xp.zeros((members, 3, table)))
 
 
-def layout(low: int, bits: int) -> tuple[list[int], list[int]]:
-    """Return the bits of a tile that number registers (4) and threads (bits - 4) of a CUDA block when phases are applied."""
-    if low == bits:
-        return list(range(4)), list(range(4, bits))
-    register, thread = list(range(4, 8)), [*range(4), *range(8, bits)]
-    # bits that cross over from the threads to be rotated: 8 in tiles of 13 bits, 3, 2
-    for k, r, crosses in ((4, 1, bits == 13 and low <= 8), (2, 2, low <= 2), (3, 3, low <= 3)):
-        if crosses:
-            register[r], thread[k] = thread[k], register[r]
-    return register, thread
-
-
-def tile_table(pairs: NDArray[np.float64], low: int, high: int, bits: int) -> NDArray[np.float64]:
-    """Return what the couplings within a tile do, as ``layers.cu`` reads it.
-
-    Energies of the bits that number threads (T,), their fields on the register bits (4, T), energies of the register bits
-    (16,): see :func:`layout`.
-    """
-    of = [b if b < low else b - low + high for b in range(bits)]
-    register, other = ([of[b] for b in part] for part in layout(low, bits))
-    s = _spins(len(other))
-    energy = 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(other, other)], s)
-    fields = pairs[np.ix_(register, other)] @ s.T
-    z = _spins(4)
-    inside = 0.5 * np.einsum("ta,ab,tb->t", z, pairs[np.ix_(register, register)], z)
-    return np.concatenate([energy, fields.ravel(), inside])
-
-
-def outside_tables(
-    pairs: NDArray[np.float64], fields: NDArray[np.float64], low: int, high: int, bits: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what the spins outside of a tile do, as ``layers.cu`` reads it.
-
-    A row for every value of the lower half of these spins, and for every value of the upper half: fields on the bits of the tile
-    (those of the upper half with h), energy; of the upper half also its fields on the lower one.
-    """
-    of = [b if b < low else b - low + high for b in range(bits)]
-    outside = [j for j in range(len(fields)) if j not in set(of)]
-    halves = outside[: len(outside) // 2], outside[len(outside) // 2 :]
-    found = []
-    for half in halves:
-        s = _spins(len(half))
-        energy = s @ fields[half] + 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(half, half)], s)
-        found.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
-    found[1][0] = found[1][0] + fields[of]
-    found[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
-    lower, upper = (np.concatenate(columns, axis=1) for columns in found)
-    return lower, upper
-
-
-def _spins(count: int) -> NDArray[np.float64]:
-    """Return s = +-1/2 of so many bits for every value of them, (2^count, count)."""
-    down: NDArray[np.int64] = np.arange(1 << count)[:, None] >> np.arange(count) & 1
-    return np.asarray(0.5 - down, np.float64)
-
-
 def _tables(device: Device, axis: Axis, low: int, high: int, bits: int) -> Tables:
     """Return the tables of a tile, made at its first use."""
     key = (low, high, bits)
@@ -346,11 +325,8 @@ def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: fl
     key = (low, high, bits, tau, kind.name)
     if key not in axis.factors:
         table = _tables(device, axis, low, high, bits).inside
-        found = axis.factors[key] = device.xp.empty(table.shape, kind)
-        small = len(axis.fields) < RECORDED_SPINS  # the module of the passes
-        kernel, _ = _compiled(device, "phase_factors", kind.itemsize, bits, low, small)
-        threads = 1 << (bits - 4)
-        kernel((-(-found.size // threads),), (threads,), (table, found, np.float64(tau / np.pi)))
+        small = len(axis.fields) < RECORDED_SPINS
+        axis.factors[key] = phase_factors(device, table, low, bits, tau, kind, small)
     return axis.factors[key]
 
 
@@ -440,6 +416,14 @@ def _write(psi, start, low, high, bits, re, im):
         part = psi[start + (r << high) : start + (r << high) + run]
         for i in range(run):
             part[i] = complex(re[r * run + i], im[r * run + i])
+
+
+def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> NDArray[np.complex128]:
+    threads = 1 << (bits - 4)
+    angle = -table
+    angle[:threads] -= 0.5 * table[threads : 5 * threads].reshape(4, threads).sum(axis=0)
+    angle[threads : 5 * threads] = table[threads : 5 * threads]
+    return np.asarray(np.exp(1j * np.pi * turns * angle))
 
 
 @nb.njit(**JIT)

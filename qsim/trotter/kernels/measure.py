@@ -72,21 +72,6 @@ def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64
     return norm, s, ss
 
 
-def walsh(device: Device, x: Any, bits: int) -> None:
-    """Do the Walsh-Hadamard transform of rows ``x`` (rows, 2^bits) float64, without its factor, in place."""
-    if device.is_cuda:
-        kernel = kernels.function("trotter/kernels", "measure", "walsh", {"REAL": "double"})
-        for low in range(0, bits, WALSH):
-            some = min(WALSH, bits - low)
-            arguments = (x, np.int32(bits), np.int32(low), np.int32(some))
-            kernel((1 << (bits - some), x.shape[0]), (THREADS,), arguments, shared_mem=8 << some)
-        return
-    for j in range(bits):
-        pair = x.reshape(len(x), -1, 2, 1 << j)
-        total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
-        pair[:, :, 0], pair[:, :, 1] = total, difference
-
-
 @cache
 def _places(device: Device, outside: int) -> Any:
     """Return where in the transformed (13, 2^outside) numbers the sums with signs of one outer bit are, and of two alone."""
@@ -181,6 +166,25 @@ def measure_tiles(device: Device, psi: Any) -> Any:
         device.threads,
     )
     return out
+
+
+def walsh(device: Device, x: Any, bits: int) -> None:
+    """Do the Walsh-Hadamard transform of rows ``x`` (rows, 2^bits) float64, without its factor, in place."""
+    if device.is_cuda:
+        kernel = kernels.function("trotter/kernels", "measure", "walsh", {"REAL": "double"})
+        for low in range(0, bits, WALSH):
+            some = min(WALSH, bits - low)
+            arguments = (x, np.int32(bits), np.int32(low), np.int32(some))
+            kernel((1 << (bits - some), x.shape[0]), (THREADS,), arguments, shared_mem=8 << some)
+        return
+    _walsh_cpu(x, bits)
+
+
+def _walsh_cpu(x: Any, bits: int) -> None:
+    for j in range(bits):
+        pair = x.reshape(len(x), -1, 2, 1 << j)
+        total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
+        pair[:, :, 0], pair[:, :, 1] = total, difference
 
 
 @nb.njit(**JIT)
