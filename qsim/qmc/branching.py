@@ -99,7 +99,7 @@ class Population:
         found = weigh_walkers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
         whole, total, bad, old = found
         if bad:
-            self._refuse(weights)
+            self._refuse(self.limit_old(weights, ages)[0])
         return (*self._teeth(whole, total, float(uniforms[0])), old)
 
     def branch(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:

@@ -163,6 +163,11 @@ class Pilot:
         return strength(self.hamiltonian)
 
     @property
+    def exact(self) -> bool:
+        """Whether all terms commute, because they have one axis."""
+        return len(_axes(self.hamiltonian)) < 2
+
+    @property
     def span(self) -> float:
         """Time of a pilot run."""
         return min(DURATION / max(self.strength, 1e-300), self.duration)
@@ -178,13 +183,14 @@ class Pilot:
         Measured where a run of at most 128 steps shows more than rounding, continued by the power law elsewhere.
         """
         span = self.span
-        if self.strength == 0.0 or span <= 0.0:
+        if self.exact or self.strength == 0.0 or span <= 0.0:
             return 0.0
         measured = min(max(dt, span / MOST_STEPS), self.longest)
         while (error := self._measure(method, measured)) < FLOOR and measured < self.longest:
             measured = min(2.0 * measured, self.longest)
-        if error < FLOOR:  # all terms commute
-            return 0.0
+        error = max(
+            error, FLOOR
+        )  # the rest may be rounding, however long the step: no reason for a longer one
         return self.growth * error / span * (dt / measured) ** schedule.METHODS[method].order
 
     def _measure(self, method: str, dt: float) -> float:
@@ -250,10 +256,15 @@ def strength(hamiltonian: Any) -> float:
     return math.sqrt(float(square.max(initial=0.0)))
 
 
+def _axes(hamiltonian: Any) -> tuple[int, ...]:
+    """Return the axes on which there is anything."""
+    model = hamiltonian.envelope if hasattr(hamiltonian, "envelope") else hamiltonian
+    return tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
+
+
 def layers_per_step(hamiltonian: Any, method: str) -> int:
     """Return the diagonal layers of a step among others, neighbours merged."""
-    model = hamiltonian.envelope if hasattr(hamiltonian, "envelope") else hamiltonian
-    axes = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
+    axes = _axes(hamiltonian)
     many = [len(schedule.layers(axes, method, 1.0, steps)) for steps in (1, 2)]
     return max(1, many[1] - many[0])
 
@@ -322,7 +333,7 @@ def choose(
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
-        if _least_cost(pilot, hamiltonian, name, duration, accuracy) < beaten:
+        if _least_cost(pilot, hamiltonian, name, intervals, duration, accuracy) < beaten:
             found.append(_split(pilot, hamiltonian, name, intervals, duration, accuracy, precision))
     if not any(c.error <= accuracy for c in found):
         least = min(c.error for c in found)
@@ -337,12 +348,21 @@ def choose(
     return replace(best, costs=costs)
 
 
-def _least_cost(pilot: Pilot, hamiltonian: Any, name: str, duration: float, accuracy: float) -> float:
+def _least_cost(
+    pilot: Pilot,
+    hamiltonian: Any,
+    name: str,
+    intervals: NDArray[np.float64],
+    duration: float,
+    accuracy: float,
+) -> float:
     """Return roughly the layers that a product formula takes, from the error of the longest steps and its order."""
     if duration <= 0.0:
         return 0.0
     pilot.duration = duration
     error = pilot.rate(name, pilot.longest) * duration
+    if error == 0.0:
+        return layers_per_step(hamiltonian, name) * len(intervals)
     dt = pilot.longest * min(1.0, (accuracy / max(error, 1e-300)) ** (1.0 / schedule.METHODS[name].order))
     return layers_per_step(hamiltonian, name) * duration / dt
 

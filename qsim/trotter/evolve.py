@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.kernels import Graph
 from qsim.trotter.batch import LARGEST, SMALLEST, Batch
-from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, mid_pass, turn_pass
+from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, fits_shared, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
 from qsim.trotter.schedule import Layer, closed, course, turn
 
@@ -63,7 +63,7 @@ class Pass:
     scale: float = 1.0
 
 
-def tiles(spins: int, device: str, item: int = 16) -> list[Tile]:
+def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> list[Tile]:
     """Return the groups of bits that the passes go through, the lowest first.
 
     Parameters
@@ -72,37 +72,52 @@ def tiles(spins: int, device: str, item: int = 16) -> list[Tile]:
     device : {"cpu", "cuda"}
     item : int
         Bytes of an amplitude.
+    most : int
+        Bits of the largest tile that a CUDA device has shared memory for.
 
     Raises
     ------
     ValueError
         If no three groups cover so many spins.
     """
-    sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else CUDA_SIZES
-    largest = CPU_BITS if device == "cpu" else CUDA_LARGEST
+    sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else _sizes(most)
+    largest = CPU_BITS if device == "cpu" else most
     if spins <= largest:
         return [Tile(spins, spins, spins)]
     for groups in GROUPS:
         ways = [way for lowest, bits in sizes if (way := _grouped(spins, device, groups, lowest, bits))]
         if ways:
-            if device == "cuda" and groups > 1:  # beyond the caches: whole lines first
-                ways.sort(key=lambda way: min(tile.low for tile in way) < (LINE // item).bit_length() - 1)
+            if (
+                device == "cuda" and groups > 1
+            ):  # beyond the caches: whole lines first, or the longest parts of them
+                whole = (LINE // item).bit_length() - 1
+                ways.sort(key=lambda way: -min(whole, *(tile.low for tile in way)))
             return ways[0]
     raise ValueError(f"{spins} spins are more than {device} tiles of {largest} bits reach")
 
 
-def tilings(spins: int, device: str, item: int = 16) -> list[list[Tile]]:
+def _sizes(most: int) -> tuple[tuple[int, int], ...]:
+    return tuple(size for size in CUDA_SIZES if max(size) <= most)
+
+
+def tilings(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> list[list[Tile]]:
     """Return the tilings that may be the fastest somewhere, without more passes than :func:`tiles`, whose tiling comes first."""
-    found = [tiles(spins, device, item)]
+    found = [tiles(spins, device, item, most)]
     if len(found[0]) == 1:
         return found
-    sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else CUDA_SIZES
+    sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else _sizes(most)
     for lowest, bits in sizes:
         ways = (_grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
         fewest = next((way for way in ways if way), None)
         if fewest and len(fewest) <= len(found[0]) and fewest not in found:
             found.append(fewest)
     return found
+
+
+def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
+    """Return the arguments of :func:`tiles` and :func:`tilings` for a device."""
+    fits = not device.is_cuda or fits_shared(device, CUDA_LARGEST, item)
+    return device.kind, item, CUDA_LARGEST if fits else CUDA_LARGEST - 1
 
 
 def _grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
@@ -163,7 +178,9 @@ class Evolver:
             else:
                 self._psi = device.xp.zeros(1 << self._padded, self.dtype)
                 self._psi[: full.size] = full
-        self.tiles = list(tiling) if tiling else tiles(self._padded, device.kind, self.dtype.itemsize)
+        self.tiles = (
+            list(tiling) if tiling else tiles(self._padded, *device_tiles(device, self.dtype.itemsize))
+        )
         self._graphs: dict[tuple[Any, ...], tuple[Graph, list[Any]]] = {}  # and the arrays that they read
         self._zero = self._axis(np.zeros((self.spins, self.spins)), np.zeros(self.spins))
         self._ones = Axis(self._zero.pairs, device.asarray(np.ones(self._padded)))

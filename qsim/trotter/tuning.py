@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core import tuning
-from qsim.trotter.evolve import Evolver, Tile, tilings
+from qsim.trotter.evolve import Evolver, Tile, device_tiles, tilings
 from qsim.trotter.schedule import METHODS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
         or not tuning.enabled()
     ):
         return how
-    candidates = tilings(spins, device.kind, np.dtype(problem.dtype).itemsize)
+    candidates = tilings(spins, *device_tiles(device, np.dtype(problem.dtype).itemsize))
     if len(candidates) == 1:
         return how
     names = [_name(tiling) for tiling in candidates]

@@ -114,7 +114,7 @@ def test_threads_change_nothing():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", KINDS)
-@pytest.mark.parametrize("spins", [12, 17, 22])
+@pytest.mark.parametrize("spins", [12, 17, 22, 24])
 def test_cuda_is_its_twin(cuda, spins, dtype):
     psi = random_state(spins, dtype=dtype)
     close(moments_of_axis(cuda, cuda.asarray(psi)), moments_of_axis(cpu(2), psi))

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import expm_multiply
 
 from qsim.core.device import cpu
 from qsim.trotter import evolve
-from qsim.trotter.evolve import Evolver, Tile, tiles
+from qsim.trotter.evolve import Evolver, Tile, tiles, tilings
 from qsim.trotter.model import Model
 from qsim.trotter.schedule import METHODS, ORDER, course, layers, turn
 
@@ -445,6 +445,16 @@ def test_tiles_of_a_gpu(spins):
     assert all(9 <= tile.bits <= 13 for tile in found)
     if spins <= 34:
         assert len(found) == (1 if spins <= 13 else 2 if spins <= 24 else 3)
+
+
+def test_tiles_of_a_gpu_with_less_shared_memory():
+    for spins in range(13, 34):
+        assert all(tile.bits <= 12 for way in tilings(spins, "cuda", 16, 12) for tile in way)
+
+
+def test_tiles_far_beyond_the_caches_have_whole_lines():
+    assert [min(tile.low for tile in tiles(n, "cuda", 16)) for n in (30, 31, 32, 33)] == [3, 3, 3, 3]
+    assert [min(tile.low for tile in tiles(n, "cuda", 8)) for n in (30, 31, 32, 33)] == [4, 4, 3, 3]
 
 
 def check_tiles(spins, found, run, least):

@@ -378,6 +378,11 @@ def _compiled(
     return kernels.function("trotter/kernels", "layers", name, defines, shared_bytes=allowed), shared
 
 
+def fits_shared(device: Device, bits: int, item: int) -> bool:
+    """Whether a block of a CUDA device may have the shared memory of a tile."""
+    return (1 << bits) // 16 * 17 * item + STATIC <= _device_limits(device)[0]
+
+
 def resident(bits: int, item: int) -> int:
     """Return the blocks of a tile that a multiprocessor shall hold."""
     if bits == 13:

@@ -1,0 +1,78 @@
+"""The time step from the accuracy where one scale of energy is far from the others, and the choice of the integrator."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from qsim.core.device import cpu
+from qsim.trotter import accuracy
+from qsim.trotter.accuracy import choose, estimate
+from qsim.trotter.evolve import Evolver
+from qsim.trotter.model import Model
+
+SX, SY, SZ = np.array([[0, 1], [1, 0]]) / 2, np.array([[0, -1j], [1j, 0]]) / 2, np.diag([0.5, -0.5])
+
+
+def ring(n, z=0.0, x=0.0, axes=(0, 1, 2)):
+    J, h = np.zeros((3, n, n)), np.zeros((3, n))
+    for j in range(n):
+        for a in axes:
+            J[a, j, (j + 1) % n] = J[a, (j + 1) % n, j] = 1.0
+    h[2], h[0] = z, x
+    return Model(n, J, h)
+
+
+def matrix(model):
+    n = model.spins
+    on = [
+        [np.kron(np.eye(1 << (n - 1 - j)), np.kron(o, np.eye(1 << j))) for j in range(n)]
+        for o in (SX, SY, SZ)
+    ]
+    H = np.zeros((1 << n, 1 << n), complex)
+    for a in range(3):
+        for j in range(n):
+            H += model.h[a, j] * on[a][j]
+            H += sum(model.J[a, j, k] * on[a][j] @ on[a][k] for k in range(j + 1, n))
+    return H
+
+
+def neel(n):
+    psi = np.zeros(1 << n, complex)
+    psi[sum(1 << j for j in range(0, n, 2))] = 1.0
+    return psi
+
+
+@pytest.mark.parametrize("method", ["bm4", "bm6", "kl8", "auto"])
+@pytest.mark.parametrize(
+    ("model", "time"),
+    [(ring(6, z=30.0), 5.0), (ring(6, z=300.0), 2.0), (ring(6, x=1e-4, axes=(2,)), 40.0)],
+)
+def test_a_strong_or_a_weak_term_does_not_hide_the_others(model, time, method):
+    """The error of a pilot is below rounding there, at any step that it tries; that is no reason for longer ones."""
+    psi = neel(6)
+    found = choose(model, [0.0, time], 1e-6, method=method, psi=psi, vectors=2, kind="cuda")
+    evolver, steps = Evolver(cpu(1), model, psi), int(np.ceil(time / found.dt))
+    evolver.advance(found.method, time / steps, steps)
+    error = np.linalg.norm(evolver.psi - expm(-1j * time * matrix(model)) @ psi)
+    assert error <= found.error <= 1e-6
+
+
+def test_the_estimate_of_steps_that_are_far_too_long_is_large():
+    assert estimate(ring(6, z=30.0), "kl8", 1.0, 5.0) > 0.1
+
+
+def test_terms_of_one_axis_are_exact_in_one_step():
+    found = choose(ring(6, z=0.7, axes=(2,)), [0.0, 7.0], 1e-8, method="kl8", psi=neel(6))
+    assert found.dt == 7.0
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("outputs", [1, 30, 400])
+@pytest.mark.parametrize("wanted", [1e-3, 1e-9])
+def test_what_is_left_out_would_not_have_been_chosen(monkeypatch, wanted, outputs, kind):
+    model, times = ring(8, z=0.3, x=0.2), np.linspace(0.0, 10.0, outputs + 1)
+    few = choose(model, times, wanted, psi=neel(8), kind=kind)
+    monkeypatch.setattr(accuracy, "HOPELESS", np.inf)
+    all_of_them = choose(model, times, wanted, psi=neel(8), kind=kind)
+    assert (few.method, few.dt) == (all_of_them.method, all_of_them.dt)
+    assert set(few.costs) <= set(all_of_them.costs)
