@@ -164,8 +164,8 @@ class Pilot:
 
     @property
     def exact(self) -> bool:
-        """Whether all terms commute, because they have one axis."""
-        return len(_axes(self.hamiltonian)) < 2
+        """Whether all terms commute, because they have one axis, and do not depend on time."""
+        return bool(getattr(self.hamiltonian, "is_static", True)) and len(_axes(self.hamiltonian)) < 2
 
     @property
     def span(self) -> float:

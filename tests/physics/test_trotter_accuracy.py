@@ -66,6 +66,25 @@ def test_terms_of_one_axis_are_exact_in_one_step():
     assert found.dt == 7.0
 
 
+def test_a_profile_on_one_axis_is_followed(trotter):
+    """All terms commute, but the integral of the profile is taken step by step: sin(t) turns a spin by 1 - cos(t)."""
+    t = np.linspace(0.0, 6.0, 7)
+    field = {
+        "type": "field",
+        "axis": "z",
+        "values": 1.0,
+        "profile": {"type": "expression", "value": "sin(t)"},
+    }
+    result = trotter.run(
+        system={"spins": 2, "terms": [field]},
+        initial={"type": "product", "theta": [np.pi / 2] * 2, "phi": [0.0] * 2},
+        evolve={"outputs": t.tolist(), "accuracy": 1e-6},
+        observe=["sx"],
+    )
+    expected = 0.5 * np.cos(1.0 - np.cos(t))
+    np.testing.assert_allclose(result.mean["sx"], expected[:, None] + [0, 0], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("outputs", [1, 30, 400])
 @pytest.mark.parametrize("wanted", [1e-3, 1e-9])
