@@ -16,6 +16,7 @@ the estimated error (1.3 for one of them with the longest steps of kl8).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,8 @@ HOPELESS = (
 LAYER_COST = 6.3  # of a layer on one CPU thread, ns an amplitude
 RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
 CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory
+MOST_TERMS = 1e8  # of a chebyshev expansion, whose coefficients are arrays
+MOST_LAYERS = 1e11  # of an evolution: days
 ROUNDING = {"double": 1.1e-16, "single": 6e-8}
 
 
@@ -191,7 +194,8 @@ class Pilot:
         error = max(
             error, FLOOR
         )  # the rest may be rounding, however long the step: no reason for a longer one
-        return self.growth * error / span * (dt / measured) ** schedule.METHODS[method].order
+        longer = min(dt / measured, 1e30)  # whatever it is, the error is that of opposite states
+        return self.growth * error / span * longer ** schedule.METHODS[method].order
 
     def _measure(self, method: str, dt: float) -> float:
         """Return the error of the pilot with steps of dt after its time span."""
@@ -320,15 +324,18 @@ def choose(
     Raises
     ------
     NumericsError
-        If rounding alone exceeds the accuracy.
+        If rounding alone exceeds the accuracy, or the evolution takes days.
     """
     duration = float(times[-1]) - float(times[0])
     intervals = np.diff(np.asarray(times, float))
     static = bool(getattr(hamiltonian, "is_static", True))
     pilot = pilot or Pilot.of(hamiltonian, psi)
     found = []
-    if method == "chebyshev" or (method == "auto" and static and vectors >= CHEBYSHEV_VECTORS):
+    if method == "chebyshev":
         found.append(_expanded(pilot, hamiltonian, intervals, accuracy, precision, kind))
+    elif method == "auto" and static and vectors >= CHEBYSHEV_VECTORS:
+        with contextlib.suppress(NumericsError):  # too long
+            found.append(_expanded(pilot, hamiltonian, intervals, accuracy, precision, kind))
     beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
@@ -345,6 +352,12 @@ def choose(
     found = [c for c in found if c.error <= accuracy]
     costs = {c.method: c.cost for c in found}
     best = min(found, key=lambda c: c.cost)
+    if best.cost > MOST_LAYERS:
+        raise NumericsError(
+            f"{best.method} takes {best.cost:.2g} layers for t = {duration:g} with couplings and fields up to "
+            f"{strength(hamiltonian):.2g}; at most {MOST_LAYERS:.0g}",
+            hint="a shorter evolution, or a frame in which the largest term does not occur",
+        )
     return replace(best, costs=costs)
 
 
@@ -396,6 +409,12 @@ def _expanded(
     radius = 0.5 * min((high - low) * hamiltonian.spins / pilot.hamiltonian.spins, most - least)
     count = max(1, len(intervals))
     tolerance = max(0.5 * accuracy / count, ROUNDING[precision])
+    longest = float(max(intervals, default=0.0))
+    if not radius * longest < MOST_TERMS:
+        raise NumericsError(
+            f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
+            hint="output times closer together, or a frame in which the largest term does not occur",
+        )
     terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
     products = sum(terms[length] for length in intervals.tolist())
     layers = CUDA_PRODUCT

@@ -243,7 +243,9 @@ def memory(
     single = deck.run.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
     parts = {"state": state}
-    extra = 840 << max(spins - 12, 0)  # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
+    extra = 840 << max(
+        spins - 12, 0
+    )  # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
     if deck.observed("return_probability") or (problem.echo is not None and not problem.echo.overlap):
         parts["initial state"] = state
     if problem.echo is not None:

@@ -5,6 +5,7 @@ import pytest
 from scipy.linalg import expm
 
 from qsim.core.device import cpu
+from qsim.core.errors import NumericsError
 from qsim.trotter import accuracy
 from qsim.trotter.accuracy import choose, estimate
 from qsim.trotter.evolve import Evolver
@@ -59,6 +60,19 @@ def test_a_strong_or_a_weak_term_does_not_hide_the_others(model, time, method):
 
 def test_the_estimate_of_steps_that_are_far_too_long_is_large():
     assert estimate(ring(6, z=30.0), "kl8", 1.0, 5.0) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("field", "method", "message"),
+    [
+        (1e10, "auto", "layers for t = 5 with couplings and fields up to 1e\\+10; at most 1e\\+11"),
+        (1e10, "chebyshev", "terms for an interval of 5; at most 1e\\+08"),
+        (1e40, "auto", "rounding alone"),
+    ],
+)
+def test_an_evolution_of_days_is_refused(field, method, message):
+    with pytest.raises(NumericsError, match=message):
+        choose(ring(6, z=field), [0.0, 5.0], 1e-6, method=method, psi=neel(6))
 
 
 def test_terms_of_one_axis_are_exact_in_one_step():
