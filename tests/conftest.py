@@ -18,10 +18,16 @@ os.environ["QSIM_TUNE"] = "off"  # nor may tests time anything, or write into th
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 import qsim  # noqa: E402
 from qsim import methods  # noqa: E402
 from qsim.core.device import cuda_status, select  # noqa: E402
+
+# the same examples in every run: a run that fails shall fail again, and one that passes was no luck
+settings.register_profile("qsim", derandomize=True, deadline=None)
+settings.load_profile("qsim")
+
 
 METHODS = Path(__file__).resolve().parent / "methods"
 REASONS = {"gpu": "no CUDA device", "slow": "slow; --slow runs them", "mpi": "no mpi4py"}

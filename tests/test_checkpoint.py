@@ -86,7 +86,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text(max_size=4), TREES, max_size=3))
 def test_round_trip_of_any_state(tmp_path_factory, state):
     path = tmp_path_factory.mktemp("any") / "a.h5"
