@@ -58,9 +58,7 @@ MARGIN = 1.4  # for what a small system does not know of a large one
 TRIES = 10
 WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing is a product formula
 CHEBYSHEV_VECTORS = 4
-HOPELESS = (
-    2.0  # times the cost of chebyshev, by a rough estimate: a product formula is not looked at more closely
-)
+HOPELESS = 2.0  # times the cost of chebyshev, roughly: product formulas are not looked at more closely
 LAYER_COST = 6.3  # of a layer on one CPU thread, ns an amplitude
 RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
 CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory
@@ -191,9 +189,8 @@ class Pilot:
         measured = min(max(dt, span / MOST_STEPS), self.longest)
         while (error := self._measure(method, measured)) < FLOOR and measured < self.longest:
             measured = min(2.0 * measured, self.longest)
-        error = max(
-            error, FLOOR
-        )  # the rest may be rounding, however long the step: no reason for a longer one
+        # below the floor it may be rounding, however long the step: no reason for a longer one
+        error = max(error, FLOOR)
         longer = min(dt / measured, 1e30)  # whatever it is, the error is that of opposite states
         return self.growth * error / span * longer ** schedule.METHODS[method].order
 
@@ -340,7 +337,7 @@ def choose(
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
-        if _least_cost(pilot, hamiltonian, name, intervals, duration, accuracy) < beaten:
+        if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
             found.append(_split(pilot, hamiltonian, name, intervals, duration, accuracy, precision))
     if not any(c.error <= accuracy for c in found):
         least = min(c.error for c in found)
@@ -362,22 +359,15 @@ def choose(
 
 
 def _least_cost(
-    pilot: Pilot,
-    hamiltonian: Any,
-    name: str,
-    intervals: NDArray[np.float64],
-    duration: float,
-    accuracy: float,
+    pilot: Pilot, layers: int, name: str, intervals: NDArray[np.float64], accuracy: float
 ) -> float:
     """Return roughly the layers that a product formula takes, from the error of the longest steps and its order."""
-    if duration <= 0.0:
-        return 0.0
-    pilot.duration = duration
+    duration = pilot.duration = float(intervals.sum())
     error = pilot.rate(name, pilot.longest) * duration
     if error == 0.0:
-        return layers_per_step(hamiltonian, name) * len(intervals)
-    dt = pilot.longest * min(1.0, (accuracy / max(error, 1e-300)) ** (1.0 / schedule.METHODS[name].order))
-    return layers_per_step(hamiltonian, name) * duration / dt
+        return layers * len(intervals)
+    dt = pilot.longest * min(1.0, (accuracy / error) ** (1.0 / schedule.METHODS[name].order))
+    return layers * duration / dt
 
 
 def _split(

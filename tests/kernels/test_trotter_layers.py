@@ -377,6 +377,23 @@ def test_members_without_couplings_only_rotate(device):
         np.testing.assert_allclose(device.to_host(out[m]), hadamard(psi[m], range(9)), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("low", "bits", "register", "thread"),
+    [
+        (12, 12, [0, 1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11]),
+        (4, 12, [4, 5, 6, 7], [0, 1, 2, 3, 8, 9, 10, 11]),
+        (3, 12, [4, 5, 6, 3], [0, 1, 2, 7, 8, 9, 10, 11]),
+        (2, 9, [4, 5, 2, 3], [0, 1, 6, 7, 8]),
+        (2, 13, [4, 8, 2, 3], [0, 1, 6, 7, 5, 9, 10, 11, 12]),
+        (8, 13, [4, 8, 6, 7], [0, 1, 2, 3, 5, 9, 10, 11, 12]),
+        (9, 13, [4, 5, 6, 7], [0, 1, 2, 3, 8, 9, 10, 11, 12]),
+    ],
+)
+def test_layout_is_that_of_the_kernel(low, bits, register, thread):
+    """``register_bit`` and ``thread_bit`` of layers.cu."""
+    assert layout(low, bits) == (register, thread)
+
+
 TABLES = [(9, 9, 9), (4, 10, 9), (3, 9, 9), (2, 2, 10), (13, 13, 13), (5, 6, 13), (2, 2, 13), (9, 9, 13)]
 
 

@@ -304,3 +304,34 @@ def test_cuda_chooses_the_same_walkers(cuda, control, n):
             strict=True,
         ):
             np.testing.assert_array_equal(one, other)
+
+
+def test_surplus_copies_fill_the_places_of_the_dead_in_their_order():
+    np.testing.assert_array_equal(settle(np.array([0, 0, 2, 2, 5, 5])), [0, 0, 2, 2, 5, 5])
+    np.testing.assert_array_equal(settle(np.array([1, 1, 1, 3, 4, 4])), [1, 1, 1, 3, 4, 4])
+    np.testing.assert_array_equal(settle(np.array([2, 2, 4, 4, 4, 5])), [2, 4, 2, 4, 4, 5])
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_next_generation_limits_persistent_walkers_first(device, control):
+    """As `limit_old` and then `branch`, bit by bit."""
+    n = 200
+    weights, ages = some_weights(n, spread=0.5), np.arange(n) % 15
+    population = Population(n, control, limits=(0.1, 10))
+    draws = uniform(key_from_seed(3), 1, 2, population.draws(n))
+    indices, new, old = population.next_generation(device.asarray(weights), device.asarray(ages), draws)
+    limited, count = population.limit_old(weights, ages)
+    expected = population.branch(limited, draws)
+    assert old == count == (ages > population.max_age).sum() > 0
+    assert not np.array_equal(limited, weights)
+    np.testing.assert_array_equal(device.to_host(indices), expected[0])
+    np.testing.assert_array_equal(device.to_host(new), expected[1])
+
+
+def test_the_walker_in_the_message_is_one_that_was_not_limited(device):
+    weights, ages = (
+        device.asarray(np.array([5000.0, 1.0, np.nan, 1.0])),
+        device.asarray(np.array([50, 0, 0, 0])),
+    )
+    with pytest.raises(NumericsError, match=r"walker 2 is nan \(1 of 4 "):
+        Population(4).next_generation(weights, ages, np.array([0.5]))

@@ -457,6 +457,18 @@ def test_tiles_far_beyond_the_caches_have_whole_lines():
     assert [min(tile.low for tile in tiles(n, "cuda", 8)) for n in (30, 31, 32, 33)] == [4, 4, 3, 3]
 
 
+def test_steps_of_long_ago_are_forgotten(monkeypatch):
+    """A logarithmic grid of output times has a step for each, with a graph and tables on a GPU."""
+    by_passes(monkeypatch)
+    evolver = Evolver(cpu(1), random_model(6), random_state(6))
+    evolver._graphs = {("ts4", dt): None for dt in range(evolve.KEPT_STEPS + 1)}
+    for axis in evolver._axes:
+        axis.factors.update({(0, 0, 0, float(k), ""): None for k in range(evolve.KEPT_LAYERS + 1)})
+    evolver.advance("ts4", 0.1, 2)
+    assert not evolver._graphs
+    assert not any(axis.factors for axis in evolver._axes)
+
+
 def check_tiles(spins, found, run, least):
     first, *others = found
     assert first == Tile(first.bits, first.bits, first.bits)

@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // on the bits of the tile (BITS; those of the upper half with h), energy; of the upper half also its fields on the lower half.
 struct Layer {
     const double *lower, *upper;
-    int bits, half;  // outside
+    int half;  // bits
     double turns, shift, scale;
 };
 
@@ -383,12 +383,12 @@ QSIM_DEVICE void wait_for_the_last() {
 // scale: factor of the phase; lower, upper: see Layer; factors: (TABLE).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     turn_pass(cplx* psi, const double* __restrict__ lower, const double* __restrict__ upper, const cplx* __restrict__ factors,
-              int outside, int half, int high, int in, int out, double turns, double shift, double scale) {
+              int half, int high, int in, int out, double turns, double shift, double scale) {
     extern __shared__ __align__(16) char raw[];
     __shared__ Outside o;
     const Tile shared = {(cplx*)raw};
     const Place tile(blockIdx.x, high);
-    const Layer layer = {lower, upper, outside, half, turns, shift, scale};
+    const Layer layer = {lower, upper, half, turns, shift, scale};
     cplx v[16];
     Own own;
     let_the_next_begin();

@@ -154,7 +154,6 @@ def turn_pass(
             tables.lower,
             tables.upper,
             _factors(device, axis, low, high, bits, tau, psi.dtype),
-            np.int32(spins - bits),
             np.int32((spins - bits) // 2),
             np.int32(high),
             np.int32(rotate_in),
