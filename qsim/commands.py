@@ -492,11 +492,42 @@ def _number(value: float | None) -> str:
 @click.option("--device", metavar="D", help="Where to compute: auto, cpu, cuda or cuda:N.")
 @click.option("--update", is_flag=True, help="Rewrite the references' own values instead (in a checkout).")
 @click.option("--slow", is_flag=True, help="Also the decks that take long.")
-def check(method: str | None, deck: str | None, device: str | None, update: bool, slow: bool) -> None:
+@click.option(
+    "--coverage", metavar="N", type=click.IntRange(1), help="Run N random decks per method instead."
+)
+@click.option("--seed", metavar="S", type=click.IntRange(0), help="Seed of the random decks (default 1).")
+@click.option(
+    "--jobs", metavar="J", type=click.IntRange(1), help="Processes for the random decks (default 1)."
+)
+def check(
+    method: str | None,
+    deck: str | None,
+    device: str | None,
+    update: bool,
+    slow: bool,
+    coverage: int | None,
+    seed: int | None,
+    jobs: int | None,
+) -> None:
     """Run the reference decks and compare with stored numbers: a test of the installation.
+
+    With --coverage, run random decks and hold every claimed error against the truth.
 
     Exit with 7 if something differs.
     """
+    if coverage is not None:
+        if deck is not None or update or slow:
+            raise click.UsageError("--coverage draws its own decks; --deck, --update and --slow do not apply")
+        _check_coverage(
+            [method] if method else methods.available(),
+            coverage,
+            1 if seed is None else seed,
+            device,
+            jobs or 1,
+        )
+        return
+    if seed is not None or jobs is not None:
+        raise click.UsageError("--seed and --jobs belong to --coverage")
     from qsim.core.check import cases, folders
     from qsim.core.errors import MismatchError
 
@@ -517,6 +548,27 @@ def check(method: str | None, deck: str | None, device: str | None, update: bool
     if failed:
         raise MismatchError(f"{len(failed)} of {len(chosen)} decks differ from their references")
     click.echo(f"{len(chosen)} decks agree with their references", err=True)
+
+
+def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | None, jobs: int) -> None:
+    from qsim.core.coverage import HEADER, Judged, cover, table
+    from qsim.core.errors import MismatchError
+
+    def report(judged: Judged) -> None:
+        place = f"{judged.method} --seed {seed}, trial {judged.index}"
+        if judged.failure is not None:
+            click.echo(f"FAIL {place}: {judged.failure}", err=True)
+        for claim in judged.broken:
+            click.echo(
+                f"FAIL {place}: {claim.quantity} is off by {claim.difference:.3g}; "
+                f"claimed {claim.claimed:.3g}, requested {claim.requested:.3g}",
+                err=True,
+            )
+
+    found = [cover(name, count, seed, device=device, jobs=jobs, report=report) for name in names]
+    click.echo(columns(table(found), HEADER))
+    if broken := [coverage.method for coverage in found if not coverage.ok]:
+        raise MismatchError(f"claimed errors do not hold: {', '.join(broken)}")
 
 
 def _check_one(case: Case, device: str | None) -> Report:
