@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from qsim.core.atomic import replacing
 from qsim.core.errors import DeckError, FileError
 from qsim.core.signals import Signals
 
@@ -62,25 +62,23 @@ def save(path: str | Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
     path = Path(path)
     arrays: list[Any] = []
     tree = json.dumps(_encode(state, arrays, "state"))
-    part = path.with_name(path.name + ".part")
     try:
-        with h5py.File(part, "w") as file:
+        with replacing(path) as part, h5py.File(part, "w") as file:
             file.attrs["format"] = "qsim-checkpoint"
             file.attrs["format_version"] = np.array(FORMAT_VERSION)
             group = file.create_group("arrays")
             for number, array in enumerate(arrays):
                 _write_array(group, str(number), array)
+                part.check()
             _write_text(file, "state", tree)
             _write_text(file, "meta", json.dumps(meta))
-        _to_disk(part)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, MemoryError) as error:
+        kept = f"; the earlier one in {path} is untouched" if path.exists() else ""
+        reason = str(error) or type(error).__name__
         raise FileError(
-            f"cannot write checkpoint {path}: {error}", hint="check the folder, its rights and the free space"
+            f"cannot write checkpoint {path}: {reason}{kept}",
+            hint="check the folder, its rights and the free space",
         ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
     return path
 
 
@@ -222,12 +220,6 @@ def _read_text(file: h5py.File, name: str) -> str:
     if zlib.crc32(text.encode()) != dataset.attrs["crc32"]:
         raise ValueError(f"checksum of {name} is wrong")
     return text
-
-
-def _to_disk(path: Path) -> None:
-    """Wait until the file is on the disk, so that a crash cannot leave a renamed but empty file."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 # --------------------------------------------------------------------------------------- compatibility

@@ -12,12 +12,14 @@ alone::
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from qsim.core.atomic import replacing
 from qsim.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -106,19 +108,17 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
     files = []
     for extension in FORMATS:
         path = stem.with_name(f"{stem.name}.{extension}")
-        part = path.with_name(path.name + ".part")
         information = _pdf_metadata(entries) if extension == "pdf" else {"Software": "qsim", **entries}
+        image = io.BytesIO()
+        with style():
+            fig.savefig(image, format=extension, metadata=information)
         try:
-            with style():
-                fig.savefig(part, format=extension, metadata=information)
-            part.replace(path)
+            with replacing(path) as part:
+                part.write(image.getbuffer())
         except OSError as error:
             raise FileError(
                 f"cannot write figure {path}: {error}", hint="check the folder and the free space"
             ) from error
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
         files.append(path)
     return files
 

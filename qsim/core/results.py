@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from qsim.core.atomic import replacing
 from qsim.core.errors import FileError
 from qsim.core.summary import json_ready, python_scalar, summary, write_summary
 from qsim.core.tables import Scalar, Table, Value, leaf, match_tables, parent, resolve_dimensions, storable
@@ -77,7 +78,7 @@ def write_results(
     log: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Write a results file in one piece: to ``<path>.part``, then renamed.
+    """Write a results file in one step: under a temporary name, then renamed.
 
     Parameters
     ----------
@@ -118,23 +119,18 @@ def write_results(
     if wrong := [name for name in (*scalars, *provenance) if not name or "/" in name]:
         raise ValueError(f"'{wrong[0]}' cannot name a scalar or an entry of the provenance")
     _refuse_existing(path, overwrite)
-    part = path.with_name(path.name + ".part")
     try:
-        with h5py.File(part, "w") as file:
+        with replacing(path, overwrite=overwrite) as part, h5py.File(part, "w") as file:
             file.attrs.update(_root_attributes(method, title, status, provenance))
             _write_tables(_group(file, "results"), declared, data, scales)
+            part.check()
             _write_scalars(_group(file, "scalars"), scalars)
             _write_provenance(_group(file, "provenance"), provenance)
-            file.create_dataset("log", data="\n".join(log), dtype=h5py.string_dtype())
-        _refuse_existing(path, overwrite)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:  # RuntimeError: h5py, when it fails to close a file
+            _write_value(file, "log", "\n".join(log))
+    except (OSError, RuntimeError) as error:  # RuntimeError: h5py, for what it cannot write
         raise FileError(
             f"cannot write {path}: {error}", hint="check the folder, its rights and the free space"
         ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
     return path
 
 
@@ -143,7 +139,7 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
         raise FileError(
             f"no folder {path.parent} for {path.name}", hint="create it, or choose another with -o"
         )
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         raise FileError(f"{path} exists", hint="use --force to replace it, or choose another file with -o")
 
 
@@ -160,7 +156,7 @@ def _root_attributes(method: str, title: str, status: str, provenance: Mapping[s
         "format_version": np.array(FORMAT_VERSION),
         "qsim_version": str(provenance.get("qsim_version", "")),
         "method": method,
-        "title": title,
+        "title": _storable_text(title),
         "status": status,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "default": "results",
@@ -177,7 +173,10 @@ def _write_tables(
         array = data[name]
         big = array.nbytes > COMPRESS_ABOVE and array.dtype != object
         options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if big else {}
-        dtype = h5py.string_dtype() if array.dtype == object else array.dtype
+        dtype: Any = array.dtype
+        if array.dtype == object:
+            array = np.array([_storable_text(text) for text in array.flat], dtype=object).reshape(array.shape)
+            dtype = h5py.string_dtype()
         dataset = _group(group, parent(name)).create_dataset(leaf(name), data=array, dtype=dtype, **options)
         dataset.attrs["units"] = table.unit
         dataset.attrs["long_name"] = table.description or leaf(name).replace("_", " ")
@@ -243,8 +242,14 @@ def _write_provenance(group: h5py.Group, provenance: Mapping[str, Any]) -> None:
 
 
 def _write_value(group: h5py.Group, name: str, value: Value) -> h5py.Dataset:
-    dtype = h5py.string_dtype() if isinstance(value, str) else None
-    return group.create_dataset(name, data=value, dtype=dtype)
+    if isinstance(value, str):
+        return group.create_dataset(name, data=_storable_text(value), dtype=h5py.string_dtype())
+    return group.create_dataset(name, data=value)
+
+
+def _storable_text(text: str) -> str:
+    """Return a text without what HDF5 strings cannot hold: NUL, and bytes of file names that are not UTF-8."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 # ---------------------------------------------------------------------------------------------- reading

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError
+from qsim.core.atomic import write_text
 
 if TYPE_CHECKING:
     from qsim.core.results import Results
@@ -64,19 +63,9 @@ def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
     FileError
         If the file cannot be written.
     """
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
     text = json.dumps(json_ready(content), indent=2, ensure_ascii=False, allow_nan=False)
-    try:
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise FileError(
-            f"cannot write {path}: {error}", hint="check the folder, its rights and the free space"
-        ) from error
-    return path
+    # bytes of file names that are not UTF-8 become \\udc.., which is JSON
+    return write_text(path, text + "\n")
 
 
 def json_ready(value: Any) -> Any:
