@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.core.caches import ensure_kernel_cache
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open_results", "run"]
+
+ensure_kernel_cache()  # here, because a method's kernels may be imported without anything else of qsim
 
 
 def run(deck: str | Path, **options: Any) -> Results:

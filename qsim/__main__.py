@@ -1,6 +1,18 @@
-"""Entry point of ``python -m qsim``."""
+"""Entry point of ``qsim`` and ``python -m qsim``: stop requests are heard from the first line on."""
 
-from qsim.cli import main
+import sys
+
+from qsim.core.signals import before_the_work
+from qsim.methods import TABLE
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    before_the_work(sys.argv[1:], TABLE)
+    from qsim.cli import main as command_line
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

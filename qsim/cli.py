@@ -8,6 +8,7 @@ that is said goes to standard error.  Nothing heavy is imported before a command
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +27,15 @@ import click
 
 from qsim import __version__, commands, methods
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
+from qsim.core.signals import before_the_work
+from qsim.core.streams import json_text, make_patient, output_error
 
 if TYPE_CHECKING:
     from qsim.core.pipeline import Outcome
 
 __all__ = ["cli", "main"]
 
+OFF = logging.CRITICAL + 1
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -168,10 +173,7 @@ def cli() -> None:
     and 'qsim plot', or open them with any HDF5 reader.
     """
     if path := os.environ.get("QSIM_LOG"):
-        try:
-            handler = logging.FileHandler(path, encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"cannot write the log {path}: {error.strerror}", hint="see QSIM_LOG") from error
+        handler = _log_file(path)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("qsim")
         logger.addHandler(handler)
@@ -181,9 +183,48 @@ def cli() -> None:
         context.call_on_close(handler.close)
 
 
+class _LogFile(logging.FileHandler):
+    """The file of QSIM_LOG; when it cannot be written any more, the run goes on without it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say so once, instead of a traceback per line."""
+        if self.level < OFF:
+            self.setLevel(OFF)
+            reason = sys.exc_info()[1]
+            click.echo(
+                f"warning: cannot write the log {self.baseFilename}: {reason}; going on without", err=True
+            )
+
+    def close(self) -> None:
+        """Close the file, whatever of it could not be written."""
+        with suppress(OSError, ValueError):
+            super().close()
+
+
+def _log_file(path: str) -> _LogFile:
+    """Open the file of QSIM_LOG to append to it."""
+    try:
+        if Path(path).is_fifo():  # to open it would wait for a reader
+            raise OSError(errno.EINVAL, "it is a pipe, not a file")
+        return _LogFile(path, encoding="utf-8", errors="backslashreplace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot write the log {path}: {reason}", hint="see QSIM_LOG") from error
+
+
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
-    cli.main(args=None if args is None else list(args), prog_name="qsim")
+    """Run the command line and exit with its code; streams that fail change nothing but the last word."""
+    words = sys.argv[1:] if args is None else list(args)
+    before_the_work(words, methods.TABLE)
+    make_patient()
+    try:
+        cli.main(args=words, prog_name="qsim")
+    except SystemExit as end:
+        error = output_error()
+        if error is None or end.code not in (0, None):
+            raise
+        click.echo(f"qsim: error: cannot write to standard output: {error.strerror}", err=True)
+        sys.exit(FileError.exit_code)
 
 
 # ---------------------------------------------------------------------------------------- running a deck
@@ -283,7 +324,7 @@ def _run(
         _show_plan(outcome.summary, as_json=as_json, quiet=quiet)
         return
     if as_json:
-        click.echo(json.dumps(outcome.summary, indent=2, ensure_ascii=False))
+        click.echo(json_text(outcome.summary))
     if not quiet:
         _show_outcome(method, outcome, verbose=verbose)
 
@@ -291,7 +332,7 @@ def _run(
 def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
     if as_json:
-        click.echo(json.dumps(plan, indent=2, ensure_ascii=False))
+        click.echo(json_text(plan))
         return
     if not quiet:
         size, memory = commands.format_bytes, plan["memory"]

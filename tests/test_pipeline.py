@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import qsim
+from qsim.core.device import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError, NumericsError, Stopped
 from qsim.core.pipeline import Options, execute
 from qsim.core.results import open_results
@@ -278,7 +279,8 @@ def test_a_dry_run_tells_and_leaves_nothing(counter, run, no_work):
     assert plan["status"] == "planned"
     assert plan["steps"] == 20
     assert plan["sizes"] == {"values": 20}
-    assert plan["memory"]["host"] == 160
+    assert plan["memory"]["host"] == 160 + INTERPRETER
+    assert plan["memory"]["parts"] == {"values": 160, "Python and its libraries": INTERPRETER}
     assert plan["memory"]["free"] > 0
     assert plan["deck"]["count"]["growth"] == 3.9
     assert counter.files() == ["deck.h5"]

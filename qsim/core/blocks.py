@@ -260,11 +260,19 @@ class OutputBlock(Block):
     )
 
 
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("expected a text without the character NUL, which results files cannot hold")
+    return value
+
+
 class Deck(Block):
     """What all decks have in common; a method adds its own blocks and narrows `method` to its name."""
 
     method: str = Field(description="the method that this deck is for")
-    title: str = Field(default="", description="one line for figures and tables")
+    title: Annotated[str, AfterValidator(_storable)] = Field(
+        default="", description="one line for figures and tables"
+    )
     run: RunBlock = Field(default_factory=RunBlock, description="device, precision, seed, checkpoints")
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 

@@ -13,12 +13,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qsim.core.errors import DeviceError, MemoryLimitError
-from qsim.core.hardware import available_threads, cpu_name, free_host_memory
+from qsim.core.hardware import available_threads, cpu_name, free_host_memory, resident_memory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -35,6 +35,8 @@ __all__ = [
     "select",
 ]
 
+INTERPRETER = 215_000_000
+"""Bytes of host memory of Python with the libraries of a run and its compiled kernels, before any array (measured)."""
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
 
 
@@ -61,6 +63,18 @@ class Memory:
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
     fits: Callable[[int], str] | None = None
+    interpreter: int = 0
+    """Bytes of `host` that belong to Python and its libraries, not to the problem."""
+
+    def with_interpreter(self, device: Device) -> Memory:
+        """Return the memory of the whole process: that of the problem and `INTERPRETER`."""
+        own = INTERPRETER
+        return replace(
+            self,
+            host=self.host + own,
+            parts={**self.parts, "Python and its libraries": own},
+            interpreter=own,
+        )
 
 
 @dataclass(frozen=True)
@@ -147,9 +161,11 @@ class Device:
             With the estimate, the free bytes and the deck key to lower.
         """
         host, device = (memory.host, memory.device) if self.is_cuda else (memory.host + memory.device, 0)
+        # what the interpreter has already is no longer free, and not needed a second time
+        present = min(memory.interpreter, resident_memory())
         for need, free, where in (
             (device, self.free_memory() if device else 0, f"on {self.label}"),
-            (host, free_host_memory() if host else 0, "in host memory"),
+            (host - present, free_host_memory() if host else 0, "in host memory"),
         ):
             if free and need > free:
                 raise MemoryLimitError(_too_large(need, free, where, memory), hint=_reduce(memory, free))

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["available_threads", "cpu_name", "free_host_memory"]
+__all__ = ["available_threads", "cpu_name", "free_host_memory", "resident_memory"]
 
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -51,6 +51,14 @@ def _cgroup_cpus() -> float | None:
         period = (CGROUP / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8")
         return int(quota) / int(period) if int(quota) > 0 else None
     return None
+
+
+def resident_memory() -> int:
+    """Return the bytes of memory that this process occupies; 0 if the system does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def free_host_memory() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 
+from qsim.core.atomic import PartFile, replacing
 from qsim.core.errors import FileError
 
 __all__ = ["new_dataset", "open_datasets", "save_datasets"]
@@ -40,9 +41,25 @@ def open_datasets(path: str | Path) -> tuple[Any, dict[str, Any]]:
     return file, found
 
 
+class _New:
+    """A dataset that is being written; a piece that cannot be written is an error at once."""
+
+    def __init__(self, dataset: h5py.Dataset, part: PartFile) -> None:
+        self._dataset, self._part = dataset, part
+        self.shape: tuple[int, ...] = tuple(dataset.shape)
+        self.dtype = dataset.dtype
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        self._dataset[key] = values
+        self._part.check()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._dataset[key]
+
+
 @contextmanager
 def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterator[Any]:
-    """Open a new file with a dataset ``x``, to be written block by block.
+    """Open a new file with a dataset ``x``, to be written block by block; it appears when it is complete.
 
     Raises
     ------
@@ -50,8 +67,8 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         If the file cannot be written.
     """
     try:
-        with h5py.File(path, "w") as file:
-            yield file.create_dataset("x", shape, dtype)
+        with replacing(path) as part, h5py.File(part, "w") as file:
+            yield _New(file.create_dataset("x", shape, dtype), part)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error
 
@@ -64,11 +81,9 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
     FileError
         If the file cannot be written.
     """
-    part = Path(f"{path}.part")
     try:
-        with h5py.File(part, "w") as file:
+        with replacing(path) as part, h5py.File(part, "w") as file:
             for name, array in arrays.items():
                 file.create_dataset(name, data=array)
-        part.replace(path)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error

@@ -7,24 +7,34 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from qsim import __version__
-from qsim.core import checkpoint
+from qsim.core import caches, checkpoint
 from qsim.core.deck import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import Device, out_of_memory, select
 from qsim.core.errors import DeckError, FileError
-from qsim.core.files import RunFiles, figure_paths, require_folder
-from qsim.core.parallel import world
-from qsim.core.plotting import save, style
+from qsim.core.files import (
+    RunFiles,
+    figure_paths,
+    refuse_inputs,
+    refuse_unusable,
+    remove,
+    require_folder,
+)
+from qsim.core.lock import OutputLock
+from qsim.core.parallel import Comm, world
+from qsim.core.plotting import ready, save, style
 from qsim.core.progress import Monitor
 from qsim.core.provenance import collect
 from qsim.core.results import Results, open_results, write_results
 from qsim.core.rng import draw_seed
-from qsim.core.signals import Signals
+from qsim.core.signals import Signals, on_early_exit
 from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
 from qsim.core.summary import json_ready, summary, write_summary
 
@@ -127,27 +137,31 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     """
     start = time.monotonic()
     job = _job(method, path, options or Options())
-    loaded, files = job.loaded, job.files
-    if not job.options.dry_run:
-        require_folder(files.results.parent)
-        if job.options.resume and files.results.exists() and (not job.resuming or _nothing_to_add(job)):
-            return _already_complete(job)
-        if not job.replaces:
-            files.require_new(job.figures)
-    plan = stage(method, "build").plan(loaded)
-    loaded.raise_for(plan.findings)
-    comm, settings = world(), loaded.deck.run
-    device, notices = select(
-        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
-    )
-    device.require(plan.memory)
     if job.options.dry_run:
-        return Outcome(_planned(loaded, plan, device, notices), files.results)
+        plan, device, notices, _ = _plan(job)
+        return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
+    require_folder(job.files.results.parent)
+    with OutputLock(job.files.stem) as lock:
+        on_early_exit(lock.release)
+        # only now, since a run that held the lock before may have left a checkpoint
+        job = replace(job, resuming=job.options.resume and job.files.checkpoint.exists())
+        if job.options.resume and job.files.results.exists() and (not job.resuming or _nothing_to_add(job)):
+            return _already_complete(job)
+        _refuse_what_cannot_be_written(job)
+        return _work(job, start, lock.notices)
+
+
+def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
+    """Carry out a run whose files may be written; `told` is what the user should know of them."""
+    method, loaded, files = job.loaded.deck.method, job.loaded, job.files
+    plan, device, notices, comm = _plan(job)
     restored = _restore(job, device)
     if job.options.force:  # else a later --resume would continue the run that this one replaces
         files.checkpoint.unlink(missing_ok=True)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
-        _greet(monitor, loaded, device, [*notices, *restored.notices])
+        _greet(monitor, loaded, device, [*told, *notices, *restored.notices])
+        if not job.replaces and (strangers := job.earlier()):
+            monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
             with monitor.stage("build"):
                 problem = stage(method, "build").build(loaded, device, comm)
@@ -161,6 +175,26 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         return _publish(job, job.figures, monitor)
 
 
+def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
+    """Return the plan of a run, with the memory of the interpreter, and where it computes.
+
+    Raises
+    ------
+    DeckError, DeviceError
+        If the method refuses the deck, the device cannot be used, or the problem does not fit.
+    """
+    loaded, settings = job.loaded, job.loaded.deck.run
+    plan = stage(loaded.deck.method, "build").plan(loaded)
+    loaded.raise_for(plan.findings)
+    comm = world()
+    device, notices = select(
+        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
+    )
+    plan = replace(plan, memory=plan.memory.with_interpreter(device))
+    device.require(plan.memory)
+    return plan, device, [*caches.NOTICES, *notices], comm
+
+
 @dataclass(frozen=True)
 class _Job:
     """What one run is about: deck, options, files, and the figures that the deck asks for."""
@@ -170,7 +204,9 @@ class _Job:
     output: OutputStage
     files: RunFiles
     figures: Sequence[str]
-    resuming: bool
+    extra: Sequence[Path] = ()
+    """What the method may write besides results, summary and figures."""
+    resuming: bool = False
     """Whether there is a checkpoint and it is to be continued."""
 
     @property
@@ -178,13 +214,28 @@ class _Job:
         """Whether existing results may be replaced: a run with a checkpoint was allowed to when it began."""
         return self.options.force or self.resuming
 
+    def written(self) -> list[Path]:
+        """Return everything that the run may write."""
+        return [*self.files.all_paths(self.figures, self.extra), self.files.checkpoint]
+
+    def earlier(self) -> list[Path]:
+        """Return figures and the like that an earlier run left, but for what this one reads."""
+        inputs = list(_paths_in(self.loaded.deck))
+        return [
+            path
+            for path in self.files.of_earlier_run(list(self.output.FIGURES), self.extra)
+            if not any(_same(path, source) for source in inputs)
+        ]
+
 
 def _job(method: str, path: str | Path, options: Options) -> _Job:
     loaded = load_deck(path, stage(method, "deck").DECK, options.overrides)
     output = stage(method, "output")
     figures = _figure_names(loaded, output) if options.figures else []
     files = RunFiles.of(loaded, Path(options.output) if options.output else None)
-    return _Job(loaded, options, output, files, figures, options.resume and files.checkpoint.exists())
+    extra_paths = getattr(output, "extra_paths", None)
+    extra = list(extra_paths(loaded.deck, files.stem)) if extra_paths is not None else []
+    return _Job(loaded, options, output, files, figures, extra)
 
 
 # ------------------------------------------------------------------------------------ before the work
@@ -196,6 +247,43 @@ def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
     if isinstance(asked, str):
         return list(output.FIGURES) if asked == "all" else []
     return list(dict.fromkeys(asked))
+
+
+def _refuse_what_cannot_be_written(job: _Job) -> None:
+    """Refuse, before the work, what would fail or destroy something after it."""
+    if not job.replaces:
+        job.files.require_new(job.figures, job.extra)
+    refuse_unusable(job.written())
+    refuse_inputs(job.written(), _paths_in(job.loaded.deck))
+    if job.figures:
+        ready()
+
+
+def _paths_in(value: object) -> Iterator[Path]:
+    """Yield the files that a deck names."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, BaseModel):
+        for item in value.__dict__.values():
+            yield from _paths_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _paths_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _paths_in(item)
+
+
+def _same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
+    return ", ".join(str(path) for path in paths[:8]) + more
 
 
 def _nothing_to_add(job: _Job) -> bool:
@@ -329,8 +417,9 @@ def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[s
 
 
 def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
-    """Write the results file."""
+    """Write the results file; what an earlier run of this name left beside it goes then."""
     loaded, output = job.loaded, job.output
+    earlier = job.earlier() if job.replaces else []
     provenance = collect(
         loaded,
         device,
@@ -339,20 +428,27 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
         elapsed=monitor.elapsed,
         warnings=monitor.warnings,
     )
-    write_results(
-        job.files.results,
-        method=loaded.deck.method,
-        title=loaded.deck.title,
-        status="complete",
-        tables=output.tables(result) if hasattr(output, "tables") else output.TABLES,
-        arrays={name: device.to_host(array) for name, array in output.arrays(result).items()},
-        scalars=output.scalars(result),
-        provenance=provenance,
-        log=monitor.log,
-        overwrite=job.replaces,
-    )
-    if job.replaces:  # a summary of the results that were replaced
+    try:
+        write_results(
+            job.files.results,
+            method=loaded.deck.method,
+            title=loaded.deck.title,
+            status="complete",
+            tables=output.tables(result) if hasattr(output, "tables") else output.TABLES,
+            arrays={name: device.to_host(array) for name, array in output.arrays(result).items()},
+            scalars=output.scalars(result),
+            provenance=provenance,
+            log=monitor.log,
+            overwrite=job.replaces,
+        )
+    except FileError as error:
+        if job.files.checkpoint.exists():
+            error.hint = f"{error.hint}; --resume then continues from {job.files.checkpoint}"
+        raise
+    if job.replaces:  # a summary and figures of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
+        if gone := [path for path in remove(earlier) if path not in job.written()]:
+            monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
 
 
 def _keep_state(job: _Job, result: Any, monitor: Monitor) -> None:
@@ -374,7 +470,9 @@ def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
     A figure that fails does not cost the others or the summary: its error is raised after those are written.
     """
     output, files = job.output, job.files
-    written, failures = [files.results], []
+    # of a complete run, the checkpoint is what --resume adds to
+    written = [files.results, *([files.checkpoint] if files.checkpoint.exists() else [])]
+    failures: list[Exception] = []
     with open_results(files.results) as results:
         if hasattr(output, "extra_files"):
             written += output.extra_files(results, files.stem)

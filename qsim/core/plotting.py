@@ -13,6 +13,7 @@ alone::
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -23,11 +24,13 @@ from qsim.core.atomic import replacing
 from qsim.core.errors import FileError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from matplotlib.figure import Figure
 
     from qsim.core.results import Results
 
-__all__ = ["COLORS", "WIDTHS", "draw", "figure", "save", "style"]
+__all__ = ["COLORS", "WIDTHS", "draw", "figure", "ready", "save", "style"]
 
 WIDTHS = {"single": 3.4, "double": 7.0}
 """Widths of one and of two columns in inches."""
@@ -47,11 +50,43 @@ GOLDEN = 0.618
 FORMATS = ("png", "pdf")
 
 
+def _matplotlib() -> ModuleType:
+    """Import matplotlib; a backend that it does not know (``MPLBACKEND``) is no reason not to draw into files."""
+    try:
+        import matplotlib as mpl
+    except ValueError:
+        before = os.environ.get("MPLBACKEND")
+        if before is None:
+            raise
+        os.environ["MPLBACKEND"] = "agg"
+        try:
+            import matplotlib as mpl
+        finally:
+            os.environ["MPLBACKEND"] = before
+    return mpl
+
+
+def ready() -> None:
+    """Make sure, before the work, that figures can be drawn after it.
+
+    Raises
+    ------
+    FileError
+        If matplotlib cannot be used.
+    """
+    try:
+        figure()
+    except Exception as error:  # of an installation that is broken, anything
+        raise FileError(
+            f"no figures can be drawn: matplotlib fails with {type(error).__name__}: {error}",
+            hint="repair its installation or settings, or run with --no-figures",
+        ) from error
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Apply qsim's style inside the block; figures must be drawn and saved in it."""
-    import matplotlib as mpl
-
+    mpl = _matplotlib()
     with resources.as_file(resources.files("qsim.core") / "qsim.mplstyle") as file:
         settings = mpl.rc_params_from_file(file, use_default_template=False)
     with mpl.rc_context():
@@ -70,6 +105,7 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     height
         In inches; by default the golden ratio of one column, whatever the width.
     """
+    _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

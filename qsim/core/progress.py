@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -262,15 +262,28 @@ class Monitor:
         _logger.log(level, "%s", text)
         if self.quiet:
             return
-        if self._task is not None and self._task.bar is not None:
-            self._task.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(text, file=self.stream, flush=True)
+        with suppress(OSError, ValueError):  # a run does not end because nobody listens
+            if self._task is not None and self._task.bar is not None:
+                self._task.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=self.stream, flush=True)
 
     @property
-    def stream(self) -> TextIO:
-        """Where this monitor writes; looked up late, since test runners and shells exchange stderr."""
+    def stream(self) -> TextIO | None:
+        """Where this monitor writes; looked up late, since test runners and shells exchange stderr.
+
+        None in a program that has no standard error.
+        """
         return self._stream if self._stream is not None else sys.stderr
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a live bar can be shown."""
+        try:
+            terminal = not self.quiet and self.stream is not None and self.stream.isatty()
+        except (OSError, ValueError):
+            return False
+        return terminal and os.environ.get("TERM") not in ("dumb", "unknown")
 
     def __enter__(self) -> Monitor:
         return self
@@ -296,12 +309,9 @@ class _Task:
         self.shown: int | None = None
         self.bar: Progress | None = None
         self.row: TaskID | None = None
-        if (
-            not monitor.quiet
-            and monitor.stream.isatty()
-            and os.environ.get("TERM") not in ("dumb", "unknown")
-        ):
-            self._open_bar()
+        if monitor.on_terminal:
+            with suppress(OSError, ValueError):
+                self._open_bar()
 
     def _open_bar(self) -> None:
         from rich.console import Console
@@ -330,8 +340,9 @@ class _Task:
     def _show(self, now: float) -> None:
         self.shown_at, self.shown = now, self.done
         if self.bar is not None and self.row is not None:
-            self.bar.update(self.row, completed=self.done, text=self._text(now))
-            self.bar.refresh()
+            with suppress(OSError, ValueError):
+                self.bar.update(self.row, completed=self.done, text=self._text(now))
+                self.bar.refresh()
         else:
             self.monitor.note(f"{self.what}: {self._line(now)}" if self.what else self._line(now))
 
@@ -356,7 +367,8 @@ class _Task:
         now = self.monitor._clock()
         if self.bar is not None:
             self._show(now)
-            self.bar.stop()
+            with suppress(OSError, ValueError):
+                self.bar.stop()
         elif self.done > self.first and self.shown != self.done:
             self._show(now)
 

@@ -1,29 +1,96 @@
-"""Stop requests: signals of batch systems and Ctrl-C."""
+"""Stop requests: signals of batch systems, of a lost terminal, and Ctrl-C.
+
+A run of the command line has three times.  Before the work begins (imports, deck, plan), `before_the_work`
+ends the process at once: nothing is lost.  During the work, `Signals` notes the request, and the run stops
+with a checkpoint.  When the results are written, `Signals` goes on to note requests, which no longer matter.
+
+Nothing heavy is imported here, since the first handlers come before everything else.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.errors import Interrupted
-
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from types import FrameType, TracebackType
 
-__all__ = ["Signals"]
+__all__ = ["NAMES", "Signals", "before_the_work", "on_early_exit"]
+
+NAMES = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
+"""What asks for a stop; SIGHUP says that the terminal is gone, SIGXCPU that the CPU time is nearly used up."""
+
+STOPPED, INTERRUPTED = 75, 130  # exit codes of `qsim.core.errors.Stopped` and `Interrupted`
+_cleanups: list[Callable[[], None]] = []
+
+
+def _install(
+    handler: Callable[[int, FrameType | None], None], previous: dict[int, Any] | None = None
+) -> None:
+    """Set a handler for all signals, but for a SIGHUP that is ignored, as ``nohup`` does."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # Python allows handlers there only
+    for name in NAMES:
+        number = getattr(signal, name, None)  # Windows has no SIGUSR1
+        if number is None or (name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN):
+            continue
+        before = signal.signal(number, handler)
+        if previous is not None:
+            previous[number] = before
+
+
+def before_the_work(arguments: Iterable[str], methods: Iterable[str]) -> None:
+    """Let stop requests end the process at once and say so, if the command line asks for a run.
+
+    Parameters
+    ----------
+    arguments
+        The command line without the name of the program.
+    methods
+        Commands that run decks.
+    """
+    first = next((word for word in arguments if not word.startswith("-")), "")
+    if first in methods:
+        _install(_leave)
+
+
+def on_early_exit(cleanup: Callable[[], None]) -> None:
+    """Have this done when a stop request ends the process before its work has begun; replaces what was asked before."""
+    _cleanups[:] = [cleanup]
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End the process.  No exception: code that catches too much must not swallow the request."""
+    name = signal.Signals(number).name
+    hint = b"" if number == signal.SIGINT else b"hint: repeat the same command\n"
+    with suppress(OSError):
+        os.write(2, f"qsim: stopped by {name} before the run began; nothing was written\n".encode() + hint)
+    for cleanup in _cleanups:
+        with suppress(Exception):
+            cleanup()
+    with suppress(Exception):
+        sys.stdout.flush()
+    os._exit(INTERRUPTED if number == signal.SIGINT else STOPPED)
+
+
+def _too_late(number: int, frame: FrameType | None) -> None:
+    """Pass over a stop request: the work is done."""
 
 
 class Signals:
-    """Context in which SIGTERM, SIGUSR1 and the first Ctrl-C only ask for a stop.
+    """Context in which SIGTERM, SIGUSR1, SIGHUP, SIGXCPU and the first Ctrl-C only ask for a stop.
 
     The run looks at :attr:`stop` between its steps.  A second Ctrl-C stops at once.  Outside the main thread,
-    where Python does not allow handlers, the context does nothing.
+    where Python does not allow handlers, the context does nothing.  A SIGHUP that is ignored (``nohup``) stays
+    ignored.
     """
 
-    NAMES = ("SIGTERM", "SIGUSR1", "SIGINT")
+    NAMES = NAMES
 
     def __init__(self) -> None:
         self.stop: str | None = None
@@ -32,10 +99,7 @@ class Signals:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        if threading.current_thread() is threading.main_thread():
-            for name in self.NAMES:
-                if number := getattr(signal, name, None):  # Windows has no SIGUSR1
-                    self._previous[number] = signal.signal(number, self._handle)
+        _install(self._handle, self._previous)
         return self
 
     def __exit__(
@@ -43,7 +107,9 @@ class Signals:
     ) -> None:
         for number, handler in self._previous.items():
             # None: a handler that was not set by Python and cannot be set again from here
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            previous = signal.SIG_DFL if handler is None else handler
+            # what is left of this process are its last lines: it is too late to say that nothing was begun
+            signal.signal(number, _too_late if previous is _leave else previous)
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -53,6 +119,8 @@ class Signals:
             return
         self._interrupts += 1
         if self._interrupts > 1:
+            from qsim.core.errors import Interrupted
+
             raise Interrupted("interrupted by a second Ctrl-C", hint="the last checkpoint, if any, is kept")
         # not print: a handler may run in the middle of a write to the same stream
         with suppress(OSError):

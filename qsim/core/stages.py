@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from qsim.core.device import Memory
+from qsim.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +108,8 @@ class OutputStage(Protocol):
 
     It may also hold ``HEADLINE``, names of the scalars that are shown first, and ``tables(result)``, declarations
     that take the place of ``TABLES`` where the axes of an array depend on the deck, and ``extra_files(results, stem)``, which
-    writes what the deck asks for beside the results file and returns the paths.
+    writes what the deck asks for beside the results file and returns the paths; with it comes ``extra_paths(deck,
+    stem)``, the paths that it and the run may write, which are then neither overwritten without --force nor left over by it.
     """
 
     @property
@@ -133,7 +136,19 @@ def stage(name: str, part: Literal["run"]) -> RunStage: ...
 @overload
 def stage(name: str, part: Literal["output"]) -> OutputStage: ...
 def stage(name: str, part: str) -> Any:
-    """Import one stage module of a method."""
+    """Import one stage module of a method.
+
+    Raises
+    ------
+    DeviceError
+        If the environment asks for a number of threads that numba, which comes with ``build``, does not take.
+    """
+    asked = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if part in ("build", "run") and asked and not (asked.isdecimal() and int(asked) > 0):
+        raise DeviceError(
+            f"NUMBA_NUM_THREADS is {asked[:40]!r}, not a number of threads from 1 on",
+            hint="set it to a positive number, or unset it",
+        )
     return importlib.import_module(f"qsim.{name}.{part}")
 
 

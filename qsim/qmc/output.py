@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from qsim.core.results import Results
     from qsim.qmc.analysis import Analysis, Fit
     from qsim.qmc.build import Part
+    from qsim.qmc.deck import QmcDeck
     from qsim.qmc.jastrow import Jastrow
     from qsim.qmc.run import Result
     from qsim.qmc.series import Series
     from qsim.qmc.statistics import Estimate
 
-__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "scalars"]
+__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 
 HARTREE = "hartree"
 MEANS = {
@@ -301,6 +302,18 @@ def _speed(result: Result) -> dict[str, Scalar]:
 
 
 # ----------------------------------------------------------------------------------------- scalar.dat
+
+
+def extra_paths(deck: QmcDeck, stem: Path) -> list[Path]:
+    """Return the files that `extra_files` will write for a deck."""
+    if not deck.output.scalar_dat:
+        return []
+    kinds = [
+        item.kind
+        for item in deck.series
+        for _ in range(len(item.dmc.timesteps) if item.dmc is not None else 1)
+    ]
+    return [scalar_dat.path_of(stem, number) for number, kind in enumerate(kinds) if kind != "optimize"]
 
 
 def extra_files(results: Results, stem: Path) -> list[Path]:

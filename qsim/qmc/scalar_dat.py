@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.atomic import write_text
 from qsim.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -91,10 +92,7 @@ def write(path: Path, table: Mapping[str, ArrayLike]) -> None:
     lines += [
         f"{index:>10}" + "".join(f"{value:>{width}.10e}" for value in row) for index, row in enumerate(data)
     ]
-    try:
-        path.write_text("\n".join(lines) + "\n", encoding="ascii")
-    except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror}") from error
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def read(path: Path) -> dict[str, NDArray[np.float64]]:

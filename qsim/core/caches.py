@@ -1,0 +1,114 @@
+"""Places where libraries keep what they compile, for an installation and a home that cannot be written.
+
+Numba keeps compiled kernels beside the sources or in the user's cache folder and gives up where it can write
+to neither; CuPy and matplotlib use the home.  In a container, or as another user, all of these may be read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import MutableMapping
+from pathlib import Path
+
+__all__ = ["NOTICES", "ensure_kernel_cache"]
+
+NOTICES: list[str] = []
+"""What the user of a run should know."""
+
+
+def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:
+    """Give libraries a temporary folder for what they compile if they have no other; must come before numba.
+
+    Parameters
+    ----------
+    environ
+        Environment to look at and to change.
+    package
+        Folder with the sources, this package by default.
+    """
+    if not hasattr(os, "getuid"):  # Windows: profiles can be written
+        return
+    lacking = _lacking(environ, package or Path(__file__).resolve().parents[1])
+    folder = _private_folder(environ) if lacking else None
+    if folder is None:
+        return
+    environ.update({name: str(folder / below) for name, below in lacking.items()})
+    if "NUMBA_CACHE_DIR" in lacking:
+        NOTICES[:] = [
+            f"neither the installation nor the home folder can be written; compiled kernels are kept in {folder}"
+        ]
+        if "numba" in sys.modules:  # it has read its settings already
+            sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
+
+
+def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]:
+    """Return the variables that must be set, each with the name of a folder."""
+    home = _home(environ)
+    caches = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
+    settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    chosen = environ.get("NUMBA_CACHE_DIR")
+    lacking = {}
+    numba = [*([Path(chosen)] if chosen else []), caches / "numba"]
+    if not any(_can_make(folder) for folder in numba) and not _all_writable(package):
+        lacking["NUMBA_CACHE_DIR"] = "numba"
+    if "CUPY_CACHE_DIR" not in environ and not _can_make(home / ".cupy" / "kernel_cache"):
+        lacking["CUPY_CACHE_DIR"] = "cupy"
+    own = (caches / "matplotlib", settings / "matplotlib")
+    if "MPLCONFIGDIR" not in environ and not all(_can_make(folder) for folder in own):
+        lacking["MPLCONFIGDIR"] = "matplotlib"
+    return lacking
+
+
+def _home(environ: MutableMapping[str, str]) -> Path:
+    if home := environ.get("HOME"):
+        return Path(home)
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+def _can_make(folder: Path) -> bool:
+    """Tell whether files can be written into a folder, which need not exist yet."""
+    for place in (folder, *folder.parents):
+        try:
+            there = stat.S_ISDIR(place.stat().st_mode)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            return False
+        return there and os.access(place, os.W_OK | os.X_OK)
+    return False
+
+
+def _all_writable(package: Path) -> bool:
+    """Tell whether numba can write beside every source."""
+    try:
+        folders = [entry for entry in package.iterdir() if entry.is_dir() and not entry.name.startswith("_")]
+    except OSError:
+        return False
+    return all(_can_make(folder / "__pycache__") for folder in folders)
+
+
+def _private_folder(environ: MutableMapping[str, str]) -> Path | None:
+    """Return a folder that this user alone can write; what is kept there is executed."""
+    base = Path(environ.get("TMPDIR") or "/tmp")
+    folder = base / f"qsim-kernels-{os.getuid()}"
+    try:
+        if not os.path.lexists(folder):
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)  # whatever the umask
+        status = folder.lstat()
+        own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+        if own and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    except OSError:
+        pass
+    import tempfile
+
+    try:
+        return Path(tempfile.mkdtemp(prefix="qsim-kernels-"))
+    except OSError:
+        return None
