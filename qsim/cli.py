@@ -223,7 +223,8 @@ def main(args: Sequence[str] | None = None) -> None:
         error = output_error()
         if error is None or end.code not in (0, None):
             raise
-        click.echo(f"qsim: error: cannot write to standard output: {error.strerror}", err=True)
+        message = f"qsim: error: cannot write to standard output: {error.strerror}; all files are written"
+        click.echo(message, err=True)
         sys.exit(FileError.exit_code)
 
 

@@ -275,7 +275,7 @@ def test_a_deck_of_another_method(counter, run):
 
 def test_a_dry_run_tells_and_leaves_nothing(counter, run, no_work):
     (counter.folder / "deck.h5").write_text("is not in the way")
-    plan = run(counter.deck(), dry_run=True).summary
+    plan = run(counter.deck(), dry_run=True, figures=False).summary
     assert plan["status"] == "planned"
     assert plan["steps"] == 20
     assert plan["sizes"] == {"values": 20}

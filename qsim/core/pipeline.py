@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import shlex
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +160,9 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
     method, loaded, files = job.loaded.deck.method, job.loaded, job.files
     plan, device, notices, comm = _plan(job)
     restored = _restore(job, device)
-    if job.options.force:  # else a later --resume would continue the run that this one replaces
-        files.checkpoint.unlink(missing_ok=True)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
+        if job.options.force:  # else a later --resume would continue the run that this one replaces
+            files.checkpoint.unlink(missing_ok=True)
         _greet(monitor, loaded, device, [*told, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
@@ -190,7 +194,7 @@ def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
     device, notices = select(
         job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
     )
-    plan = replace(plan, memory=plan.memory.with_interpreter(device))
+    plan = replace(plan, memory=plan.memory.with_interpreter(figures=bool(job.figures)))
     device.require(plan.memory)
     return plan, device, [*caches.NOTICES, *notices], comm
 
@@ -428,27 +432,46 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
         elapsed=monitor.elapsed,
         warnings=monitor.warnings,
     )
+    tables = output.tables(result) if hasattr(output, "tables") else output.TABLES
+    arrays = {name: device.to_host(array) for name, array in output.arrays(result).items()}
+    write = partial(
+        write_results,
+        method=loaded.deck.method,
+        title=loaded.deck.title,
+        status="complete",
+        tables=tables,
+        arrays=arrays,
+        scalars=output.scalars(result),
+        provenance=provenance,
+        log=monitor.log,
+    )
     try:
-        write_results(
-            job.files.results,
-            method=loaded.deck.method,
-            title=loaded.deck.title,
-            status="complete",
-            tables=output.tables(result) if hasattr(output, "tables") else output.TABLES,
-            arrays={name: device.to_host(array) for name, array in output.arrays(result).items()},
-            scalars=output.scalars(result),
-            provenance=provenance,
-            log=monitor.log,
-            overwrite=job.replaces,
-        )
+        write(job.files.results, overwrite=job.replaces)
     except FileError as error:
-        if job.files.checkpoint.exists():
-            error.hint = f"{error.hint}; --resume then continues from {job.files.checkpoint}"
-        raise
+        raise _rescued(error, job, write) from error
     if job.replaces:  # a summary and figures of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
         if gone := [path for path in remove(earlier) if path not in job.written()]:
             monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
+
+
+def _rescued(error: FileError, job: _Job, write: Callable[[Path], Path]) -> FileError:
+    """Write the results where there may be space, since they cost work; return the error that says where they are."""
+    text, hint = str(error), error.hint or ""
+    if job.files.checkpoint.exists():
+        hint += f"; --resume then continues from {job.files.checkpoint}"
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="qsim-rescued-"))
+        try:
+            path = write(folder / job.files.results.name)
+        except FileError:
+            folder.rmdir()
+        else:
+            text += f"; the complete results are in {path} instead"
+            hint = f"move them: mv {shlex.quote(str(path))} {shlex.quote(str(job.files.results))}"
+    except OSError:
+        pass  # no place at all
+    return FileError(text, hint=hint)
 
 
 def _keep_state(job: _Job, result: Any, monitor: Monitor) -> None:
@@ -518,4 +541,9 @@ def draw_figure(output: OutputStage, results: Results, name: str, stem: Path) ->
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),
     }
-    return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)
+    try:
+        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)
+    finally:
+        figure.clear()
+        del figure
+        gc.collect()  # a figure refers to itself, and a run may draw dozens

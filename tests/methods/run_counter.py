@@ -8,7 +8,7 @@ sys.path[0] = str(HERE.parents[1])
 
 import qsim  # noqa: E402 - needs the path
 from qsim import methods  # noqa: E402
-from qsim.cli import main  # noqa: E402
+from qsim.__main__ import main  # noqa: E402
 
 qsim.__path__.append(str(HERE))
 methods.TABLE["counter"] = "Counts."
