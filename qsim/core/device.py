@@ -167,12 +167,15 @@ class Device:
         host, device = (memory.host, memory.device) if self.is_cuda else (memory.host + memory.device, 0)
         # what the interpreter has already is no longer free, and not needed a second time
         present = min(memory.interpreter, resident_memory())
-        for need, free, where in (
-            (device, self.free_memory() if device else 0, f"on {self.label}"),
-            (host - present, free_host_memory() if host else 0, "in host memory"),
+        to_come = memory.interpreter - present
+        for need, own, free, where in (
+            (device, 0, self.free_memory() if device else 0, f"on {self.label}"),
+            (host - present, to_come, free_host_memory() if host else 0, "in host memory"),
         ):
             if free and need > free:
-                raise MemoryLimitError(_too_large(need, free, where, memory), hint=_reduce(memory, free))
+                raise MemoryLimitError(
+                    _too_large(need, free, where, memory), hint=_reduce(memory, max(0, free - own))
+                )
 
     def describe(self) -> dict[str, Any]:
         """Return what a results file records about the device and its software."""

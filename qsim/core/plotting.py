@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -59,6 +60,8 @@ def _matplotlib() -> ModuleType:
         if before is None:
             raise
         os.environ["MPLBACKEND"] = "agg"
+        for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+            del sys.modules[name]  # parts of the import that failed
         try:
             import matplotlib as mpl
         finally:

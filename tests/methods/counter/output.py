@@ -44,4 +44,16 @@ def _absent_figure(results):
     return None
 
 
+def extra_paths(deck, stem):
+    return [stem.with_name(f"{stem.name}.s001.extra.dat")] if deck.count.extra else []
+
+
+def extra_files(results, stem):
+    if not results.deck["count"]["extra"]:
+        return []
+    path = stem.with_name(f"{stem.name}.s001.extra.dat")
+    path.write_text("extra")
+    return [path]
+
+
 FIGURES = {"value": _value_figure, "absent": _absent_figure}

@@ -1,0 +1,464 @@
+"""Faults injected for real into runs of the method `counter`, each drawn at random from its kind.
+
+``python tests/faults/inject.py --count 20 --seed 1`` tries every kind 20 times and prints the table of
+docs/reference/promises.md.  The test suite tries every kind a few times with a fixed seed.
+
+What a run promises, whatever happens (`verdict`): it ends by itself with a documented exit code and without a traceback;
+results that exist are complete and equal, bit for bit, to those of an undisturbed run; nothing temporary is left; what
+existed before is unchanged unless it was to be replaced.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = ROOT / "tests/methods/run_counter.py"
+PATIENCE = 120
+DECK = """method: counter
+title: a count
+count: {steps: %d, pause: 4 ms}
+run: {seed: 7, checkpoint: 50 ms}
+"""
+STEPS = 60
+KNOWN = {0, 3, 4, 6, 75, 130}
+STOPS = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
+
+
+@dataclass
+class Ended:
+    """A run that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Case:
+    """One folder with a deck, and runs in it."""
+
+    def __init__(self, folder: Path, rng: np.random.Generator, steps: int = STEPS) -> None:
+        self.folder, self.rng, self.steps = folder, rng, steps
+        (folder / "deck.yaml").write_text(DECK % steps, encoding="utf-8")
+
+    def arguments(self, *more: str) -> list[str]:
+        return [sys.executable, str(RUNNER), "counter", "deck.yaml", "--no-figures", *more]
+
+    def begin(self, *more: str, env: dict[str, str] | None = None, **settings: object) -> subprocess.Popen:
+        """Start a run; its output is caught unless `settings` say otherwise."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("QSIM_", "COV_"))}
+        environment |= {"QSIM_TUNE": "off", **(env or {})}
+        settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **settings}
+        return subprocess.Popen(
+            self.arguments(*more), env=environment, encoding="utf-8", errors="replace", **settings
+        )
+
+    def run(self, *more: str, env: dict[str, str] | None = None, **settings: object) -> Ended:
+        """Run to the end."""
+        return finish(self.begin(*more, env=env, **settings))
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir() if path.name != "deck.yaml")
+
+
+def finish(process: subprocess.Popen) -> Ended:
+    out, err = process.communicate(timeout=PATIENCE)
+    return Ended(process.returncode, out or "", err or "")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the run did not get there")
+        time.sleep(0.005)
+
+
+def catches(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for a signal."""
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def expected(steps: int = STEPS) -> np.ndarray:
+    """Return the values of an undisturbed run, computed here."""
+    from qsim.core.rng import key_from_seed, uniform
+
+    key, value, values = key_from_seed(7), 0.25, []
+    for done in range(steps):
+        value = 3.9 * value * (1.0 - value) * (1.0 - 1e-3 * float(uniform(key, 0, done, 1)[0]))
+        values.append(value)
+    return np.array(values)
+
+
+def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, stem: str = "deck") -> str:
+    """Return what is wrong after a run, ``""`` if nothing is."""
+    from qsim.core.results import open_results
+
+    said = ended.out + ended.err
+    if ended.code not in codes:
+        return f"exit code {ended.code}: {said[-300:]}"
+    if "Traceback" in said or "internal error" in said or "Exception ignored" in said:
+        return f"traceback: {said[-300:]}"
+    if left := [name for name in case.files() if name.endswith((".part", ".lock"))]:
+        return f"left over: {left}"
+    results = case.folder / f"{stem}.h5"
+    if ended.code == 0 and not results.exists():
+        return "exit code 0 without results"
+    if results.exists():
+        with open_results(results) as found:
+            if not np.array_equal(found["value"], expected(len(found["value"]))):
+                return "the numbers are others"
+    return ""
+
+
+def resumed(case: Case) -> str:
+    """Continue with --resume and return what is wrong then."""
+    return verdict(case, case.run("--resume"), {0})
+
+
+# ----------------------------------------------------------------------------------------------- kinds
+
+
+def stop_early(case: Case) -> str:
+    """Stop signals between the start of the program and its first steps."""
+    name = str(case.rng.choice(STOPS))
+    process = case.begin()
+    wait_until(lambda: catches(process.pid, signal.SIGTERM) or process.poll() is not None)
+    time.sleep(float(case.rng.uniform(0, 0.7)))
+    process.send_signal(getattr(signal, name))
+    ended = finish(process)
+    wrong = verdict(case, ended, {0, 75, 130} if name == "SIGINT" else {0, 75})
+    if not wrong and ended.code and "nothing was written" not in ended.err and "checkpoint" not in ended.err:
+        return f"no word of what was written: {ended.err[-200:]}"
+    if not wrong and "nothing was written" in ended.err and case.files():
+        return f"something was written: {case.files()}"
+    return wrong or resumed(case)
+
+
+def stop_running(case: Case) -> str:
+    """Stop signals between the steps of a run, then --resume."""
+    name = str(case.rng.choice(STOPS))
+    process = case.begin()
+    wait_until(lambda: (case.folder / "deck.ckpt.h5").exists() or process.poll() is not None)
+    time.sleep(float(case.rng.uniform(0, 0.3)))
+    process.send_signal(getattr(signal, name))
+    return verdict(case, finish(process), {0, 75}) or resumed(case)
+
+
+def kill(case: Case) -> str:
+    """SIGKILL at any time, then --resume."""
+    process = case.begin()
+    wait_until(lambda: (case.folder / "deck.lock").exists() or process.poll() is not None)
+    time.sleep(float(case.rng.uniform(0, 0.6)))
+    process.kill()
+    finish(process)
+    return resumed(case)
+
+
+def lost_terminal(case: Case) -> str:
+    """A terminal that goes away during the run."""
+    import pty
+
+    leader, follower = pty.openpty()
+    process = case.begin(stdin=follower, stdout=follower, stderr=follower, start_new_session=True)
+    os.close(follower)
+    time.sleep(float(case.rng.uniform(0.1, 1.0)))
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGHUP)
+    os.close(leader)
+    # Python itself has no handlers for its first hundredth of a second
+    return verdict(case, finish(process), {0, 75, -signal.SIGHUP}) or resumed(case)
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[bool]:
+    """Mount a file system of this size at `folder`; False if that is not permitted."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)], capture_output=True
+    )
+    try:
+        yield done.returncode == 0
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", str(folder)], check=True)
+
+
+def full_disk(case: Case) -> str:
+    """A file system that is full: from the start, for a checkpoint, or for the results."""
+    disk = case.folder / "disk"
+    disk.mkdir()
+    with small_disk(disk, 48) as mounted:
+        if not mounted:
+            return file_limit(case)
+        inner = Case(disk, case.rng)
+        free = int(case.rng.integers(0, 40))
+        (disk / "fill").write_bytes(bytes(1024 * max(0, 44 - free)))
+        wrong = verdict(inner, inner.run(env={"TMPDIR": "/dev"}), {0, 6})
+        if wrong:
+            return wrong
+        (disk / "fill").unlink()
+        return resumed(inner)
+
+
+def file_limit(case: Case) -> str:
+    """A limit of the size of files (RLIMIT_FSIZE), over results that --force would replace."""
+    first = case.run("--set", "count.steps=20", "--set", "count.pause=0")
+    before = (case.folder / "deck.h5").read_bytes()
+    limit = int(case.rng.integers(0, 40_000))
+    ended = case.run(
+        "--force",
+        env={"TMPDIR": "/dev"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    if ended.code == 6 and (case.folder / "deck.h5").read_bytes() != before:
+        return "the old results are damaged"
+    return verdict(case, first, {0}) or verdict(case, ended, {0, 6})
+
+
+def failing_call(case: Case) -> str:
+    """An error of one system call of the writing, injected by strace."""
+    if shutil.which("strace") is None:
+        return file_limit(case)
+    call = str(case.rng.choice(["pwrite64", "fsync", "rename", "link", "ftruncate", "flock"]))
+    error, when = str(case.rng.choice(["EIO", "ENOSPC", "EDQUOT"])), int(case.rng.integers(1, 12))
+    inject = f"inject={call}:error={error}:when={when}+"
+    quiet = ["strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+    process = subprocess.Popen(
+        [*quiet, *case.arguments()],
+        cwd=case.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": "/dev"},
+        encoding="utf-8",
+    )
+    wrong = verdict(case, finish(process), {0, 6})
+    return wrong or resumed(case)
+
+
+def two_runs(case: Case) -> str:
+    """Two runs with one output, some of them both with --resume."""
+    more = ["--resume"] if case.rng.random() < 0.5 else []
+    one = case.begin(*more)
+    time.sleep(float(case.rng.uniform(0, 0.4)))
+    two = case.begin(*more)
+    ended = [finish(one), finish(two)]
+    codes = sorted(run.code for run in ended)
+    if codes not in ([0, 6], [0, 0]) or (codes == [0, 0] and not more):
+        return f"exit codes {codes}: {ended[0].err[-200:]} {ended[1].err[-200:]}"
+    refused = [run.err for run in ended if run.code == 6]
+    if refused and "another run is writing" not in refused[0] and "exist" not in refused[0]:
+        return f"unclear: {refused[0]}"
+    return next((wrong for run in ended if (wrong := verdict(case, run, {0, 6}))), "")
+
+
+def deaf_stderr(case: Case) -> str:
+    """Standard error closed, full, or without a reader after some lines; also all streams closed."""
+    how = str(case.rng.choice(["2>&-", "2>/dev/full", "2> >(head -$n >/dev/null)", ">&- 2>&- <&-"]))
+    script = f'n={int(case.rng.integers(1, 5))}; exec "$@" {how}'
+    process = subprocess.Popen(
+        ["bash", "-c", script, "bash", *case.arguments()], cwd=case.folder, stdin=subprocess.DEVNULL
+    )
+    return verdict(case, finish(process), {0})
+
+
+def full_stdout(case: Case) -> str:
+    """Standard output full or without a reader, with --json and with --dry-run."""
+    how = str(case.rng.choice([">/dev/full", "| head -1"]))
+    what = str(case.rng.choice(["--json", "--dry-run"]))
+    script = f'set -o pipefail; "$@" {what} {how}'
+    ended = finish(
+        subprocess.Popen(
+            ["bash", "-c", script, "bash", *case.arguments()],
+            cwd=case.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+    )
+    if what == "--json" and not (case.folder / "deck.h5").exists():
+        return "no results"
+    if what == "--dry-run":
+        case.run()  # for the verdict
+    return verdict(case, ended, {6} if "full" in how else {0})
+
+
+def existing_file(case: Case) -> str:
+    """A file, folder or link in the place of something that the run writes."""
+    names = ["deck.h5", "deck.summary.json", "deck.ckpt.h5", "deck.lock", "deck.value.png", "deck.value.pdf"]
+    path = case.folder / str(case.rng.choice([*names, "deck.s001.extra.dat"]))
+    kind = str(case.rng.choice(["text", "link", "dangling", "folder", "pipe"]))
+    if kind == "text":
+        path.write_text("precious")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        target = case.folder / "elsewhere"
+        if kind == "link":
+            target.write_text("precious")
+        path.symlink_to(target)
+    before = path.lstat()
+    command = case.arguments()
+    command.remove("--no-figures")
+    ended = finish(
+        subprocess.Popen(
+            [*command, "--set", "count.extra=true"],
+            cwd=case.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+    )
+    after = path.lstat()
+    if (before.st_ino, before.st_mtime_ns) != (after.st_ino, after.st_mtime_ns):
+        return f"{path.name} ({kind}) was changed"
+    if kind == "dangling" and (case.folder / "elsewhere").exists():
+        return "a file was made where a link leads"
+    if ended.code == 0 and kind == "folder" and path.name == "deck.h5":
+        return ""  # an existing folder is filled
+    if ended.code != 6 or "deck" not in ended.err:
+        return f"{path.name} ({kind}): exit code {ended.code}: {ended.err[-200:]}"
+    return ""
+
+
+def strangers_parts(case: Case) -> str:
+    """Temporary files of others beside the results."""
+    names = ["deck.h5.part", "deck.summary.json.part", f"deck.h5.{os.uname().nodename}-1.part", "x.h5.part"]
+    for name in names:
+        (case.folder / name).write_text("precious")
+    ended = case.run()
+    if ended.code or any((case.folder / name).read_text() != "precious" for name in names):
+        return f"exit code {ended.code}, {case.files()}"
+    for name in names:
+        (case.folder / name).unlink()
+    return verdict(case, ended, {0})
+
+
+def environment(case: Case) -> str:
+    """Environments in which something would fail after the work, or before it for no reason."""
+    number = int(case.rng.integers(0, 9))
+    if number == 0:
+        command = case.arguments()
+        command.remove("--no-figures")
+        process = subprocess.Popen(
+            command,
+            cwd=case.folder,
+            env={
+                **os.environ,
+                "MPLBACKEND": str(case.rng.choice(["nonsense", "QtAgg", "module://no.where"])),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        return verdict(case, finish(process), {0}) or (
+            "" if "deck.value.png" in case.files() else "no figure"
+        )
+    if number == 1:
+        value = str(case.rng.choice(["0", "-1", "many", "1.5"]))
+        return verdict(case, case.run(env={"NUMBA_NUM_THREADS": value}), {4})
+    if number == 2:
+        return verdict(case, case.run(preexec_fn=lambda: os.umask(0o777)), {0})
+    if number == 3:
+        name = "n" * int(case.rng.integers(226, 400))
+        return verdict(case, case.run("-o", name), {6}) or ("" if not case.files() else f"{case.files()}")
+    if number == 4:
+        title = str(case.rng.choice(['"a\\0b"', '"\\0"']))
+        return verdict(case, case.run("--set", f"title={title}"), {3})
+    if number == 5:
+        return verdict(case, case.run(env={"QSIM_LOG": "/dev/full"}), {0})
+    if number == 6:
+        encoding = str(case.rng.choice(["latin-1", "ascii", "cp1252"]))
+        ended = case.run("--set", "title=αβγ ü", "--json", env={"PYTHONIOENCODING": encoding})
+        wrong = verdict(case, ended, {0})
+        return wrong or ("" if json.loads(ended.out)["title"] == "αβγ ü" else ended.out[:100])
+    if number == 7:
+        return verdict(
+            case, case.run("-o", str(case.rng.choice(["/dev", "/proc", "deck.yaml/x", ".."]))), {0, 6}
+        )
+    gone = case.folder / "gone"
+    gone.mkdir()
+    script = 'rmdir ../gone; exec "$@"'
+    command = [word.replace("deck.yaml", str(case.folder / "deck.yaml")) for word in case.arguments()]
+    process = subprocess.Popen(
+        ["bash", "-c", script, "bash", *command],
+        cwd=gone,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    ended = finish(process)
+    return verdict(case, ended, {6}) or ("counting" in ended.err and "found only after the work") or ""
+
+
+KINDS: dict[str, Callable[[Case], str]] = {
+    "stop signals before the work": stop_early,
+    "stop signals during the work, then `--resume`": stop_running,
+    "SIGKILL, then `--resume`": kill,
+    "lost terminal (SIGHUP, I/O errors)": lost_terminal,
+    "full disk": full_disk,
+    "limited file size": file_limit,
+    "failing `pwrite`, `fsync`, `rename`, `link`, `ftruncate`, `flock`": failing_call,
+    "two runs with one output": two_runs,
+    "stderr closed, full or unread": deaf_stderr,
+    "stdout full or unread": full_stdout,
+    "files, folders, links, pipes in the way": existing_file,
+    "temporary files of others": strangers_parts,
+    "hostile environments": environment,
+}
+
+
+def inject(kind: str, number: int, seed: int) -> str:
+    """Inject one fault into one run; return what is wrong then, ``""`` if nothing is."""
+    rng = np.random.default_rng([seed, number, list(KINDS).index(kind)])
+    with tempfile.TemporaryDirectory(prefix="qsim-fault-") as folder:
+        case = Case(Path(folder), rng)
+        try:
+            return KINDS[kind](case)
+        except (subprocess.TimeoutExpired, TimeoutError) as error:
+            return f"hangs: {error}"
+
+
+def main() -> int:
+    """Print the table; return 1 if something did not survive."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10, help="faults of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", help="only kinds whose name holds this text")
+    asked = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    rows, failed = [], 0
+    for kind in KINDS:
+        if asked.kind and asked.kind not in kind:
+            continue
+        wrong = [found for number in range(asked.count) if (found := inject(kind, number, asked.seed))]
+        for text in wrong:
+            print(f"{kind}: {text}", file=sys.stderr)
+        failed += len(wrong)
+        rows.append(f"| {kind} | {asked.count} | {asked.count - len(wrong)} |")
+        print(rows[-1], file=sys.stderr, flush=True)
+    print("\n".join(["| fault | tried | survived |", "|---|---|---|", *rows]))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
