@@ -263,7 +263,7 @@ def test_the_restored_state_is_handed_on():
 # ---------------------------------------------------------------------------------------------- stops
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU"])
 def test_a_signal_saves_and_stops(tmp_path, name):
     path = tmp_path / "a.ckpt.h5"
     with Signals() as signals:

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
+from qsim.core.streams import PatientText
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -323,7 +324,7 @@ class _Task:
             TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=Console(file=self.monitor.stream),
+            console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
             auto_refresh=False,
         )
         self.row = self.bar.add_task(self.what or self.unit, total=self.total, text="")

@@ -11,12 +11,12 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # of Python 3.12
 
-__all__ = ["PatientFile", "json_text", "make_patient", "output_error"]
+__all__ = ["PatientFile", "PatientText", "json_text", "make_patient", "output_error"]
 
 
 class PatientFile(io.RawIOBase):
@@ -60,6 +60,27 @@ class PatientFile(io.RawIOBase):
             except OSError as error:
                 self.error = error
         return len(view)
+
+
+class PatientText:
+    """A text stream around another that takes everything; for libraries that end the program when a pipe breaks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or do not."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, or do not."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def make_patient() -> None:

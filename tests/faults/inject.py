@@ -321,7 +321,7 @@ def existing_file(case: Case) -> str:
     command.remove("--no-figures")
     ended = finish(
         subprocess.Popen(
-            [*command, "--set", "count.extra=true"],
+            [*command, "--set", "count.beside=true"],
             cwd=case.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -45,11 +45,11 @@ def _absent_figure(results):
 
 
 def extra_paths(deck, stem):
-    return [stem.with_name(f"{stem.name}.s001.extra.dat")] if deck.count.extra else []
+    return [stem.with_name(f"{stem.name}.s001.extra.dat")] if deck.count.beside else []
 
 
 def extra_files(results, stem):
-    if not results.deck["count"]["extra"]:
+    if not results.deck["count"]["beside"]:
         return []
     path = stem.with_name(f"{stem.name}.s001.extra.dat")
     path.write_text("extra")

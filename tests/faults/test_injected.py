@@ -1,0 +1,54 @@
+"""Every kind of fault, injected for real; `--slow` injects more of each."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.faults import inject
+from tests.faults.inject import KINDS, ROOT
+
+FEW = 1
+MANY = 8
+TWICE = {"stop signals before the work", "files, folders, links, pipes in the way"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by means of Linux")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_survives(kind):
+    found = [inject.inject(kind, number, seed=2) for number in range(FEW + (kind in TWICE))]
+    assert not any(found)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by means of Linux")
+@pytest.mark.parametrize("number", range(MANY))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_survives_more(kind, number):
+    assert inject.inject(kind, number, seed=3) == ""
+
+
+def test_the_verdict_sees_what_is_wrong(tmp_path):
+    """A harness that finds nothing must be able to find something."""
+    case = inject.Case(tmp_path, None)
+    good = inject.Ended(0, "", "")
+    assert "without results" in inject.verdict(case, good)
+    assert "exit code 139" in inject.verdict(case, inject.Ended(-11 % 150, "", ""))
+    assert "exit code 1" in inject.verdict(case, inject.Ended(1, "", ""))
+    assert "traceback" in inject.verdict(case, inject.Ended(6, "", "Traceback (most recent call last)"))
+    (tmp_path / "deck.h5.me-1.part").write_text("")
+    assert "left over" in inject.verdict(case, inject.Ended(6, "", ""))
+
+
+def test_the_table_is_printed():
+    command = [
+        sys.executable,
+        str(ROOT / "tests/faults/inject.py"),
+        "--count",
+        "1",
+        "--kind",
+        "temporary files",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "| temporary files of others | 1 | 1 |"

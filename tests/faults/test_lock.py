@@ -1,0 +1,139 @@
+"""Locks of outputs: held, dead, of other hosts, without flock, and files that are no locks."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from qsim.core import lock as module
+from qsim.core.errors import FileError
+from qsim.core.lock import EXPIRY, OutputLock, Owner
+
+
+@pytest.fixture
+def dead():
+    """Return an owner of this system whose process has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return dataclasses.replace(Owner.this(), pid=process.pid, started=1)
+
+
+@pytest.fixture(params=[True, False], ids=["flock", "no flock"])
+def flock(request, monkeypatch):
+    """Work on a file system with and without flock."""
+    if not request.param:
+        monkeypatch.setattr(module, "_flock", lambda fd: None)
+        monkeypatch.setattr(module, "SETTLING", 0.0)
+    return request.param
+
+
+def leave(path, owner, age=0.0):
+    path.write_bytes(owner.content())
+    then = time.time() - age
+    os.utime(path, (then, then))
+
+
+def test_a_lock_names_its_owner_and_goes_with_it(tmp_path, flock):
+    with OutputLock(tmp_path / "run") as lock:
+        assert lock.path == tmp_path / "run.lock"
+        found = json.loads(lock.path.read_text())
+        assert (found["pid"], found["host"]) == (os.getpid(), os.uname().nodename)
+        assert lock.notices == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_run_is_refused_by_name(tmp_path, flock):
+    with OutputLock(tmp_path / "run"):
+        with pytest.raises(FileError, match="another run is writing") as error, OutputLock(tmp_path / "run"):
+            pass
+        assert f"process {os.getpid()} on {os.uname().nodename}, since 20" in str(error.value)
+        assert "-o FILE" in error.value.hint
+        with OutputLock(tmp_path / "other"):
+            pass
+        assert (tmp_path / "run.lock").exists()
+
+
+def test_the_lock_of_a_dead_run_is_taken_over_with_what_it_was_writing(tmp_path, flock, dead):
+    leave(tmp_path / "run.lock", dead)
+    mark = module.remove_parts_of.__globals__["_short_host"]()
+    part = tmp_path / f"run.h5.{mark}-{dead.pid}.part"
+    others = [tmp_path / f"run.h5.{mark}-1.part", tmp_path / f"other.h5.{mark}-{dead.pid}.part"]
+    for path in (part, *others):
+        path.write_text("")
+    with OutputLock(tmp_path / "run") as lock:
+        assert f"of a run that was killed (process {dead.pid} on" in lock.notices[0]
+        assert part.name in lock.notices[0]
+        assert not part.exists()
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_number_that_was_given_to_another_process_is_no_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_flock", lambda fd: None)
+    leave(tmp_path / "run.lock", dataclasses.replace(Owner.this(), started=1))
+    with OutputLock(tmp_path / "run") as lock:
+        assert lock.notices
+
+
+def test_a_run_of_another_host_counts_as_alive_until_its_lock_expires(tmp_path, flock):
+    there = dataclasses.replace(Owner.this(), host="node7", boot="another", pid=4711)
+    leave(tmp_path / "run.lock", there, age=EXPIRY - 100)
+    with pytest.raises(FileError, match="process 4711 on node7") as error, OutputLock(tmp_path / "run"):
+        pass
+    assert "remove" in error.value.hint
+    assert "wait 2 min" in error.value.hint
+    leave(tmp_path / "run.lock", there, age=EXPIRY + 5)
+    with OutputLock(tmp_path / "run") as lock:
+        assert "node7" in lock.notices[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "RENEWAL", 0.05)
+    with OutputLock(tmp_path / "run") as lock:
+        os.utime(lock.path, (1, 1))
+        end = time.monotonic() + 10
+        while lock.path.stat().st_mtime < 1000 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert lock.path.stat().st_mtime > 1000
+
+
+def test_a_lock_that_another_host_has_taken_is_left_alone(tmp_path):
+    with OutputLock(tmp_path / "run") as lock:
+        lock.path.write_bytes(dataclasses.replace(Owner.this(), host="node7").content())
+    assert lock.path.exists()
+
+
+@pytest.mark.parametrize("content", ["precious", "{}", "[1]", '{"kind": "qsim-lock"}', "[" * 5000])
+def test_a_file_that_is_no_lock_is_left_alone(tmp_path, content):
+    path = tmp_path / "run.lock"
+    path.write_text(content)
+    with pytest.raises(FileError, match="is not a lock of qsim"), OutputLock(tmp_path / "run"):
+        pass
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("make", ["mkdir", "fifo", "link"])
+def test_what_is_no_file_is_left_alone(tmp_path, make):
+    path = tmp_path / "run.lock"
+    {"mkdir": path.mkdir, "fifo": lambda: os.mkfifo(path), "link": lambda: path.symlink_to("no")}[make]()
+    with pytest.raises(FileError, match="is not a lock of qsim"), OutputLock(tmp_path / "run"):
+        pass
+    assert os.path.lexists(path)
+
+
+def test_a_folder_that_takes_no_files_is_an_error(tmp_path):
+    with (
+        pytest.raises(FileError, match="cannot write into the output folder"),
+        OutputLock(tmp_path / "no/run"),
+    ):
+        pass
+
+
+def test_names_of_owners_are_printable():
+    odd = dataclasses.replace(Owner.this(), host="a\x1b[2J" + "b" * 200)
+    assert "\x1b" not in str(odd)
+    assert len(str(odd)) < 250
