@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +75,7 @@ def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[f
 def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
     """Return the kinks and jumps of a formula."""
     times = np.linspace(0.0, end, CELLS + 1)
-    values = np.array([f(float(t)) for t in times])
+    values = many(f, times)
     bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
     scale = float(np.abs(values).max(initial=0.0))
     peaks = np.flatnonzero((bend >= maximum_filter1d(bend, 3)) & (bend > 1e-9 * scale)) + 1
@@ -137,8 +136,14 @@ def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float
 def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
     """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to those of z, x, y."""
     C = np.array([[1, -1j], [1, 1j]]) / math.sqrt(2.0)
-    one = {2: np.eye(2), 0: C.conj().T, 1: (C @ C).conj().T}
-    return {a: reduce(np.kron, [m] * spins) if spins else np.eye(1) for a, m in one.items()}
+    one = {2: np.eye(2, dtype=complex), 0: C.conj().T, 1: (C @ C).conj().T}
+    found = {}
+    for a, matrix in one.items():
+        all_spins = np.eye(1, dtype=complex)
+        for _ in range(spins):
+            all_spins = np.asarray(np.kron(all_spins, matrix), np.complex128)
+        found[a] = all_spins
+    return found
 
 
 @dataclass
@@ -185,7 +190,7 @@ class Small:
         frame = 2
         for offset, halves in stages(method, 0.0, 1.0):
             times = starts + offset * dt
-            factors = np.array([[f(float(t)) for f in self.profiles] for t in times])
+            factors = np.array([many(f, times) for f in self.profiles]).T
             for axis, c in half_maps(self.axes, halves, 1.0):
                 if axis != frame:
                     psi = psi @ self.turns[frame, axis]
@@ -196,6 +201,12 @@ class Small:
 
 def _one(t: float) -> float:
     return 1.0
+
+
+def many(f: Profile, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a profile at many times."""
+    found = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
+    return np.asarray(found, float)
 
 
 # ---------------------------------------------------------------------------------- along the evolution
@@ -231,7 +242,7 @@ class Drive:
         norms = np.sqrt((small.diagonals**2).mean(axis=2).sum(axis=1))  # of the parts, root mean square
         size, rough = np.full(CELLS, norms[0]), np.zeros(CELLS)
         for norm, f in zip(norms[1:], small.profiles[1:], strict=True):
-            values = norm * np.array([f(float(t)) for t in times])
+            values = norm * many(f, times)
             bend = np.zeros(CELLS + 1)
             bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
             size += np.maximum(np.abs(values[1:]), np.abs(values[:-1]))

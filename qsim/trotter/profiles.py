@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qsim.core.errors import FileError
 from qsim.core.expression import Expression
 from qsim.trotter import profile_blocks as blocks
@@ -26,14 +29,23 @@ class Factor:
     function : callable
     kinks : tuple of float or None
         Times at which it is not smooth; None if that is not known.
+    vector : callable or None
+        The same of many times at once, where that is faster.
     """
 
     function: Callable[[float], float]
     kinks: tuple[float, ...] | None = ()
+    vector: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     def __call__(self, t: float) -> float:
         """Return f(t)."""
         return self.function(t)
+
+    def many(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return f of many times."""
+        if self.vector is not None:
+            return np.broadcast_to(self.vector(times), times.shape)
+        return np.array([self.function(float(t)) for t in times])
 
 
 def factor(profile: Any) -> Factor:
@@ -57,7 +69,7 @@ def factor(profile: Any) -> Factor:
     if isinstance(profile, blocks.TableProfile):
         return _table(profile)
     formula = Expression(profile.value, ("t",))
-    return Factor(lambda t: float(formula(t=t)), None)
+    return Factor(lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float))
 
 
 def is_constant(profile: Any) -> bool:

@@ -171,7 +171,7 @@ def judge(deck: Mapping[str, Any], folder: Path, results: Results) -> list[Claim
     times = np.asarray(results["time"])
     end = deck["evolve"]["t_final"]
     every = sorted({*times.tolist(), 0.0, end})
-    error = float(results.scalars["error_estimate"].value)
+    error = float(results.scalars["error_estimate"].value or 0.0)
     accuracy = deck["evolve"].get("accuracy", 0.0)
     ensemble = deck.get("ensemble", {})
     states = ensemble.get("states", 1)

@@ -142,7 +142,13 @@ def _term(rng: Generator, system: Block) -> Block:
         term |= {"alpha": _one(rng, 0.0, 1.5, 3.0), "model": _one(rng, "heisenberg", "xx", "ising")}
     elif rng.random() < 0.2:
         term["alpha"] = _one(rng, 1.0, 3.0)
-    elif rng.random() < 0.2 and lattice["type"] in ("chain", "ring") and spins >= 4 and "J" in term:
+    elif (
+        rng.random() < 0.2
+        and lattice is not None
+        and lattice["type"] in ("chain", "ring")
+        and spins >= 4
+        and "J" in term
+    ):
         term["shells"], term["J"] = [1, 2], [term["J"], _size(rng)]
     if rng.random() < 0.15 and not positions:
         term["random"] = _random(rng)
@@ -313,7 +319,7 @@ def _initial(rng: Generator, spins: int, folder: Path) -> Block:
             + 1j * rng.normal(size=(bonds[k], 2, bonds[k + 1]))
             for k in range(spins)
         }
-        np.savez(folder / "mps.npz", **tensors)
+        np.savez(folder / "mps.npz", **tensors)  # type: ignore[arg-type]
         return {"type": kind, "file": "mps.npz"}
     if kind == "file":
         psi = rng.normal(size=1 << spins) + 1j * rng.normal(size=1 << spins)
