@@ -55,6 +55,12 @@ def _observables(problem: Problem) -> Iterator[Finding]:
                 f"observe.{index}.state",
                 f"a state of {problem.spins} spins is too large for a results file; at most {STATE_SPINS} spins",
             )
+        if item.imbalance and deck.initial.type == "polarised" and deck.initial.axis[-1] != "z":
+            yield Finding(
+                f"observe.{index}.imbalance",
+                f"all spins are along {deck.initial.axis} at t = 0, so that there is no pattern <Sz> to compare with; observe "
+                "sx or sy, or take an initial state with a pattern along z",
+            )
         if item.imbalance and deck.initial.type in ("a1", "random_phase", "haar"):
             yield Finding(
                 f"observe.{index}.imbalance",

@@ -8,15 +8,17 @@ maps are the midpoint rule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qsim.trotter.drive import pieces
 from qsim.trotter.schedule import METHODS, ORDER, Layer
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve import Evolver
     from qsim.trotter.model import Hamiltonian
 
-__all__ = ["advance", "stages"]
+__all__ = ["advance", "half_maps", "stages"]
 
 
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
@@ -35,7 +37,13 @@ def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[floa
 
 
 def advance(
-    evolver: Evolver, hamiltonian: Hamiltonian, method: str, dt: float, steps: int, start: float
+    evolver: Evolver,
+    hamiltonian: Hamiltonian,
+    method: str,
+    dt: float,
+    steps: int,
+    start: float,
+    kinks: Sequence[float] = (),
 ) -> None:
     """Make steps from a time on; dt may be negative.
 
@@ -45,14 +53,17 @@ def advance(
         Its model is exchanged from stage to stage.
     start : float
         Time of the state, 1/J.
+    kinks : sequence of float
+        Ascending times at which steps are cut, since no method keeps its order across a kink or a jump.
     """
     for step in range(steps):
-        for time, halves in stages(method, start + step * dt, dt):
-            evolver.set_model(hamiltonian.at(time))
-            evolver.apply(_layers(evolver.present, halves, dt))
+        for begin, length in pieces(start + step * dt, dt, kinks):
+            for time, halves in stages(method, begin, length):
+                evolver.set_model(hamiltonian.at(time))
+                evolver.apply(half_maps(evolver.present, halves, length))
 
 
-def _layers(axes: tuple[int, ...], halves: tuple[float, ...], dt: float) -> list[Layer]:
+def half_maps(axes: tuple[int, ...], halves: tuple[float, ...], dt: float) -> list[Layer]:
     """Return the layers of one or two half maps: through the axes and back, neighbours merged."""
     forward = [axis for axis in ORDER if axis in axes]
     if len(halves) == 1 or not forward:

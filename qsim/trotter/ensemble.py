@@ -7,7 +7,6 @@ moments of states below 12 spins are summed in another order.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from qsim.trotter.batch import LARGEST, Batch
 from qsim.trotter.observer import Observer, target
 from qsim.trotter.schedule import METHODS
 from qsim.trotter.trajectory import way_back
-from qsim.trotter.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,6 +92,11 @@ class Ensemble:
     def psi(self) -> Any:
         """State (2^N,) of the last member, on the device."""
         return self.batch.psi[-1]
+
+    @property
+    def last(self) -> Observer:
+        """Observer of the last member."""
+        return self.observers[-1]
 
     @property
     def passes(self) -> int:
@@ -175,15 +178,3 @@ class Ensemble:
             monitor.poll(state)
         moments = back.measure("z", pairs=False)
         return [observer.echo(back.psi[m], moments[m]) for m, observer in enumerate(self.observers)]
-
-    def verify(self) -> float:
-        """Return the error of the last interval of the last member, as `Trajectory.verify` does."""
-        problem, last = self.problem, len(self.problem.times) - 2
-        if last < 0:
-            return 0.0
-        count, dt = problem.steps(last, self.how.dt)
-        other = Batch(problem.device, [self.batch.models[-1]], self.psi[None])
-        other.advance(self.how.method, -dt, count)
-        other.advance(self.how.method, 0.5 * dt, 2 * count)
-        axpy(-1.0, self.psi, other.psi[0])
-        return math.sqrt(norm2(other.psi[0]) / norm2(self.psi))

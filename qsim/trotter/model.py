@@ -27,6 +27,7 @@ __all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "de
 
 AXES = ("x", "y", "z")
 LARGEST = 1e100  # coupling or field: squares and sums over pairs stay within a double
+PEAK_SAMPLES = 1025  # times at which a profile is looked at for its largest value
 DENSE_SPINS = 12  # largest model that is written out as a matrix
 
 #: Components x, y, z of one unit of coupling.
@@ -108,10 +109,9 @@ class Model:
         tilt = 0.5 * np.sqrt((self.h**2).sum(axis=0)).sum()
         return float(pair.min(axis=0).sum() - tilt), float(pair.max(axis=0).sum() + tilt)
 
-    def truncated(self, spins: int) -> Model:
-        """Return the model of the first sites alone, for pilot runs."""
-        n = min(spins, self.spins)
-        return Model(n, self.J[:, :n, :n].copy(), self.h[:, :n].copy())
+    def restricted(self, sites: Sequence[int]) -> Model:
+        """Return the model of some sites alone, for pilot runs."""
+        return Model(len(sites), self.J[:, sites][:, :, sites], self.h[:, sites])
 
     def pairs(self) -> NDArray[np.int64]:
         """Return (P, 2) int64: the pairs j < k that are coupled."""
@@ -170,10 +170,22 @@ class Hamiltonian:
             model = model + Model(self.spins, J, h)
         return model
 
-    def truncated(self, spins: int) -> Hamiltonian:
-        """Return the Hamiltonian of the first sites alone."""
-        driven = tuple((f, part.truncated(spins)) for f, part in self.driven)
-        return Hamiltonian(self.static.truncated(spins), driven)
+    def restricted(self, sites: Sequence[int]) -> Hamiltonian:
+        """Return the Hamiltonian of some sites alone."""
+        driven = tuple((f, part.restricted(sites)) for f, part in self.driven)
+        return Hamiltonian(self.static.restricted(sites), driven)
+
+    def peak(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it can become until some time."""
+        J, h = np.abs(self.static.J), np.abs(self.static.h)
+        for f, part in self.driven:
+            times = [
+                *np.linspace(0.0, end, PEAK_SAMPLES),
+                *(k for k in getattr(f, "kinks", None) or () if 0 < k < end),
+            ]
+            size = max(abs(f(float(t))) for t in times)
+            J, h = J + size * np.abs(part.J), h + size * np.abs(part.h)
+        return Model(self.spins, J, h)
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
         """Return the sum, such as that with the perturbation of an echo."""

@@ -13,10 +13,14 @@ from qsim.trotter.build import AXES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from qsim.trotter.build import Problem
     from qsim.trotter.kernels.measure import Moments
 
 __all__ = ["Observer", "target"]
+
+PATTERN = {"complex128": 1e-12, "complex64": 1e-5}  # below which <Sz> at t = 0 is rounding
 
 
 class Observer:
@@ -95,12 +99,23 @@ class Observer:
             found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
         if deck.observed("imbalance"):
             if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
-                self.rows["_pattern"] = [observables.local(moments, "z")]
+                self.rows["_pattern"] = [self._pattern(observables.local(moments, "z"))]
             found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
         if (site := problem.autocorrelation_site) is not None:
             found["polarisation"] = observables.polarisation(moments)
             found["autocorrelation"] = float(found["polarisation"][site])
         return found
+
+    def _pattern(self, pattern: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the pattern at t = 0, unless it is rounding."""
+        least = PATTERN[np.dtype(self.problem.dtype).name]
+        if float(np.abs(pattern).max()) < least:
+            raise NumericsError(
+                f"imbalance: the largest |<Sz>| at t = 0 is {float(np.abs(pattern).max()):.2g}, and a pattern below {least:g} is "
+                "rounding, by which nothing can be divided",
+                hint="leave imbalance out, or take an initial state with a pattern along z",
+            )
+        return pattern
 
     def echo(self, back: Any, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""

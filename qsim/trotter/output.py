@@ -168,7 +168,10 @@ def scalars(result: Result) -> dict[str, Scalar]:
             result.numbers["norm_drift"], description="largest |<psi|psi> - 1| of any trajectory"
         ),
         "total_sz_final": _of(result, "total_sz", -1, "hbar", "total Sz at t_final"),
-        "error_estimate": Scalar(how.error, description="estimated error ||psi - psi_exact|| at t_final"),
+        "error_estimate": Scalar(
+            how.error,
+            description="estimated error ||psi - psi_exact|| at t_final, of the state and of that of the way back of an echo",
+        ),
         "integrator": Scalar(how.method, description="integrator of the run"),
         "dt": Scalar(result.numbers["dt"], TIME, description="longest time step"),
         "steps": Scalar(result.numbers["steps"], description="time steps of one trajectory"),

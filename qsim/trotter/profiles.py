@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qsim.core.errors import FileError
 from qsim.core.expression import Expression
 from qsim.trotter import profile_blocks as blocks
 from qsim.trotter.readers import read_rows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["factor", "is_constant"]
+__all__ = ["Factor", "factor", "is_constant"]
 
 
-def factor(profile: Any) -> Callable[[float], float]:
+@dataclass(frozen=True)
+class Factor:
+    """A factor f(t).
+
+    Attributes
+    ----------
+    function : callable
+    kinks : tuple of float or None
+        Times at which it is not smooth; None if that is not known.
+    vector : callable or None
+        The same of many times at once, where that is faster.
+    """
+
+    function: Callable[[float], float]
+    kinks: tuple[float, ...] | None = ()
+    vector: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+
+    def __call__(self, t: float) -> float:
+        """Return f(t)."""
+        return self.function(t)
+
+    def many(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return f of many times."""
+        if self.vector is not None:
+            return np.broadcast_to(self.vector(times), times.shape)
+        return np.array([self.function(float(t)) for t in times])
+
+
+def factor(profile: Any) -> Factor:
     """Return f(t) of a profile block; 1 for None.
 
     Raises
@@ -27,19 +57,19 @@ def factor(profile: Any) -> Callable[[float], float]:
         If the file of a table cannot be read or its times do not ascend.
     """
     if profile is None:
-        return lambda t: 1.0
+        return Factor(lambda t: 1.0)
     if isinstance(profile, blocks.ConstantProfile):
         value = profile.value
-        return lambda t: value
+        return Factor(lambda t: value)
     if isinstance(profile, blocks.RampProfile):
-        return _ramp(profile)
+        return Factor(_ramp(profile), (profile.t0, profile.t1))
     if isinstance(profile, blocks.CosineProfile):
         offset, amplitude, omega, phase = profile.offset, profile.amplitude, profile.omega, profile.phase
-        return lambda t: offset + amplitude * math.cos(omega * t + phase)
+        return Factor(lambda t: offset + amplitude * math.cos(omega * t + phase))
     if isinstance(profile, blocks.TableProfile):
         return _table(profile)
     formula = Expression(profile.value, ("t",))
-    return lambda t: float(formula(t=t))
+    return Factor(lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float))
 
 
 def is_constant(profile: Any) -> bool:
@@ -57,7 +87,7 @@ def _ramp(ramp: blocks.RampProfile) -> Callable[[float], float]:
     return value
 
 
-def _table(table: blocks.TableProfile) -> Callable[[float], float]:
+def _table(table: blocks.TableProfile) -> Factor:
     points = table.points
     if points is None:
         assert table.file is not None  # check() has seen to it
@@ -76,4 +106,4 @@ def _table(table: blocks.TableProfile) -> Callable[[float], float]:
         a, b = right - 1, right
         return values[a] + (values[b] - values[a]) * (t - times[a]) / (times[b] - times[a])
 
-    return value
+    return Factor(value, tuple(times))

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import cpu
-from qsim.trotter import driven
-from qsim.trotter.accuracy import (
-    CHEBYSHEV_VECTORS,
-    PILOT_SPINS,
-    Choice,
-    Pilot,
-    choose,
-    estimate,
-    first_spins,
-    layers_per_step,
-    strength,
-)
+from qsim.trotter import pilots
+from qsim.trotter.accuracy import CHEBYSHEV_VECTORS, Choice, choose, estimate, layers_per_step
 from qsim.trotter.averages import Averages
 from qsim.trotter.build import memory
 from qsim.trotter.ensemble import Ensemble, together
-from qsim.trotter.evolve import Evolver
 from qsim.trotter.model import conserved
+from qsim.trotter.schedule import METHODS
 from qsim.trotter.trajectory import Trajectory
 from qsim.trotter.tuning import tuned
+from qsim.trotter.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.trotter.build import Problem
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-DRIVE_SAMPLES = 65  # times at which a driven Hamiltonian is looked at to find where it is strongest
+LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 
 @dataclass
@@ -124,14 +114,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         monitor.note(
             f"{passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
-    info = {}
+    info: dict[str, tuple[Any, str, str]] = {}
     if problem.deck.evolve.verify:
         with monitor.stage("verify"):
-            info["verification_error"] = (
-                trajectory.verify(),
-                "",
-                "||psi(dt) - psi(dt/2)|| of the last output interval",
-            )
+            info, how = verify(problem, how, trajectory, monitor)
     return Result(
         problem=problem,
         integration=how,
@@ -188,57 +174,59 @@ def _longest(problem: Problem, how: Choice) -> float | None:
 # ------------------------------------------------------------------------------------------- steps
 
 
-class PilotRun:
-    """An evolver for pilot runs: on the CPU, and under a driven Hamiltonian where its couplings are strongest."""
-
-    def __init__(self, hamiltonian: Any, psi: Any, end: float) -> None:
-        self.hamiltonian, self.time = hamiltonian, 0.0
-        if not hamiltonian.is_static:
-            times = np.linspace(0.0, end, DRIVE_SAMPLES)
-            self.time = float(times[int(np.argmax([strength(hamiltonian.at(t)) for t in times]))])
-        self.evolver = Evolver(cpu(1), hamiltonian.at(self.time), psi)
-
-    @property
-    def psi(self) -> Any:
-        """State (2^n,)."""
-        return self.evolver.psi
-
-    def advance(self, method: str, dt: float, steps: int) -> None:
-        """Make steps from there on."""
-        if self.hamiltonian.is_static:
-            self.evolver.advance(method, dt, steps)
-        else:
-            driven.advance(self.evolver, self.hamiltonian, method, dt, steps, self.time)
-
-
 def integration(problem: Problem, monitor: Monitor) -> Choice:
-    """Return integrator and step: as given, with an estimate of the error, or found by a pilot run."""
+    """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block, precision = problem.deck.evolve, problem.deck.run.precision
-    hamiltonian, end = problem.hamiltonian(), problem.times[-1]
-    # the state takes the memory that the first trajectory will take after it, and a part of it is enough
-    psi = first_spins(problem.initial(0), min(problem.spins, PILOT_SPINS))
-    pilot = Pilot.of(hamiltonian, psi, make=lambda h, state: PilotRun(h, state, end))
-    if block.dt is not None:
-        layers = layers_per_step(hamiltonian, block.integrator)
-        error = estimate(hamiltonian, block.integrator, block.dt, end, precision=precision, pilot=pilot)
-        return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
-    assert block.accuracy is not None  # the deck has seen to it
-    choice = choose(
-        hamiltonian,
-        problem.times,
-        block.accuracy,
-        block.integrator,
-        precision=precision,
-        vectors=_vectors(problem),
-        kind=problem.device.kind,
-        pilot=pilot,
-    )
+    panel, hamiltonians = pilots.panel(problem)
+    # the one with the most layers: that of the way back, if there is one
+    hamiltonian, end = hamiltonians[-1], problem.times[-1]
+    kinks = pilots.kinks_of(panel)
+
+    def found() -> Choice:
+        if block.dt is not None:
+            intervals = np.diff(problem.times)
+            error = estimate(
+                hamiltonian,
+                block.integrator,
+                block.dt,
+                end,
+                precision=precision,
+                pilot=panel,
+                intervals=intervals.tolist(),
+            )
+            layers = layers_per_step(hamiltonian, block.integrator)
+            return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
+        assert block.accuracy is not None  # the deck has seen to it
+        return choose(
+            hamiltonian,
+            problem.times,
+            block.accuracy,
+            block.integrator,
+            precision=precision,
+            vectors=_vectors(problem),
+            kind=problem.device.kind,
+            pilot=panel,
+        )
+
+    choice = found()
+    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice, _free(problem)):
+        choice = found()
     if block.integrator == "auto":
         costs = ", ".join(
             f"{name} {cost:.3g}" for name, cost in sorted(choice.costs.items(), key=lambda c: c[1])
         )
         monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
-    return choice
+    if block.dt is not None and choice.error > LARGE_ERROR:
+        monitor.warn(
+            f"the error of the state is estimated at {choice.error:.2g} (of at most 2) with evolve.dt: {block.dt:g}; "
+            "give a shorter dt, or evolve.accuracy"
+        )
+    return replace(choice, kinks=kinks)
+
+
+def _free(problem: Problem) -> int:
+    """Return the bytes that are free before any state is made."""
+    return problem.device.free_memory() or 0
 
 
 def _vectors(problem: Problem) -> int:

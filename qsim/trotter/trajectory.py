@@ -6,7 +6,6 @@ trajectory repeats exactly those that the uninterrupted one would have made, and
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from qsim.trotter import driven, observables
 from qsim.trotter.chebyshev import Chebyshev
 from qsim.trotter.evolve import Evolver, Tile
 from qsim.trotter.observer import Observer, target
-from qsim.trotter.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +66,8 @@ class Carrier:
         elif self.hamiltonian.is_static:
             self.evolver.advance(self.how.method, dt, steps)
         else:
-            driven.advance(self.evolver, self.hamiltonian, self.how.method, dt, steps, start)
+            how = self.how
+            driven.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
 
 
 class Trajectory:
@@ -124,6 +123,11 @@ class Trajectory:
     def psi(self) -> Any:
         """State (2^N,) at the time reached, on the device."""
         return self.carrier.psi
+
+    @property
+    def last(self) -> Observer:
+        """The observer of this trajectory."""
+        return self.observer
 
     @property
     def passes(self) -> int:
@@ -199,21 +203,6 @@ class Trajectory:
         local = self.problem.echo.local is not None
         moments = back.evolver.measure("z", pairs=False) if local else None
         return self.observer.echo(back.psi, moments)
-
-    def verify(self) -> float:
-        """Return the distance of the state at t_final from that of half the step over the last interval.
-
-        The state goes back by the steps that it came by, which are undone up to rounding, and forward by halves of them.
-        """
-        problem, last = self.problem, len(self.problem.times) - 2
-        other = self._carrier(self.hamiltonian, self.carrier.psi.copy(), own=True)
-        if last < 0:
-            return 0.0
-        count, dt = problem.steps(last, self.how.dt)
-        other.advance(problem.times[-1], -dt, count)
-        other.advance(problem.times[last], 0.5 * dt, 2 * count)
-        axpy(-1.0, self.carrier.psi, other.psi)
-        return math.sqrt(norm2(other.psi) / norm2(self.carrier.psi))
 
 
 def way_back(

@@ -16,7 +16,7 @@ from scipy.special import jv
 
 from qsim.core.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.trotter import accuracy, observables
+from qsim.trotter import accuracy, observables, pilot
 from qsim.trotter.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
 from qsim.trotter.evolve import Evolver
 from qsim.trotter.kernels.apply import operator
@@ -413,7 +413,7 @@ def evolved(choice, model, psi, times):
 def test_the_accuracy_is_reached_and_the_error_known(model):
     psi, times = random_state(8), [0.0, 1.3, 4.0, 6.0]
     exact = expm(-6j * dense(model)) @ psi
-    pilot = accuracy.Pilot.of(model, psi)
+    one = pilot.Pilot.of(model, psi)
     for method, wanted in [
         ("ts2", 1e-3),
         ("ts4", 1e-6),
@@ -422,7 +422,7 @@ def test_the_accuracy_is_reached_and_the_error_known(model):
         ("kl8", 1e-9),
         ("chebyshev", 1e-9),
     ]:
-        choice = accuracy.choose(model, times, wanted, method, pilot=pilot)
+        choice = accuracy.choose(model, times, wanted, method, pilot=one)
         assert choice.method == method
         error = np.linalg.norm(evolved(choice, model, psi, times) - exact)
         assert error <= choice.error <= wanted, method
@@ -444,11 +444,14 @@ def test_the_error_of_a_large_system_is_not_underestimated(model, kind):
     assert 0.1 * choice.error < error <= choice.error <= 1e-6
 
 
-def test_a_pilot_starts_with_the_first_spins():
-    high, low = random_state(3, 1), random_state(5, 2)
-    found = accuracy.first_spins(np.kron(high, low), 5)
-    assert abs(np.vdot(found, low)) == pytest.approx(1.0, abs=1e-14)
-    np.testing.assert_allclose(accuracy.first_spins(2 * low, 5), low, rtol=0, atol=1e-15)
+def test_a_pilot_starts_with_its_part_of_the_state():
+    high, middle, low = random_state(3, 1), random_state(2, 4), random_state(4, 2)
+    psi = np.kron(np.kron(high, middle), low)
+    for sites, part in (((0, 1, 2, 3), low), ((4, 5), middle), ((4, 5, 6, 7, 8), np.kron(high, middle))):
+        found = pilot.part_of(3.0 * psi, sites)
+        assert abs(np.vdot(found, part)) == pytest.approx(1.0, abs=1e-14)
+    found = pilot.part_of(psi, (1, 3, 6))  # entangled with others: some configuration of these, of norm one
+    assert np.linalg.norm(found) == pytest.approx(1.0, abs=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
@@ -458,19 +461,19 @@ def test_rounding_does_not_decide_where_a_pilot_starts(monkeypatch, dtype):
     rows[:3] = 0
     rows *= 1 + 1e-7 * np.random.default_rng(2).uniform(-1, 1, (16, 1))
     for piece in (32, 96, 1 << 22):
-        monkeypatch.setattr(accuracy, "PIECE", piece)
-        found = accuracy.first_spins(rows.ravel().astype(dtype), 5)
+        monkeypatch.setattr(pilot, "PIECE", piece)
+        found = pilot.part_of(rows.ravel().astype(dtype), range(5))
         assert abs(np.vdot(found, rows[3])) == pytest.approx(np.linalg.norm(rows[3]), rel=1e-6)
 
 
 def test_auto_takes_the_cheapest():
     model = chain(8, closed=True)
-    pilot = accuracy.Pilot.of(model)
+    one = pilot.Pilot.of(model)
     few, many = [0.0, 10.0], np.linspace(0, 10, 201)
-    assert accuracy.choose(model, few, 1e-8, pilot=pilot).method == "chebyshev"
-    assert accuracy.choose(model, few, 1e-8, pilot=pilot, vectors=1).method in ("bm6", "kl8")
-    assert accuracy.choose(model, many, 1e-8, pilot=pilot, vectors=1).method in ("bm4", "bm6")
-    loose = accuracy.choose(model, few, 1e-2, pilot=pilot, vectors=1)
+    assert accuracy.choose(model, few, 1e-8, pilot=one).method == "chebyshev"
+    assert accuracy.choose(model, few, 1e-8, pilot=one, vectors=1).method in ("bm6", "kl8")
+    assert accuracy.choose(model, many, 1e-8, pilot=one, vectors=1).method in ("bm4", "bm6")
+    loose = accuracy.choose(model, few, 1e-2, pilot=one, vectors=1)
     assert "ts2" in loose.costs
     assert loose.cost == min(loose.costs.values())
 
@@ -479,11 +482,11 @@ def test_estimate_of_a_given_step():
     """Reference `integrator_error_heisenberg_ring10`, from the Neel state."""
     case = REFERENCES["heisenberg_ring10_neel"]
     model, psi = coupled(10, case["couplings"]), reference_state(case)
-    pilot = accuracy.Pilot.of(model, psi)
+    one = pilot.Pilot.of(model, psi)
     errors = REFERENCES["integrator_error_heisenberg_ring10"]["results"]
     for method, name in {"ts2": "S2", "ts4": "Suzuki4(5)", "bm6": "BlanesMoan6(10)"}.items():
         steps, error, _ = errors[name][-1]
-        found = accuracy.estimate(model, method, 10.0 / steps, 10.0, pilot=pilot)
+        found = accuracy.estimate(model, method, 10.0 / steps, 10.0, pilot=one)
         assert 0.4 * error < found < 4 * error, method
 
 

@@ -1,0 +1,325 @@
+"""The error of steps all along a driven evolution, and the kinks of its profiles, at which steps are cut.
+
+A driven Hamiltonian is easy to follow at one time and hard at another: late ramps, chirps, pulses.  So the whole evolution is
+looked at.  The profiles are sampled on a grid; its cells fall into classes by how large and how rough the profiles are within the
+next step.  In each class a few steps are made by a system of a few spins from random states, with dt and with two halves of
+it.  The error of the evolution is at most the sum of the errors of its steps: the mean error of each class times the number of
+its steps.
+
+At a kink or a jump no method keeps its order, unless a step ends there.  Ramps and tables say where theirs are; those of
+formulas are found by bisection: the second difference of a smooth function falls like the square of the distance of its points,
+that of a kink like the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+
+from qsim.trotter import schedule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Drive", "Small", "kinks", "pieces"]
+
+CELLS = 4096  # of the grid on which profiles are sampled
+SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roughness (each a tenth)
+SAMPLES = 3  # steps of a class
+SUSPECTS = 48  # places of a formula that are looked at for a kink
+HALVINGS = 14  # by which a kink is told from a curve
+FINEST = 4e-14  # of the duration: how well a kink is located
+NEAR = 1e-9  # of a step: a kink so close to its end is at its end
+
+Profile = Callable[[float], float]
+
+
+# --------------------------------------------------------------------------------------------- kinks
+
+
+def kinks(profiles: Sequence[Profile], end: float) -> list[tuple[float, float]]:
+    """Return (time, size) of the places within 0 and end at which a profile is not smooth; the size is relative.
+
+    Parameters
+    ----------
+    profiles
+        With an attribute ``kinks`` if they know theirs.
+    """
+    found: dict[float, float] = {}
+    for f in profiles:
+        known = getattr(f, "kinks", None)
+        places = _found_kinks(f, end) if known is None else _known_kinks(f, known, end)
+        for time, size in places:
+            found[time] = max(found.get(time, 0.0), size)
+    return sorted(found.items())
+
+
+def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[float, float]]:
+    """Return known kinks that lie within the evolution with their changes of slope."""
+    inside = [t for t in times if 0.0 < t < end]
+    edges = [0.0, *inside, end]
+    found = []
+    for before, t, after in zip(edges[:-2], inside, edges[2:], strict=True):
+        width = 1e-3 * min(t - before, after - t)
+        change = abs(f(t + width) - 2.0 * f(t) + f(t - width)) / max(width, 1e-300)
+        found.append((t, change))
+    return found
+
+
+def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
+    """Return the kinks and jumps of a formula."""
+    times = np.linspace(0.0, end, CELLS + 1)
+    values = many(f, times)
+    bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+    scale = float(np.abs(values).max(initial=0.0))
+    peaks = np.flatnonzero((bend >= maximum_filter1d(bend, 3)) & (bend > 1e-9 * scale)) + 1
+    peaks = peaks[np.argsort(bend[peaks - 1])[::-1][:SUSPECTS]]
+    found: list[tuple[float, float]] = []
+    for k in sorted(peaks.tolist()):
+        kink = _kink(f, float(times[k - 1]), float(times[k + 1]), FINEST * end)
+        if kink is not None and (not found or kink[0] - found[-1][0] > 1e-9 * end):
+            found.append(kink)
+    return found
+
+
+def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
+    """Return the kink within [a, b] and its change of slope; None if the profile is smooth there."""
+    first = _bend(f, a, b) / (b - a)
+    width = b - a
+    halvings = 0
+    while width > finest:
+        quarter = 0.25 * width
+        tries = [(_bend(f, c, c + 0.5 * width), c) for c in (a, a + quarter, a + 2.0 * quarter)]
+        bend, a = max(tries)
+        width *= 0.5
+        halvings += 1
+        if halvings == HALVINGS and not bend / width >= 0.3 * first:
+            return None
+        if bend == 0.0:
+            break
+    return (a + 0.5 * width, first) if halvings >= HALVINGS else None
+
+
+def _bend(f: Profile, a: float, b: float) -> float:
+    """Return the size of the second difference of a profile."""
+    return abs(f(a) - 2.0 * f(0.5 * (a + b)) + f(b))
+
+
+def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float, float]]:
+    """Return (start, length) of the parts of a step between kinks; dt may be negative.
+
+    Parameters
+    ----------
+    places
+        Times of kinks, ascending.
+    """
+    low, high = min(start, start + dt), max(start, start + dt)
+    near = NEAR * abs(dt)
+    left = int(np.searchsorted(places, low + near, "right"))
+    right = int(np.searchsorted(places, high - near, "left"))
+    if left >= right:
+        return [(start, dt)]
+    inside = [float(t) for t in places[left:right]]
+    edges = [start, *(inside if dt > 0 else inside[::-1]), start + dt]
+    return [(a, b - a) for a, b in pairwise(edges)]
+
+
+# ------------------------------------------------------------------------------------- a small system
+
+
+def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
+    """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to those of z, x, y."""
+    C = np.array([[1, -1j], [1, 1j]]) / math.sqrt(2.0)
+    one = {2: np.eye(2, dtype=complex), 0: C.conj().T, 1: (C @ C).conj().T}
+    found = {}
+    for a, matrix in one.items():
+        all_spins = np.eye(1, dtype=complex)
+        for _ in range(spins):
+            all_spins = np.asarray(np.kron(all_spins, matrix), np.complex128)
+        found[a] = all_spins
+    return found
+
+
+@dataclass
+class Small:
+    """A driven system of a few spins, many copies of which are carried at once, each at its own time.
+
+    Parameters
+    ----------
+    spins : int
+    diagonals : (P, 3, 2^N) float64
+        Energies of every part in the frame of every axis.
+    profiles : sequence of callable
+        Factors of the parts.
+    """
+
+    spins: int
+    diagonals: NDArray[np.float64]
+    profiles: Sequence[Profile]
+    turns: dict[tuple[int, int], NDArray[np.complex128]] = field(init=False)
+    axes: tuple[int, ...] = field(init=False)
+
+    @classmethod
+    def of(cls, hamiltonian: Any) -> Small:
+        """Return the small system of a Hamiltonian."""
+        from qsim.trotter.model import energies
+
+        parts = [(_one, hamiltonian.static), *hamiltonian.driven]
+        diagonals = np.array([[energies(model, a) for a in range(3)] for _, model in parts])
+        return cls(int(hamiltonian.spins), diagonals, [f for f, _ in parts])
+
+    def __post_init__(self) -> None:
+        """Tabulate the changes of frame."""
+        frames = _frames(self.spins)
+        # states are rows: psi_b = psi_a (F_b F_a^dagger)^T
+        self.turns = {(a, b): (frames[b] @ frames[a].conj().T).T for a in frames for b in frames if a != b}
+        self.axes = tuple(a for a in schedule.ORDER if np.any(self.diagonals[:, a]))
+
+    def advance(
+        self, psi: NDArray[np.complex128], method: str, starts: NDArray[np.float64], dt: NDArray[np.float64]
+    ) -> NDArray[np.complex128]:
+        """Return states (S, 2^N) after one step each, from times (S,) with lengths (S,)."""
+        from qsim.trotter.driven import half_maps, stages
+
+        frame = 2
+        for offset, halves in stages(method, 0.0, 1.0):
+            times = starts + offset * dt
+            factors = np.array([many(f, times) for f in self.profiles]).T
+            for axis, c in half_maps(self.axes, halves, 1.0):
+                if axis != frame:
+                    psi = psi @ self.turns[frame, axis]
+                    frame = axis
+                psi = psi * np.exp(-1j * c * dt[:, None] * (factors @ self.diagonals[:, axis]))
+        return psi if frame == 2 else psi @ self.turns[frame, 2]
+
+
+def _one(t: float) -> float:
+    return 1.0
+
+
+def many(f: Profile, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a profile at many times."""
+    found = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
+    return np.asarray(found, float)
+
+
+# ---------------------------------------------------------------------------------- along the evolution
+
+
+@dataclass
+class Drive:
+    """A driven evolution of a small system.
+
+    Attributes
+    ----------
+    small : Small
+    end : float
+        Of the evolution, which begins at 0.
+    size, rough : (CELLS,) float64
+        The largest couplings in every cell of time, and how they bend.
+    places : list of float
+        Times of the kinks.
+    """
+
+    small: Small
+    end: float
+    size: NDArray[np.float64]
+    rough: NDArray[np.float64]
+    places: list[float]
+    known: dict[tuple[str, float], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, hamiltonian: Any, end: float) -> Drive:
+        """Sample the profiles of a Hamiltonian."""
+        small = Small.of(hamiltonian)
+        times = np.linspace(0.0, end, CELLS + 1)
+        norms = np.sqrt((small.diagonals**2).mean(axis=2).sum(axis=1))  # of the parts, root mean square
+        size, rough = np.full(CELLS, norms[0]), np.zeros(CELLS)
+        for norm, f in zip(norms[1:], small.profiles[1:], strict=True):
+            values = norm * many(f, times)
+            bend = np.zeros(CELLS + 1)
+            bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+            size += np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+            rough += np.maximum(bend[1:], bend[:-1])
+        found = [t for t, _ in kinks(small.profiles[1:], end)]
+        for t in found:  # what is narrower than a cell shows at its kinks
+            k = min(int(t / end * CELLS), CELLS - 1)
+            values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
+            size[k] = max(size[k], float(norms[0] + sum(values)))
+        return cls(small, end, size, rough, found)
+
+    def error(self, method: str, dt: float) -> float:
+        """Return the sum of the errors of all steps of an evolution with steps of dt."""
+        dt = min(dt, self.end)
+        key = (method, dt)
+        if key not in self.known:
+            self.known[key] = self._measure(method, dt)
+        return self.known[key]
+
+    def step(self, method: str, dt: float, time: float) -> float:
+        """Return the error of one step from a time on, the mean over some random states."""
+        parts = pieces(time, dt, self.places) * SAMPLES
+        begin, length = np.array(parts).T
+        return float(self._local(method, begin, length).sum()) / SAMPLES
+
+    def worst(self) -> float:
+        """Return a time at which the couplings are strongest."""
+        return (float(np.argmax(self.size)) + 0.5) / CELLS * self.end
+
+    def _measure(self, method: str, dt: float) -> float:
+        starts, weight = self._samples(dt)
+        owner, begin, length = [], [], []
+        for k, t in enumerate(starts):
+            for a, h in pieces(float(t), dt, self.places):
+                owner.append(k)
+                begin.append(a)
+                length.append(h)
+        each = self._local(method, np.array(begin), np.array(length))
+        errors = np.bincount(owner, each, len(starts))
+        return float(weight @ errors)
+
+    def _local(
+        self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the errors of single steps from random states."""
+        generator = np.random.default_rng(1)
+        shape = (len(begin), 1 << self.small.spins)
+        psi = generator.normal(size=shape) + 1j * generator.normal(size=shape)
+        psi /= np.linalg.norm(psi, axis=1, keepdims=True)
+        one = self.small.advance(psi, method, begin, length)
+        two = self.small.advance(psi, method, begin, 0.5 * length)
+        two = self.small.advance(two, method, begin + 0.5 * length, 0.5 * length)
+        order = schedule.METHODS[method].order
+        return np.asarray(np.linalg.norm(one - two, axis=1) / (1.0 - 0.5**order))
+
+    def _samples(self, dt: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return starts of steps and how many steps each of them stands for."""
+        width = self.end / CELLS
+        window = max(1, min(CELLS, math.ceil(dt / width)))
+        back = (
+            {"origin": -(window // 2)} if window > 1 else {}
+        )  # over the cells of the step that begins in each
+        size = maximum_filter1d(self.size, window, mode="nearest", **back)
+        rough = maximum_filter1d(self.rough, window, mode="nearest", **back)
+        last = max(1, CELLS - window + 1)
+        size, rough = size[:last], rough[:last]
+        with np.errstate(divide="ignore"):
+            a = np.floor(-np.log2(size / max(size.max(), 1e-300)))
+            b = np.floor(-np.log10(rough / max(rough.max(), 1e-300)))
+        label = np.clip(a, 0, SIZES) * 100 + np.clip(b, 0, ROUGH)
+        generator = np.random.default_rng(2)
+        starts, weight = [], []
+        steps = max(1.0, self.end / dt)
+        for value in np.unique(label):
+            cells = np.flatnonzero(label == value)
+            count = min(SAMPLES, len(cells))
+            chosen = cells[((np.arange(count) + generator.random(count)) * len(cells) / count).astype(int)]
+            starts.extend(np.minimum((chosen + generator.random(count)) * width, self.end - dt))
+            weight.extend([len(cells) / last * steps / count] * count)
+        return np.maximum(np.array(starts), 0.0), np.array(weight)

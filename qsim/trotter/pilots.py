@@ -1,0 +1,155 @@
+"""The pilots of a run: for the Hamiltonian, for that of the way back of an echo, and one step of the whole system beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter import driven, states
+from qsim.trotter.drive import kinks
+from qsim.trotter.evolve import Evolver
+from qsim.trotter.pilot import Panel, Pilot, local_error, strength, weights
+from qsim.trotter.state_blocks import RandomPhaseInitial, is_random
+
+if TYPE_CHECKING:
+    from qsim.trotter.accuracy import Choice
+    from qsim.trotter.build import Problem
+    from qsim.trotter.model import Hamiltonian
+
+__all__ = ["compare", "kinks_of", "panel"]
+
+REALISATIONS = 64  # of the disorder, of which the hardest is taken
+MOST_KINKS = 2000  # at which steps are cut
+VECTORS = 3  # states that fit into memory where a step of the whole system is made
+
+
+def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
+    """Return the pilots of a run with their Hamiltonians: forward, and back if an echo comes back another way."""
+    member = _hardest(problem)
+    hamiltonians = [problem.hamiltonian(member)]
+    if problem.echo_sigma:
+        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    # the state takes the memory that the first trajectory will take after it, and a part of it is enough
+    psi = None if is_random(problem.deck.initial) else problem.initial(member)
+    made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
+    _cut(made, problem.times[-1])
+    return Panel(made), hamiltonians
+
+
+def _hardest(problem: Problem) -> int:
+    """Return the first member of the realisation of the disorder whose steps have the largest error."""
+    ensemble = problem.deck.ensemble
+    if ensemble.disorder == 1:
+        return 0
+    size = []
+    for realisation in range(min(ensemble.disorder, REALISATIONS)):
+        hamiltonian = problem.hamiltonian(realisation * ensemble.states)
+        relative = float((weights(hamiltonian) ** 2).sum()) ** 0.5
+        size.append(relative * strength(hamiltonian) ** 5)
+    return int(np.argmax(size)) * ensemble.states
+
+
+def _cut(made: list[Pilot], end: float) -> None:
+    """Give all pilots the kinks of all profiles, at which steps are cut; the sharpest, if there are very many."""
+    drives = [pilot.drive for pilot in made if pilot.drive is not None]
+    if not drives:
+        return
+    found = kinks([f for drive in drives for f in drive.small.profiles[1:]], end)
+    found = sorted(sorted(found, key=lambda kink: -kink[1])[:MOST_KINKS])
+    for drive in drives:
+        drive.places = [t for t, _ in found]
+
+
+def kinks_of(panel: Panel) -> tuple[float, ...]:
+    """Return the times at which steps are cut."""
+    return next((tuple(pilot.drive.places) for pilot in panel.pilots if pilot.drive is not None), ())
+
+
+# --------------------------------------------------------------------------------- the whole system
+
+
+def compare(
+    problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], choice: Choice, free: int
+) -> bool:
+    """Let pilots that are smaller than the system see one step of it; tell whether there were any.
+
+    Parameters
+    ----------
+    free : int
+        Bytes that are free before any state is made; where two states in double precision do not fit, nothing is done.
+    """
+    dt = choice.dt
+    if dt is None or problem.times[-1] <= 0.0 or VECTORS * (16 << problem.spins) > free:
+        return False
+    dt = max(problem.steps(k, dt)[1] for k in range(len(problem.times) - 1))
+    found = False
+    for pilot, hamiltonian in zip(panel.pilots, hamiltonians, strict=True):
+        if len(pilot.sites) == problem.spins or pilot.exact:
+            continue
+        time = pilot.drive.worst() if pilot.drive is not None else 0.0
+        pilot.compare(choice.method, dt, _local(problem, hamiltonian, time, kinks_of(panel)), time)
+        found = True
+    return found
+
+
+def _local(
+    problem: Problem, hamiltonian: Hamiltonian, time: float, places: tuple[float, ...]
+) -> Callable[[str, float], float]:
+    """Return a function that makes one step of the whole system and returns its error."""
+
+    def error(method: str, dt: float) -> float:
+        return max(
+            _error(problem, hamiltonian, start, method, dt, time, places) for start in _starts(problem)
+        )
+
+    return error
+
+
+def _starts(problem: Problem) -> list[Callable[[], Any]]:
+    """Return functions that make the states from which a step is made: the initial one and a random one."""
+
+    def initial() -> Any:
+        return problem.initial(0)
+
+    def random() -> Any:
+        block = RandomPhaseInitial(type="random_phase", seed=1)
+        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=1)
+
+    return [random] if is_random(problem.deck.initial) else [initial, random]
+
+
+class _Timed:
+    """An evolver that begins at a time of its own."""
+
+    def __init__(
+        self, evolver: Evolver, hamiltonian: Hamiltonian, time: float, places: tuple[float, ...]
+    ) -> None:
+        self.evolver, self.hamiltonian, self.time, self.places = evolver, hamiltonian, time, places
+
+    @property
+    def psi(self) -> Any:
+        """State (2^N,)."""
+        return self.evolver.psi
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make steps from there on."""
+        driven.advance(self.evolver, self.hamiltonian, method, dt, steps, self.time, self.places)
+        self.time += steps * dt
+
+
+def _error(
+    problem: Problem,
+    hamiltonian: Hamiltonian,
+    start: Callable[[], Any],
+    method: str,
+    dt: float,
+    time: float,
+    places: tuple[float, ...],
+) -> float:
+    evolver = Evolver(problem.device, hamiltonian.at(time), start(), own=True)
+    with problem.device.use():
+        psi = problem.device.asarray(start(), np.complex128)
+        timed = evolver if hamiltonian.is_static else _Timed(evolver, hamiltonian, time, places)
+        return local_error(timed, psi, method, dt)

@@ -1,0 +1,134 @@
+"""A second run with half the step: the error of the state and of the echoes as they are, not as they are estimated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter import observables
+from qsim.trotter.schedule import METHODS
+from qsim.trotter.trajectory import Carrier, way_back
+from qsim.trotter.vectors import axpy, norm2
+
+if TYPE_CHECKING:
+    from qsim.core.progress import Monitor
+    from qsim.trotter.accuracy import Choice
+    from qsim.trotter.build import Problem
+    from qsim.trotter.ensemble import Ensemble
+    from qsim.trotter.model import Hamiltonian
+    from qsim.trotter.trajectory import Trajectory
+
+__all__ = ["verify"]
+
+TOLERATED = 2.0  # times what was promised: an estimate is no better
+
+Info = dict[str, tuple[Any, str, str]]
+
+
+def verify(
+    problem: Problem, how: Choice, trajectory: Trajectory | Ensemble, monitor: Monitor
+) -> tuple[Info, Choice]:
+    """Repeat the last trajectory from t = 0 with half the step; return scalars, and the choice with what is known of its error.
+
+    The distance of the states at t_final is ``1 - 2^-p`` of the error of a method of order p.  Chebyshev expansions have no
+    step: each interval is made of two.  A deviation beyond what was promised is a warning.
+    """
+    replay = _Replay(problem, how, trajectory)
+    replay.run()
+    psi = replay.forward.psi
+    axpy(-1.0, trajectory.psi, psi)
+    distance = math.sqrt(norm2(psi) / norm2(trajectory.psi))
+    info: Info = {
+        "verification_error": (distance, "", "||psi(dt) - psi(dt/2)|| at t_final, of the last trajectory")
+    }
+    promised = max(how.error, problem.deck.evolve.accuracy or 0.0)
+    order = METHODS[how.method].order if how.method in METHODS else math.inf
+    error = distance / (1.0 - 0.5**order)
+    if error > TOLERATED * promised:
+        monitor.warn(
+            f"the error of the state is {error:.2g}, as the same evolution with half the step shows, and not {promised:.2g}; "
+            f"{_remedy(problem)}"
+        )
+    echo = replay.deviation
+    if echo is not None:
+        info["verification_echo_error"] = (
+            echo,
+            "",
+            "largest |echo(dt) - echo(dt/2)|, of the last trajectory",
+        )
+        if echo > 4.0 * TOLERATED * promised:
+            monitor.warn(
+                f"an echo changes by {echo:.2g} with half the step, while errors of {promised:.2g} of the states explain at most "
+                f"{4.0 * promised:.2g}; {_remedy(problem)}"
+            )
+    return info, replace(how, error=min(2.0, max(how.error, error)))
+
+
+def _remedy(problem: Problem) -> str:
+    return (
+        "give a shorter evolve.dt"
+        if problem.deck.evolve.dt is not None
+        else "ask for a smaller evolve.accuracy"
+    )
+
+
+class _Replay:
+    """The evolution of one trajectory with half the step."""
+
+    def __init__(self, problem: Problem, how: Choice, trajectory: Trajectory | Ensemble) -> None:
+        self.problem, self.how = problem, how
+        self.observer = trajectory.last
+        member = trajectory.members.stop - 1
+        self.member = member
+        self.forward = self._carrier(self.observer.hamiltonian, problem.initial(member))
+        self.other: Carrier | None = None
+        if problem.echo is not None and problem.echo.overlap:
+            self.other = self._carrier(self.observer.perturbed, problem.initial(member))
+        self.echoes: list[float] = []
+
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Any) -> Carrier:
+        return Carrier(self.problem, hamiltonian, psi, self.how, own=True)
+
+    @property
+    def deviation(self) -> float | None:
+        """Largest difference of an echo; None without echoes."""
+        if not self.echoes:
+            return None
+        return float(np.abs(np.array(self.echoes) - np.array(self.observer.rows["echo"])).max())
+
+    def run(self) -> None:
+        """Evolve from 0 to t_final, echoes included."""
+        problem, steps = self.problem, self.problem.steps
+        self._echo(0)
+        for k in range(len(problem.times) - 1):
+            count, dt = steps(k, self.how.dt)
+            for carrier in (self.forward, self.other):
+                if carrier is not None:
+                    _halved(carrier, problem.times[k], dt, count)
+            self._echo(k + 1)
+
+    def _echo(self, reached: int) -> None:
+        problem = self.problem
+        if reached not in problem.echo_at:
+            return
+        if self.other is not None:
+            self.echoes.append(observables.echo(self.other.psi, self.forward.psi).echo)
+            return
+        back = self._carrier(self.observer.perturbed, self.forward.psi.copy())
+        for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
+            _halved(back, start, dt, steps)
+        found = observables.echo(self.observer.psi0, back.psi)
+        self.echoes.append(found.echo if problem.echo.sigma else found.unnormalised)
+
+
+def _halved(carrier: Carrier, start: float, dt: float, steps: int) -> None:
+    """Carry a state over some steps in halves of them; an expansion over the two halves of the interval."""
+    if carrier.expansion is None:
+        carrier.advance(start, 0.5 * dt, 2 * steps)
+        return
+    half = 0.5 * dt * steps
+    carrier.advance(start, half, 1)
+    carrier.advance(start + half, half, 1)
