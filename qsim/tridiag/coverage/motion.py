@@ -1,0 +1,3 @@
+"""x."""
+
+from qsim.tridiag.coverage.systems import system as motion
