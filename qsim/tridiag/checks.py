@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -179,8 +179,8 @@ def field_sampling(setup: Setup) -> Iterator[Finding]:
         wanted = 2.0 * math.pi / setup.pulse.fastest / STEPS_PER_CYCLE[1]
         yield Finding(
             _step_key(setup),
-            f"{per_cycle:.3g} steps an optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less",
-            "error" if per_cycle < STEPS_PER_CYCLE[0] else "warning",
+            f"{per_cycle:.3g} steps per optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less",
+            _severity(setup, per_cycle < STEPS_PER_CYCLE[0]),
         )
 
 
@@ -198,8 +198,8 @@ def time_step(setup: Setup) -> Iterator[Finding]:
         yield Finding(
             _step_key(setup),
             f"dt times {name} ({energy:.4g} hartree) is {energy * setup.dt:.3g}: the phase of Crank-Nicolson is wrong by "
-            f"{energy**3 * setup.dt**2 / 12:.2g} a unit of time; take dt below {PHASE_PER_STEP[1] / energy:.3g} a.u.",
-            "error" if energy * setup.dt > PHASE_PER_STEP[0] else "warning",
+            f"{energy**3 * setup.dt**2 / 12:.2g} per unit of time; take dt below {PHASE_PER_STEP[1] / energy:.3g} a.u.",
+            _severity(setup, energy * setup.dt > PHASE_PER_STEP[0]),
         )
     reach = max(abs(float(setup.x[0])), abs(float(setup.x[-1])))
     field = setup.pulse.peak(setup.t_final) * reach if setup.pulse.gauge == "length" else 0.0
@@ -367,6 +367,11 @@ def photoelectron_window(setup: Setup) -> Iterator[Finding]:
             f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
             "warning",
         )
+
+
+def _severity(setup: Setup, refused: bool) -> Literal["error", "warning"]:
+    """Return how severe a coarse step is: `time.coarse: warn` lets the run go on."""
+    return "error" if refused and setup.deck.time.coarse == "refuse" else "warning"
 
 
 def _step_key(setup: Setup) -> str:

@@ -19,4 +19,4 @@ __all__ = ["trial"]
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck of ``task: solve`` or ``task: propagate`` and its judge."""
-    return system(rng, folder) if rng.random() < 0.4 else motion(rng, folder)
+    return system(rng, folder) if rng.random() < 0.45 else motion(rng, folder)
