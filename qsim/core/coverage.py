@@ -115,10 +115,13 @@ class Trial:
         Content of the deck; data files that it names are written by ``trial`` into the folder it is given.
     judge
         Function from the results file to the claims, each with its true value.
+    refusable
+        Whether the run may refuse the deck; False where a refusal is as wrong as a wrong number.
     """
 
     deck: Mapping[str, Any]
     judge: Callable[[Results], Sequence[Claim]]
+    refusable: bool = True
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,8 @@ def run_trial(method: str, seed: int, index: int, device: str | None = None) -> 
             with open_results(outcome.results) as results:
                 claims = tuple(trial.judge(results))
         except (DeckError, NumericsError) as error:
+            if not trial.refusable:
+                return Judged(method, seed, index, failure=f"refused without need: {error}")
             return Judged(method, seed, index, refused=str(error))
         except (QsimError, ArithmeticError, ValueError, LookupError, TypeError) as error:
             return Judged(method, seed, index, failure=f"{type(error).__name__}: {error}")

@@ -20,7 +20,7 @@ def width(block: Any) -> float:
 
 
 def evaluate(
-    block: Any, x: NDArray[np.float64]
+    block: Any, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
 
@@ -30,15 +30,24 @@ def evaluate(
     * cap: ``W = strength (d / width)^power``;
     * manolopoulos: ``W = kmin^2/2 (a u - b u^3 + 4/(c-u)^2 - 4/(c+u)^2)`` with ``u = 2 delta kmin d``, J. Chem. Phys. 117, 9552
       (2002), Eqs. (2.19)-(2.25); u = c lies where psi vanishes, one spacing beyond the last point;
-    * mask: ``cos(pi/2 d/width)^power``; it would vanish on the last point, so d is counted to one spacing beyond that too.
+    * mask: ``cos(pi/2 d/width)^power``, which is 1 at the inner edge of a strip and 0 at xmin and xmax.
+
+    Parameters
+    ----------
+    block
+        A member of `qsim.tridiag.blocks.Absorber`.
+    x : (n,) float64
+        Grid points, bohr.
+    box
+        xmin, xmax and the distance of the walls from them; by default the ends of the grid and its spacing.
     """
     if block.type == "none":
         return None, None
     x = np.asarray(x, float)
-    dx = float(x[1] - x[0])
+    first, last, gap = (float(x[0]), float(x[-1]), float(x[1] - x[0])) if box is None else box
     strip = width(block)
-    beyond = 0.0 if block.type == "cap" else dx
-    depth = np.maximum(x - (x[-1] + beyond - strip), (x[0] - beyond + strip) - x)
+    beyond = gap if block.type == "manolopoulos" else 0.0
+    depth = np.maximum(x - (last + beyond - strip), (first - beyond + strip) - x)
     depth = np.clip(depth, 0.0, strip)
     if block.type == "cap":
         return block.strength * (depth / strip) ** block.power, None

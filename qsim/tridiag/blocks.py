@@ -344,7 +344,7 @@ class ManolopoulosAbsorber(Block):
 
 
 class MaskAbsorber(Block):
-    """A factor ``cos(pi/2 d / width)^power`` after every step; its strength depends on dt."""
+    """A factor ``cos(pi/2 d / width)^power`` after every step, 0 at xmin and xmax; its strength depends on dt."""
 
     type: Literal["mask"]
     width: Annotated[Length, SIZE] = Field(
@@ -385,6 +385,15 @@ class TimeGrid(Block):
     )
     outputs: Annotated[PositiveCount, Field(le=1_000_000)] = Field(
         default=200, description="equidistant output times after t = 0"
+    )
+    verify: Literal["auto"] | bool = Field(
+        default="auto",
+        description="repeat the run with other steps and spacings to find the errors of its numbers, which takes half as "
+        "long again; auto: if points times steps are at most 2e10 (CPU) or 5e12 (GPU)",
+    )
+    coarse: Literal["refuse", "warn"] = Field(
+        default="refuse",
+        description="what to do if dt times an energy exceeds 2, or if fewer than 8 steps make an optical cycle",
     )
 
     def check(self, key: str = "time") -> Iterator[Finding]:

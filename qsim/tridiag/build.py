@@ -148,7 +148,7 @@ class Propagation:
         if self.velocity_gauge:
             vector = np.asarray(self.pulse.vector_potential(self.midpoints), float)
         elif self.pulse.pulses:
-            electric = np.asarray(self.pulse.electric(self.midpoints), float)
+            electric = self.pulse.steps(self.steps, self.dt)
         slope = self.lattice.slope is not None
         common: dict[str, Any] = {"precision": deck.run.precision, "blocks": solver.blocks, "slope": slope}
         if solver.type != "nshape":

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.errors import NumericsError
+from qsim.core.units import to_unit
 from qsim.tridiag import absorbers, potentials, states
 from qsim.tridiag.blocks import levels_of
-from qsim.tridiag.eigenstates import Pencil
+from qsim.tridiag.eigenstates import Pencil, mirror, window_states
+from qsim.tridiag.laser_blocks import SPEED_OF_LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,10 @@ WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state at a wall
 IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
 OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
 REFLECTION = 1e-2
+MIXED = 4e-12  # distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
+CHECKED_LEVELS = 32
+CARRIER = 2.0 * math.pi * SPEED_OF_LIGHT  # frequency times wavelength of light
+WEAK = 1e11  # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
 SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution loses digits
 
 
@@ -134,6 +140,8 @@ def physics(
         yield Finding("initial", f"{error}{hint}")
         return
     setup = Setup(deck, x, potential, pulse, dt, steps, psi)
+    mistyped = list(likely_units(deck))
+    yield from mistyped
     for check in (
         field_sampling,
         time_step,
@@ -143,10 +151,45 @@ def physics(
         absorber_reflection,
         walls,
         bound_levels,
+        degenerate_levels,
         field_length,
         photoelectron_window,
     ):
-        yield from check(setup)
+        if not mistyped or check not in (absorber_reflection, box_and_quiver):  # follows from the wrong unit
+            yield from check(setup)
+
+
+def likely_units(deck: Any) -> Iterator[Finding]:
+    """Yield wavelengths and intensities that look like numbers with the wrong unit, or without one.
+
+    A wavelength that is a round number of bohr between 100 and 20 000 is more often one of nm; an intensity that is a round
+    number of W/m2 and below 1e11 W/cm2 more often one of W/cm2.
+    """
+    for index, pulse in enumerate(deck.laser.pulses if deck.laser is not None else ()):
+        length, intensity = getattr(pulse, "wavelength", None), getattr(pulse, "intensity", None)
+        key = f"laser.pulses.{index}"
+        if length is not None and 100.0 <= length <= 20_000.0 and _is_round(length):
+            nm = float(to_unit(length, "nm", "wavelength"))
+            yield Finding(
+                f"{key}.wavelength",
+                f"{length:g} bohr are {nm:.4g} nm, {CARRIER / length:.3g} hartree per photon; if {length:g} nm is meant, "
+                f"write '{length:g} nm'",
+                "warning",
+            )
+        if intensity is not None:
+            metre, centimetre = (float(to_unit(intensity, unit, "intensity")) for unit in ("W/m2", "W/cm2"))
+            if metre >= 1e10 and centimetre < WEAK and _is_round(metre):
+                yield Finding(
+                    f"{key}.intensity",
+                    f"{metre:.3g} W/m2 are {centimetre:.3g} W/cm2, which is very weak; if {metre:.3g} W/cm2 is meant, write "
+                    f"'{metre:.3g} W/cm2'",
+                    "warning",
+                )
+
+
+def _is_round(value: float) -> bool:
+    """Tell whether a number has at most three decimal digits that are not zeros."""
+    return math.isclose(float(f"{value:.3g}"), value, rel_tol=1e-9)
 
 
 def packet_in_box(deck: Any) -> Iterator[Finding]:
@@ -179,8 +222,8 @@ def field_sampling(setup: Setup) -> Iterator[Finding]:
         wanted = 2.0 * math.pi / setup.pulse.fastest / STEPS_PER_CYCLE[1]
         yield Finding(
             _step_key(setup),
-            f"{per_cycle:.3g} steps an optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less",
-            "error" if per_cycle < STEPS_PER_CYCLE[0] else "warning",
+            f"{per_cycle:.3g} steps per optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less",
+            _severity(setup, per_cycle < STEPS_PER_CYCLE[0]),
         )
 
 
@@ -198,8 +241,8 @@ def time_step(setup: Setup) -> Iterator[Finding]:
         yield Finding(
             _step_key(setup),
             f"dt times {name} ({energy:.4g} hartree) is {energy * setup.dt:.3g}: the phase of Crank-Nicolson is wrong by "
-            f"{energy**3 * setup.dt**2 / 12:.2g} a unit of time; take dt below {PHASE_PER_STEP[1] / energy:.3g} a.u.",
-            "error" if energy * setup.dt > PHASE_PER_STEP[0] else "warning",
+            f"{energy**3 * setup.dt**2 / 12:.2g} per unit of time; take dt below {PHASE_PER_STEP[1] / energy:.3g} a.u.",
+            _severity(setup, energy * setup.dt > PHASE_PER_STEP[0]),
         )
     reach = max(abs(float(setup.x[0])), abs(float(setup.x[-1])))
     field = setup.pulse.peak(setup.t_final) * reach if setup.pulse.gauge == "length" else 0.0
@@ -341,6 +384,39 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
         )
 
 
+def degenerate_levels(setup: Setup) -> Iterator[Finding]:
+    """Yield levels closer than rounding resolves, of which any combination is a solution.
+
+    The eigensolver leaves a residual of about 4e-15 of the top of the spectrum, which mixes two states by that over their
+    distance.  A symmetric potential needs no warning: its levels are made even and odd.
+    """
+    observed = setup.deck.observed("populations")
+    wanted = {
+        f"initial.level{'s' * (setup.deck.initial.type != 'eigenstate')}": levels_of(setup.deck.initial)
+    }
+    wanted["observe"] = tuple(range(observed.levels)) if observed is not None else ()
+    highest = max((max(levels) for levels in wanted.values() if levels), default=-1)
+    if not 0 <= highest < CHECKED_LEVELS:
+        return
+    try:
+        energies, _, _ = window_states(setup.dx, setup.potential, setup.deck.grid.stencil, highest + 1)
+    except NumericsError:
+        return
+    pencil = Pencil(setup.potential, setup.dx, setup.deck.grid.stencil)
+    slack = MIXED * pencil.top
+    for key, levels in wanted.items():
+        for level in sorted(levels):
+            count = pencil.below(energies[level] + slack) - pencil.below(energies[level] - slack)
+            if count > 1 and mirror(setup.potential) is None:
+                yield Finding(
+                    key,
+                    f"{count} levels lie within {slack:.1g} hartree of level {level}, closer than rounding resolves: which of "
+                    "their combinations the run takes is arbitrary; give initial as a formula or a file",
+                    "warning",
+                )
+                break
+
+
 def field_length(setup: Setup) -> Iterator[Finding]:
     """Yield a run that ends within the pulse, and a pulse with a zero-frequency part."""
     duration = setup.pulse.duration
@@ -367,6 +443,11 @@ def photoelectron_window(setup: Setup) -> Iterator[Finding]:
             f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
             "warning",
         )
+
+
+def _severity(setup: Setup, refused: bool) -> Literal["error", "warning"]:
+    """Return how severe a coarse step is: `time.coarse: warn` lets the run go on."""
+    return "error" if refused and setup.deck.time.coarse == "refuse" else "warning"
 
 
 def _step_key(setup: Setup) -> str:

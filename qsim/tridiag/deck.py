@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck import Block, Count, Deck, DeckPath, Finding, Integer, PositiveCount
+from qsim.core.deck import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
 from qsim.core.units import Energy, Frequency, Length, Time
 from qsim.tridiag.blocks import (
     Absorber,
@@ -38,6 +38,10 @@ Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 # ------------------------------------------------------------------------------------- task: solve
 
 
+Corners = Annotated[list[ComplexNumber], Field(min_length=2, max_length=2)]
+CORNERS = "corner elements [T(0, n-1), T(n-1, 0)] of a cyclic system; none by default"
+
+
 class RandomSystem(Block):
     """Normal entries off the diagonal; on it ``|a| = dominance (|b| + |c|)`` with a random phase or sign."""
 
@@ -52,6 +56,7 @@ class RandomSystem(Block):
     )
     batch: PositiveCount = Field(default=1, description="number of independent systems")
     rhs: PositiveCount = Field(default=1, description="right-hand sides of each system")
+    corners: Corners | None = Field(default=None, description=CORNERS)
 
 
 class LaplaceSystem(Block):
@@ -60,6 +65,7 @@ class LaplaceSystem(Block):
     source: Literal["laplace"]
     n: PositiveCount = Field(description="number of rows", json_schema_extra={"example": 10000})
     seed: Count | None = Field(default=None, description="seed of the right-hand side; by default run.seed")
+    corners: Corners | None = Field(default=None, description=CORNERS)
 
 
 class CrankNicolsonSystem(Block):
@@ -73,6 +79,7 @@ class CrankNicolsonSystem(Block):
         default=SoftCore(type="softcore"), description="potential energy", validate_default=True
     )
     seed: Count | None = Field(default=None, description="seed of the right-hand side; by default run.seed")
+    corners: Corners | None = Field(default=None, description=CORNERS)
 
 
 class FileSystem(Block):
@@ -83,6 +90,10 @@ class FileSystem(Block):
     rhs: DeckPath | None = Field(
         default=None,
         description="right-hand side: .npy, .npz, .h5, .mtx, .txt or .csv; d of the file if missing",
+    )
+    corners: Literal["file"] | Corners | None = Field(
+        default=None,
+        description=f"{CORNERS}; file: the first entry of b and the last of c, which do not count otherwise",
     )
 
 

@@ -21,6 +21,7 @@ FIRST_WINDOW = 4096  # points
 LARGEST_WINDOW = 8_000_000
 DEAD = 1e-14  # amplitude at the end of a window, relative to the largest, that counts as none
 CLUSTER = 1e-6  # hartree: levels this close are made orthogonal explicitly
+SYMMETRIC = 1e-11  # difference of V from its mirror image, relative to the largest |V|, that counts as none
 ITERATIONS = 20_000  # of the relaxation
 
 
@@ -200,7 +201,52 @@ def _window(
         near = [states[j] for j in range(k) if energies[k] - energies[j] < CLUSTER]
         energies[k], states[k] = _inverse_iteration(pencil, float(energies[k]), start, near)
     _check_levels(pencil, energies, first)
+    _give_parity(pencil, energies, states, first)
     return energies, states
+
+
+def mirror(v: NDArray[np.float64]) -> int | None:
+    """Return S for which ``v[i] = v[S - i]`` to rounding wherever both exist; None if there is none."""
+    n = v.shape[0]
+    slack = SYMMETRIC * max(1.0, float(np.max(np.abs(v))))
+    lowest = np.flatnonzero(v <= float(np.min(v)) + slack)
+    for centre in (int(lowest[0] + lowest[-1]), n - 1):
+        low, high = max(0, centre - n + 1), min(n - 1, centre)
+        part = v[low : high + 1]
+        if 2 * part.shape[0] > n and float(np.max(np.abs(part - part[::-1]))) <= slack:
+            return centre
+    return None
+
+
+def _give_parity(
+    pencil: Pencil, energies: NDArray[np.float64], states: NDArray[np.float64], first: int
+) -> None:
+    """Make levels that lie closer than rounding resolves even and odd, where the potential is symmetric, in place.
+
+    Inverse iteration returns any combinations of them, such as one of either well; level n has n nodes and the parity
+    ``(-1)^n``.
+    """
+    close = np.flatnonzero(np.diff(energies) < CLUSTER)
+    if not close.size or (centre := mirror(pencil.v)) is None:
+        return
+    n = states.shape[1]
+    low, high = max(0, centre - n + 1), min(n - 1, centre)
+    for group in np.split(close, np.flatnonzero(np.diff(close) > 1) + 1):
+        levels = np.arange(group[0], group[-1] + 2)
+        part = states[levels]
+        parity = part[:, low : high + 1] @ part[:, low : high + 1][:, ::-1].T * pencil.dx
+        if np.max(np.abs(np.abs(np.diag(parity)) - 1.0)) < 1e-9:
+            continue  # they have it
+        signs, turn = np.linalg.eigh(0.5 * (parity + parity.T))
+        wanted = (first + levels) % 2 == 0
+        if np.max(np.abs(np.abs(signs) - 1.0)) > 1e-6 or int(np.sum(signs > 0)) != int(np.sum(wanted)):
+            continue
+        turned = turn.T @ part
+        for even in (True, False):
+            for k, state in zip(levels[wanted == even], turned[(signs > 0) == even], strict=True):
+                energies[k] = float(state @ pencil.apply(state)) * pencil.dx
+                lobe = int(np.argmax(np.abs(state) > 1e-2 * np.max(np.abs(state))))
+                states[k] = state if state[lobe] > 0 else -state
 
 
 def _bisect(pencil: Pencil, count: int, first: int) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.tridiag import equilibrate
 from qsim.tridiag.kernels import stages
 from qsim.tridiag.partition import auto, joints, levels, shift
 
@@ -34,6 +35,9 @@ REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
 SHIFTS = 2  # attempts with other joint lines
 SHIFTED_SYSTEMS = 8  # of a batch: each is partitioned by itself; the others go to LAPACK at once
 SUSPICIOUS, SUSPICIOUS_PIVOT = 1e-3, 1e3  # condition number times eps, and relative pivot over eps
+BADLY_SCALED = (
+    10  # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
+)
 CHECKED_SYSTEMS = 8  # of a batch whose condition numbers LAPACK estimates
 PIVOTED = "without pivoting this matrix cannot be solved reliably"
 
@@ -85,6 +89,13 @@ class Systems:
         where = self.device.asarray(index)
         a, b, c, d = (v[where] for v in (self.a, self.b, self.c, self.d))
         return Systems(self.device, a, b, c, d, self.tolerance)
+
+    def scaled(self, scales: equilibrate.Scales) -> Systems:
+        """Return the systems with scaled rows and columns, on the same device."""
+        host = self.to_host()
+        matrix = scales.matrix(host.a, host.b, host.c)
+        arrays = (self.device.asarray(v) for v in (*matrix, scales.rhs(host.d)))
+        return Systems(self.device, *arrays, self.tolerance)
 
     def errors(self, x: Any, r: Any) -> Errors:
         """Write the residual to ``r`` and return norms of it."""
@@ -168,6 +179,34 @@ class Outcome:
 
 # Solves the matrices of a batch for other right-hand sides: (systems, d) -> x
 Solver = Callable[[Systems, Any], Any]
+
+
+def scales_of(
+    systems: Systems, outcome: Outcome, smallest: NDArray[np.float64], *, always: bool = False
+) -> equilibrate.Scales | None:
+    """Return the scales with which a doubtful batch has to be solved and judged; None for the usual one.
+
+    Norms of a badly scaled system hide what is wrong with its small rows, and call it singular for its large ones.
+
+    Parameters
+    ----------
+    systems, outcome, smallest
+        As for :func:`climb`.
+    always
+        Look at the scales of all systems: pivoting, too, goes wrong where rows differ much in size.
+    """
+    backward = outcome.errors.backward
+    doubtful = (smallest < WEAK_PIVOT) | (backward > systems.tolerance)
+    doubtful |= outcome.errors.condition * systems.eps > SUSPICIOUS
+    if not (doubtful.any() or always):
+        return None
+    host = systems.to_host()
+    b, c = host.b.copy(), host.c.copy()
+    b[:, 0] = c[:, -1] = 0
+    if not doubtful.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
+        return None
+    scales = equilibrate.find(host.a, b, c)
+    return scales if scales.worst > BADLY_SCALED else None
 
 
 def climb(
@@ -299,6 +338,17 @@ def refine(systems: Systems, x: Any, again: Solver) -> tuple[Any, Errors, int]:
         if (errors.backward <= 4 * systems.eps).all() or not (after < 0.5 * before).any():
             break
     return x, errors, count
+
+
+def polish(systems: Systems, outcome: Outcome) -> None:
+    """Refine solutions of a pivoted elimination, so that each row has a small residual by itself, in place."""
+
+    def again(part: Systems, d: Any) -> Any:
+        one = Systems(part.device, part.a, part.b, part.c, d, part.tolerance)
+        return systems.device.asarray(pivoted(one))
+
+    outcome.x, outcome.errors, count = refine(systems, outcome.x, again)
+    outcome.refinements = max(outcome.refinements, count)
 
 
 # --------------------------------------------------------------------------------- other joint lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from qsim.tridiag.propagate_task import PSI_LIMIT, Propagated, trace_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.accuracy import Accuracy
+
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars"]
 
 TABLES = (
@@ -24,6 +27,7 @@ TABLES = (
     Table("velocity", ("time",), "a.u.", "<p + A>"),
     Table("acceleration", ("time",), "a.u.", "-<dV/dx> - E", note="dipole acceleration (Ehrenfest)"),
     Table("energy", ("time",), "hartree", "<(p + A)^2/2 + V>", note="not divided by the norm"),
+    Table("wall_density", ("time",), "", "|psi|^2 dx at both walls together"),
     Table("field", ("time",), "a.u.", "electric field E(t)"),
     Table("vector_potential", ("time",), "a.u.", "A(t) = -integral of E"),
     Table("level", ("level",), "", "level"),
@@ -148,6 +152,9 @@ def _propagation_scalars(result: Propagated) -> dict[str, Scalar]:
         "wall_density": Scalar(
             result.numbers["wall_density"], description="largest |psi|^2 dx at a wall at the end"
         ),
+        "turned_back": Scalar(
+            result.numbers["turned_back"], description="norm that the walls have turned back, roughly"
+        ),
     }
     for level in range(frames["populations"].shape[1] if "populations" in frames else 0):
         out[f"population_{level}"] = Scalar(
@@ -164,11 +171,31 @@ def _propagation_scalars(result: Propagated) -> dict[str, Scalar]:
         out[f"norm_right_{place:g}"] = Scalar(
             float(frames["norm_right"][-1, index]), description=f"norm right of x = {place:g} bohr at the end"
         )
+    if result.accuracy is not None and not result.accuracy.why_not:
+        out = {name: _with_error(scalar, result.accuracy.errors.get(name)) for name, scalar in out.items()}
+        out |= _parts(result.accuracy)
     out |= _laser_scalars(result)
     for key, description in _INFO.items():
         if key in info:
             out[key] = Scalar(info[key], description=description)
     return out
+
+
+def _with_error(scalar: Scalar, error: float | None) -> Scalar:
+    return scalar if error is None else replace(scalar, error=error)
+
+
+def _parts(accuracy: Accuracy) -> dict[str, Scalar]:
+    """Return what the time step and the spacing contribute to the errors of norms and populations, at most."""
+    texts = {"error_time_step": "time step", "error_spacing": "grid spacing"}
+    parts = {"error_time_step": accuracy.time_step, "error_spacing": accuracy.spacing}
+    return {
+        key: Scalar(
+            max(error for name, error in parts[key].items() if name.startswith(("norm", "population"))),
+            description=f"largest error of a norm or population by the {text}",
+        )
+        for key, text in texts.items()
+    }
 
 
 _INFO = {

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.progress import Monitor
+    from qsim.tridiag.accuracy import Accuracy
     from qsim.tridiag.build import Propagation
 
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+TURNED_BACK = 1e-3  # norm that the walls have turned back, that is told
+UNSURE = 0.02  # error of a population or norm that is told
 WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, that is told
 WINDOW = 1 << 24  # points of a large grid that an energy is taken of at once
 OVERLAP = 40  # points around them; the inverse mass matrix falls off tenfold a point
@@ -38,7 +41,7 @@ class Propagated:
     Attributes
     ----------
     frames : dict of arrays, one row an output time
-        norm, dipole, acceleration, velocity, energy, density, populations, norm_within, norm_right.
+        norm, dipole, acceleration, velocity, energy, density, wall_density, populations, norm_within, norm_right.
     trace : (samples, 4) float64
         Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
     psi : (points,) complex
@@ -49,6 +52,8 @@ class Propagated:
         What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
     numbers : dict
         Scalars of the analysis.
+    accuracy
+        Errors of the headline numbers.
     """
 
     problem: Propagation
@@ -58,6 +63,7 @@ class Propagated:
     info: dict[str, Any]
     spectra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
     numbers: dict[str, float | int | None] = attribute(default_factory=dict)
+    accuracy: Accuracy | None = None
 
 
 def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
@@ -194,7 +200,12 @@ class Observer:
         time = step * problem.dt
         field, a = float(problem.field_at(time)), float(problem.vector_at(time))
         a = a if problem.velocity_gauge else 0.0
-        pieces = {"velocity": self._current(psi).reshape(1), "density": abs(psi[problem.columns]) ** 2}
+        walls = abs(psi[:: len(psi) - 1]) ** 2 * self.lattice.dx
+        pieces = {
+            "velocity": self._current(psi).reshape(1),
+            "density": abs(psi[problem.columns]) ** 2,
+            "walls": walls,
+        }
         for name, parts in (("norm_within", self.radii), ("norm_right", self.places)):
             if parts:
                 pieces[name] = xp.stack([self._inside(psi, part) for part in parts])
@@ -209,7 +220,8 @@ class Observer:
             "dipole": float(sums[1]),
             "acceleration": -float(sums[2]) - field,
             "energy": self._energy(psi, a),
-            **found,
+            **{name: values for name, values in found.items() if name != "walls"},
+            "wall_density": float(found["walls"].sum()),
             "velocity": float(found["velocity"][0]) + a * norm,
         }
 
@@ -280,10 +292,53 @@ def analyse(result: Propagated, monitor: Monitor) -> None:
     density = np.abs(result.psi) ** 2 * problem.lattice.dx
     wall = float(max(density[0], density[-1]))
     result.numbers["wall_density"] = wall
-    if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300):
+    turned = turned_back(result)
+    result.numbers["turned_back"] = turned
+    if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
         monitor.warn(
-            f"|psi|^2 dx at a wall is {wall:.2g} at the end: reflected density disturbs what is seen; widen grid, "
+            f"|psi|^2 dx at a wall is {wall:.2g} at the end, and the walls have turned back about {turned:.2g}: reflected "
+            "density disturbs what is seen; widen grid, "
             + ("or add an absorber" if deck.absorber.type == "none" else "or strengthen the absorber")
+        )
+    _claim(result, monitor)
+
+
+def turned_back(result: Propagated) -> float:
+    """Return the norm that the walls have turned back, as a rough number.
+
+    A hard wall pushes with the force ``|psi'|^2 / 2``, psi' its slope there; density of momentum k that it turns back takes
+    ``2 k`` of its integral over time.  k is taken as 1, or as that of the packet.
+    """
+    problem, frames = result.problem, result.frames
+    if "wall_density" not in frames or len(frames["wall_density"]) < 2:
+        return 0.0
+    momentum = max(abs(float(getattr(problem.deck.initial, "k0", 1.0))), 0.1)
+    force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
+    return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
+
+
+def _claim(result: Propagated, monitor: Monitor) -> None:
+    """Find the errors of the headline numbers, and warn of large ones."""
+    from qsim.tridiag import accuracy
+
+    problem = result.problem
+    found = accuracy.numbers(problem, result.frames)
+    turned = float(result.numbers["turned_back"] or 0.0)
+    result.accuracy = accuracy.estimate(problem, found, result.psi, turned, monitor)
+    if result.accuracy.why_not:
+        text = f"no errors are claimed: {result.accuracy.why_not}"
+        asked = problem.deck.time is not None and problem.deck.time.verify is False
+        monitor.note(text if asked else f"{text}; time.verify: true finds them")
+        return
+    shares = {
+        name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
+    }
+    worst = max(shares, key=lambda name: shares[name])
+    if shares[worst] > UNSURE:
+        step, spacing = result.accuracy.time_step[worst], result.accuracy.spacing[worst]
+        monitor.warn(
+            f"{worst} is uncertain by {shares[worst]:.2g}, of which the time step makes {step:.2g} and the grid spacing "
+            f"{spacing:.2g}: {'lower time.dt' if step > spacing else 'raise grid.points'}"
         )
 
 

@@ -348,6 +348,21 @@ class LaserField:
         t = np.asarray(t, dtype=float)
         return sum((pulse.vector_potential(t) for pulse in self.pulses), start=np.zeros(t.shape))
 
+    def steps(self, count: int, dt: float) -> NDArray[np.float64]:
+        """Return the field of every step, (count,): E at its midpoint, or its mean over a step in which it jumps."""
+        field = np.asarray(self.electric((np.arange(count) + 0.5) * dt), float)
+        for time in {t for pulse in self.pulses for t in (pulse.start, pulse.end) if math.isfinite(t)}:
+            k = math.floor(time / dt + 1e-9)
+            if not 0 <= k < count or time / dt - k < 1e-6:
+                continue
+            ends = np.array([k, k + 1]) * dt
+            near = np.nextafter(time, [-np.inf, np.inf])
+            before, after = self.electric(near)
+            if abs(after - before) > 1e-9 * (abs(after) + abs(before)):
+                start, end = self.vector_potential(ends)
+                field[k] = (start - end) / dt
+        return field
+
     @property
     def carrier(self) -> PulseField | None:
         """The pulse with a carrier and the largest ponderomotive energy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -131,6 +131,7 @@ class SolveResult:
         return out
 
 
+_NAMES = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
 _INFO = {
     "residual": "largest |d - T x|, |z| = |Re z| + |Im z|",
     "backward_error": "largest normwise backward error max|d - T x| / (||T|| max|x| + max|d|)",
@@ -139,6 +140,7 @@ _INFO = {
     "iterations": "nested partitions",
     "min_pivot": "smallest pivot relative to its row, before any pivoting",
     "refinements": "number of refinements",
+    "equilibrated": "rows and columns were scaled first; backward error and pivots are those of the scaled system",
     "block_rows": "rows of a block",
     "largest_read": "rows of the largest block read",
     "pieces": "joint lines",
@@ -294,6 +296,12 @@ def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
         need = _bytes(source.n, source.columns, source.dtype.itemsize)
         limit = _limit(problem)
         if _streamable(deck) and need > limit:
+            if getattr(block, "corners", None) is not None:
+                _blame(
+                    problem,
+                    "system.corners",
+                    "a cyclic system is not solved block by block; raise solver.memory",
+                )
             monitor.note(
                 f"{need / 1e9:.3g} GB in memory would exceed {limit / 1e9:.3g} GB: solved block by block"
             )
@@ -334,6 +342,10 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         if not (where.is_cuda and hasattr(source, "fill")):
             _require_finite(a, b, c, d)
         rows = source.n // batch
+        corners = _corners(problem, source)
+        if corners is not None:
+            b, c = b.copy(), c.copy()
+            b[::rows], c[rows - 1 :: rows] = (where.asarray(v) for v in corners)
         alone = (
             batch > 1 and source.columns == 1
         )  # systems of a batch apart, else one long system without couplings
@@ -351,18 +363,20 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         _warm_up(options, source.dtype, alone, where)
     monitor.begin(1, "systems" if batch == 1 else "batches", "solve")
     with monitor.stage("solve"):
-        found = solve(a2, b2, c2, right, **options)
+        cyclic = corners is not None
+        found = _solve_cyclic(a, b, c, d, rows, options) if cyclic else solve(a2, b2, c2, right, **options)
     monitor.step(1)
     monitor.end()
     with monitor.stage("analyse"):
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
-        host = _Arrays(source, [where.to_host(part) for part in (a, b, c, d)])
+        parts = [where.to_host(part) for part in (a, b, c, d)]
+        host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         profile = _profile(Defect(host, flat), flat)
         checks = _checks(flat)
     shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
     full = shape.get((batch > 1, source.columns > 1), (batch, rows, source.columns))
-    names = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
+    names = (*_NAMES, "equilibrated")
     stored = flat.reshape(full) if flat.size <= STORED else None
     notes = list(found.notes)
     info = {name: getattr(found, name) for name in names}
@@ -381,6 +395,56 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         profile,
         notes=notes,
     )
+
+
+def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return T(0, n-1) and T(n-1, 0), one number or one of each system; None for a system that is not cyclic."""
+    asked = getattr(problem.deck.system, "corners", None)
+    if asked is None:
+        return None
+    if asked == "file":
+        pair = source.corners()
+        if pair is None:
+            _blame(problem, "system.corners", "the file has no entries for them: b and c need n entries each")
+        return tuple(np.asarray(v, source.dtype) for v in pair)
+    numbers = np.array(asked, complex)
+    if source.dtype.kind != "c" and np.any(numbers.imag):
+        _blame(problem, "system.corners", "the system is real; its corners must be, too")
+    numbers = numbers if source.dtype.kind == "c" else numbers.real
+    return numbers[:1].astype(source.dtype), numbers[1:].astype(source.dtype)
+
+
+def _solve_cyclic(a: Any, b: Any, c: Any, d: Any, rows: int, options: dict[str, Any]) -> Any:
+    """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
+    from qsim.core.device import namespace
+    from qsim.tridiag.solver import solve
+
+    parts = []
+    for low in range(0, a.shape[0], rows):
+        part = slice(low, low + rows)
+        parts.append(solve(a[part], b[part], c[part], d[:, part].T, cyclic=True, **options))
+    x = namespace(parts[0].x).concatenate([part.x for part in parts])
+    return replace(
+        max(parts, key=lambda part: part.backward_error),
+        x=x[:, 0] if x.shape[1] == 1 else x,
+        residual=max(part.residual for part in parts),
+        min_pivot=min(part.min_pivot for part in parts),
+        refinements=max(part.refinements for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+        equilibrated=any(part.equilibrated for part in parts),
+    )
+
+
+def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:
+    """Return the tridiagonal part of cyclic systems with right-hand sides that give it the same residual."""
+    a, b, c, d = (part.copy() for part in parts)
+    columns = x.reshape(x.shape[0], -1).T
+    d[:, ::rows] -= b[::rows] * columns[:, rows - 1 :: rows]
+    d[:, rows - 1 :: rows] -= c[rows - 1 :: rows] * columns[:, ::rows]
+    b[::rows] = 0
+    c[rows - 1 :: rows] = 0
+    return [a, b, c, d]
 
 
 class _Arrays:
@@ -508,8 +572,7 @@ def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Mo
             )
         monitor.end()
     rows = source.n // batch
-    names = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
-    info = {name: getattr(found, name) for name in (*names, "block_rows", "largest_read", "pieces")}
+    info = {name: getattr(found, name) for name in (*_NAMES, "block_rows", "largest_read", "pieces")}
     info["pivoted_pieces"] = found.pivoted
     if path is not None:
         info["x_file"] = path.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -58,6 +58,9 @@ class Solution:
         Wall time, with all checks and copies between host and device.
     notes
         What the user should know.
+    equilibrated
+        Whether rows and columns were scaled before the system was solved and judged; `backward_error` and `min_pivot` are
+        those of the scaled system then.
     """
 
     x: Any
@@ -70,6 +73,7 @@ class Solution:
     refinements: int
     seconds: float
     notes: list[str]
+    equilibrated: bool = False
 
 
 def solve(
@@ -84,6 +88,7 @@ def solve(
     device: Device | str | None = None,
     on_unstable: Literal["ladder", "error"] = "ladder",
     tolerance: float | None = None,
+    cyclic: bool = False,
 ) -> Solution:
     """Solve ``T x = d``.
 
@@ -108,6 +113,9 @@ def solve(
         ``"ladder"`` mends what needs pivoting (see :mod:`qsim.tridiag.ladder`); ``"error"`` refuses it.
     tolerance
         Largest backward error to accept; 1e-14 in double, 1e-6 in single precision.
+    cyclic
+        ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
+        (:mod:`qsim.tridiag.cyclic`).
 
     Returns
     -------
@@ -127,13 +135,20 @@ def solve(
     if on_unstable not in ("ladder", "error"):
         raise ValueError(f"on_unstable is 'ladder' or 'error', not {on_unstable!r}")
     where = _device(device, (a, b, c, d), type)
+    if cyclic:
+        options = {"type": type, "blocks": blocks, "iterations": iterations, "on_unstable": on_unstable}
+        return _solve_cyclic(where, (a, b, c, d), tolerance, options)
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, a, b, c, d, tolerance)
         plan = _plan(systems.a.shape[1], where, type, blocks, iterations)
         outcome, smallest = _first(systems, plan)
         _finite(outcome, (a, b, c, d), systems)
+        scales = ladder.scales_of(systems, outcome, smallest, always=type == "lapack")
+        judged = systems if scales is None else systems.scaled(scales)
+        if scales is not None:
+            outcome, smallest = _first(judged, plan)
         ladder.climb(
-            systems,
+            judged,
             outcome,
             smallest,
             None if type == "lapack" else plan.again(where),
@@ -141,11 +156,20 @@ def solve(
             shiftable=type == "nshape",
             strict=on_unstable == "error",
         )
+        residual, backward = outcome.errors.residual, outcome.errors.backward
+        if scales is not None:
+            if (
+                outcome.algorithm == "lapack"
+            ):  # R. D. Skeel, Math. Comp. 35, 817 (1980): small components, too
+                ladder.polish(judged, outcome)
+                backward = outcome.errors.backward
+            outcome.x = where.asarray(scales.solution(where.to_host(outcome.x)))
+            residual = systems.errors(outcome.x, where.xp.empty_like(outcome.x)).residual
         x = finish(outcome.x)
     return Solution(
         x,
-        float(outcome.errors.residual.max()),
-        float(outcome.errors.backward.max()),
+        float(residual.max()),
+        float(backward.max()),
         outcome.algorithm,
         plan.blocks,
         plan.iterations,
@@ -153,7 +177,75 @@ def solve(
         outcome.refinements,
         time.perf_counter() - start,
         outcome.notes,
+        scales is not None,
     )
+
+
+def _solve_cyclic(
+    device: Device, arrays: tuple[Any, Any, Any, Any], tolerance: float | None, options: dict[str, Any]
+) -> Solution:
+    """Solve cyclic systems, one after another."""
+    from qsim.tridiag import cyclic
+
+    a, b, c, d = (v if hasattr(v, "__cuda_array_interface__") else np.asarray(v) for v in arrays)
+    for name, v in (("b", b), ("c", c)):
+        if v.shape[-1:] != a.shape[-1:]:
+            raise ValueError(
+                f"{name} has shape {v.shape}; a cyclic system with a of shape {a.shape} needs {a.shape[-1]} entries"
+            )
+    systems, finish = _prepare(device, a, b, c, d, tolerance)
+    count, n = systems.a.shape
+    many = a.ndim == 1 and d.ndim == 2  # one matrix, several right-hand sides
+
+    def inner(*parts: Any) -> Solution:
+        return solve(*parts, device=device, tolerance=systems.tolerance, **options)
+
+    found = []
+    with device.use():
+        _require_finite_corners(systems)
+        for s in range(1 if many else count):
+            matrix = cyclic.Matrix(systems.a[s], systems.b[s], systems.c[s])
+            right = systems.d.T if many else systems.d[s][:, None]
+            if n < 3:
+                found.append(_short_cycle(matrix, right, inner))
+                continue
+            one = cyclic.solve_one(
+                matrix,
+                right,
+                inner,
+                pivoting=options["type"] == "lapack",
+                strict=options["on_unstable"] == "error",
+                tolerance=systems.tolerance,
+            )
+            found.append(one)
+        x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
+    worst = max(found, key=lambda one: (one.algorithm == "lapack", one.backward_error))
+    return replace(
+        worst,
+        x=finish(x),
+        residual=max(one.residual for one in found),
+        backward_error=max(one.backward_error for one in found),
+        min_pivot=min(one.min_pivot for one in found),
+        refinements=max(one.refinements for one in found),
+        seconds=sum(one.seconds for one in found),
+        notes=list(dict.fromkeys(note for one in found for note in one.notes)),
+        equilibrated=any(one.equilibrated for one in found),
+    )
+
+
+def _short_cycle(matrix: Any, right: Any, inner: Any) -> Solution:
+    """Solve a cyclic system of one or two rows: its corners lie on other elements, which they are added to."""
+    a, b, c = matrix.a, matrix.b, matrix.c
+    if len(a) == 1:
+        return inner(a + b + c, b[:0], c[:0], right)
+    return inner(a, b[1:] + c[1:], c[:1] + b[:1], right)
+
+
+def _require_finite_corners(systems: Systems) -> None:
+    for name, column, v in (("b", 0, systems.b), ("c", -1, systems.c)):
+        if not bool(np.isfinite(systems.device.to_host(v[:, column])).all()):
+            row = systems.a.shape[1] - 1 if column else 0
+            raise ValueError(f"{name}[{row}] is not finite; all elements must be finite")
 
 
 # ---------------------------------------------------------------------------------------- algorithms
@@ -324,7 +416,7 @@ def _dtype(*arrays: Any) -> np.dtype[Any]:
         if dtype.kind not in "biufc":
             raise ValueError(f"arrays must hold numbers, not {dtype}")
     if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
-        return only
+        return only.newbyteorder("=")  # files of other machines have the other byte order
     wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
     if wide.char in "fdFD":
         return wide

@@ -179,6 +179,12 @@ class ArraySource:
         c[ends] = 0
         return a, b, c, d
 
+    def corners(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return ``b[0]`` and ``c[n-1]`` of every system, (batch,); None where b or c has n - 1 entries."""
+        if min(int(self._b.shape[-1]), int(self._c.shape[-1])) < self._row:
+            return None
+        return np.atleast_1d(np.asarray(self._b[..., 0])), np.atleast_1d(np.asarray(self._c[..., -1]))
+
     def _take(self, array: Any, lo: int, hi: int, shift: int = 0) -> NDArray[Any]:
         """Return a copy of rows lo .. hi - 1; entry i of `array` belongs to row i + shift, missing ones are zero."""
         out = np.zeros(hi - lo, self.dtype)

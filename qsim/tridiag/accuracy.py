@@ -1,0 +1,273 @@
+"""Errors of the numbers of a propagation, found by repeating it with other time steps and grid spacings.
+
+A number Q of a run depends on step and spacing as ``Q(h, k) = Q + e_t h^2 + e_x k^p``, with h and k in units of the run's own
+(the Crank-Nicolson step is of second order, the stencils of order p = 2 or 4).  Two companions A and B with the steps h_A and
+h_B and one spacing k give
+
+    e_t = (Q_B - Q_A) / (h_B^2 - h_A^2),    e_x = (Q_A - Q - (h_A^2 - 1) e_t) / (k^2 - 1),
+
+where order 2 is assumed for both stencils: potentials with edges spoil order 4.  Long runs have coarser companions, which
+take two fifths of their time, short runs finer ones.  The claimed error is ``|e_t| + |e_x|``, and what rounding and the walls
+add.
+
+All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import QsimError
+from qsim.tridiag import absorbers, potentials
+from qsim.tridiag.lattice import Lattice
+from qsim.tridiag.propagation import Propagator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.tridiag.build import Propagation
+
+__all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]
+
+AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
+FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
+SMALLEST = 8  # points of a coarse companion
+ROUNDING = {"double": 1e-13, "single": 3e-6}  # relative error that rounding leaves in a number
+EIGENSOLVER = 4e-15  # residual of an eigenstate relative to the top of the spectrum
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of the numbers of a run.
+
+    Attributes
+    ----------
+    errors : dict
+        Claimed error by the name of the scalar; empty if none were found.
+    time_step, spacing : dict
+        The parts of it: ``|e_t|`` and ``|e_x|``.
+    why_not
+        Why there are none; empty if there are.
+    """
+
+    errors: Mapping[str, float]
+    time_step: Mapping[str, float]
+    spacing: Mapping[str, float]
+    why_not: str = ""
+
+
+def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the scalars of a run whose errors are claimed, by name, from the rows of its first and last output time."""
+    out = {
+        "norm_final": float(rows["norm"][-1]),
+        "energy_initial": float(rows["energy"][0]),
+        "energy_final": float(rows["energy"][-1]),
+        "dipole_final": float(rows["dipole"][-1]),
+    }
+    if "populations" in rows:
+        last = rows["populations"][-1]
+        out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
+        out["population_sum"] = float(last.sum())
+    for name, places in (("norm_within", problem.radii), ("norm_right", problem.places)):
+        for index, place in enumerate(places):
+            out[f"{name}_{place:g}"] = float(rows[name][-1, index])
+    return out
+
+
+# ---------------------------------------------------------------------------------------- companions
+
+
+def companions(problem: Propagation) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return steps and points of the two companions.
+
+    The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box.
+    """
+    steps, points = problem.steps, problem.lattice.points
+    if steps * points <= FINE:
+        finer = 2 * (points + 1) - 1
+        return (2 * steps, finer), (steps, finer)
+    coarser = max(SMALLEST, round((points + 1) / 2) - 1)
+    if steps < 4:
+        return (2 * steps, coarser), (3 * steps, coarser)
+    return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
+
+
+def companion(problem: Propagation, steps: int, points: int) -> Propagation:
+    """Return the same problem with other steps and points."""
+    from qsim.tridiag import states
+    from qsim.tridiag.eigenstates import window_states
+
+    deck, old = problem.deck, problem.lattice
+    width = (old.points + 1) * old.dx
+    dx = width / (points + 1)
+    xmin = old.xmin - old.dx + dx
+    x = np.asarray(xmin + dx * np.arange(points), dtype=float)
+    potential = potentials.evaluate(deck.potential, x)
+    box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
+    cap, mask = absorbers.evaluate(deck.absorber, x, box)
+    dt = problem.steps * problem.dt / steps
+    if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
+        mask = mask ** (dt / problem.dt)
+    slope = None if old.slope is None else potentials.slope(deck.potential, x)
+    lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
+    psi0 = states.initial_state(deck.initial, x, dx, potential, old.stencil)
+    energies, vectors, window = None, None, 0
+    if problem.states is not None:
+        energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
+    return replace(
+        problem,
+        lattice=lattice,
+        psi0=psi0,
+        dt=dt,
+        steps=steps,
+        energies=energies,
+        states=vectors,
+        window=window,
+    )
+
+
+def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
+    """Propagate a companion and return its numbers."""
+    from qsim.tridiag.propagate_task import PIECE, Observer
+
+    electric = vector = None
+    if problem.velocity_gauge:
+        vector = np.asarray(problem.pulse.vector_potential(problem.midpoints), float)
+    elif problem.pulse.pulses:
+        electric = problem.pulse.steps(problem.steps, problem.dt)
+    precision = problem.deck.run.precision
+    propagator = Propagator(
+        problem.device,
+        problem.lattice,
+        np.array(problem.psi0),
+        problem.dt,
+        electric,
+        vector,
+        precision=precision,
+        slope=False,
+    )
+    observer = Observer(problem)
+    rows = [observer.row(0, propagator.psi, observer.sums(propagator.psi))]
+    largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
+    samples = np.zeros((1, 3))
+    while propagator.step < problem.steps:
+        count = min(largest, problem.steps - propagator.step)
+        samples = propagator.advance(count, count)
+        monitor.step(done + propagator.step * problem.lattice.points)
+    rows.append(observer.row(problem.steps, propagator.psi, samples[-1]))
+    return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+def estimate(
+    problem: Propagation,
+    found: Mapping[str, float],
+    psi: NDArray[Any],
+    turned_back: float,
+    monitor: Monitor,
+) -> Accuracy:
+    """Return the errors of the numbers of a run.
+
+    Parameters
+    ----------
+    problem
+        The run.
+    found
+        Its numbers.
+    psi : (n,) complex
+        State at the end.
+    turned_back
+        Norm that the walls have turned back.
+    monitor
+        Told of the progress; a stop request ends it.
+    """
+    asked = problem.deck.time.verify if problem.deck.time is not None else False
+    work = float(problem.steps) * problem.lattice.points
+    if asked is False or (asked == "auto" and work > AUTO[problem.device.kind]):
+        return Accuracy({}, {}, {}, "not asked for" if asked is False else "the run is too long for it")
+    sizes = companions(problem)
+    total = sum(steps * points for steps, points in sizes)
+    monitor.begin(total, "points times steps", "verify")
+    try:
+        first, second = (companion(problem, *size) for size in sizes)
+        a = _run(first, monitor, 0)
+        b = _run(second, monitor, sizes[0][0] * sizes[0][1])
+    except QsimError as error:
+        if error.exit_code not in (3, 5):
+            raise
+        return Accuracy({}, {}, {}, str(error))
+    finally:
+        monitor.end()
+    step_a, step_b = first.dt / problem.dt, second.dt / problem.dt
+    spacing = first.lattice.dx / problem.lattice.dx
+    time_step, grid = {}, {}
+    for name, value in found.items():
+        e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
+        time_step[name] = abs(e_t)
+        grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
+    for name, cut in cuts(problem, psi).items():
+        grid[name] += cut
+    rest = _rest(problem, found, turned_back)
+    errors = {name: time_step[name] + grid[name] + rest[name] for name in found}
+    return Accuracy(errors, time_step, grid)
+
+
+def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
+    """Return the errors of norms in parts of the box by the cells that their edges cut.
+
+    A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
+    1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of
+    the error does not show there.
+    """
+    lattice = problem.lattice
+    edges = {f"norm_within_{radius:g}": (-radius, radius) for radius in problem.radii}
+    edges |= {f"norm_right_{place:g}": (place,) for place in problem.places}
+    out = {}
+    for name, places in edges.items():
+        out[name] = 0.0
+        for place in places:
+            i = round((place - lattice.xmin) / lattice.dx)
+            if not 1 <= i < lattice.points - 1:
+                continue
+            u = (place - lattice.xmin) / lattice.dx - i
+            before, here, after = (float(abs(z)) ** 2 for z in psi[i - 1 : i + 2])
+            slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
+            size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
+            out[name] += lattice.dx * (slope * size + bend / 24.0)
+    return out
+
+
+def _rest(problem: Propagation, found: Mapping[str, float], turned_back: float) -> dict[str, float]:
+    """Return what rounding, the eigensolver and the walls add to the errors."""
+    lattice = problem.lattice
+    relative = ROUNDING[problem.deck.run.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
+    absorbs = lattice.cap is not None or lattice.mask is not None
+    relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
+    top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
+    reach = max(abs(lattice.xmin), abs(lattice.xmin + lattice.points * lattice.dx))
+    walls = 0.0 if absorbs else turned_back
+    mixed = 0.0
+    if problem.energies is not None and len(problem.energies) > 1:
+        gap = float(np.min(np.diff(problem.energies)))
+        mixed = min(1.0, EIGENSOLVER * top / max(gap, 1e-300))
+    out = {}
+    for name, value in found.items():
+        if name.startswith("energy"):
+            out[name] = relative * abs(value) + 1e-15 * top
+        elif name == "dipole_final":
+            out[name] = relative * reach + walls * problem.steps * problem.dt
+        elif name == "norm_final":
+            out[name] = relative
+        else:
+            levels = mixed if name.startswith("population_") and name != "population_sum" else 0.0
+            out[name] = relative + walls + levels
+    return out

@@ -1,0 +1,239 @@
+"""Cyclic tridiagonal systems: corner elements couple the first and the last row.
+
+``T = T' + u v^T`` with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are solved together
+by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of the cyclic system;
+what is still not accurate (T' may be singular where T is not) is equilibrated and solved with pivoting as a matrix with two
+diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their next but one neighbours at most.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device import namespace
+from qsim.core.errors import NumericsError
+from qsim.tridiag import equilibrate
+from qsim.tridiag.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.solver import Solution
+
+    Solve = Callable[[Any, Any, Any, Any], Solution]
+
+__all__ = ["Matrix", "solve_one"]
+
+REFINEMENTS = 3
+CANCELLED = 1e-6  # |1 + v.z| relative to its terms below which the correction is not trusted
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A cyclic matrix: diagonal a, lower b, upper c, (n,) each; ``b[0]`` is T[0, n-1] and ``c[n-1]`` is T[n-1, 0]."""
+
+    a: Any
+    b: Any
+    c: Any
+
+    def times(self, x: Any) -> Any:
+        """Return ``T x``, x (n, columns)."""
+        xp = namespace(x)
+        left, right = xp.roll(x, 1, axis=0), xp.roll(x, -1, axis=0)
+        return self.a[:, None] * x + self.b[:, None] * left + self.c[:, None] * right
+
+    @property
+    def norm(self) -> float:
+        """Largest row sum of ``|Re z| + |Im z|``."""
+        return float((_size(self.a) + _size(self.b) + _size(self.c)).max())
+
+    def errors(self, x: Any, d: Any) -> tuple[float, float, float]:
+        """Return the largest residual, the normwise backward error, and a lower bound of the condition number."""
+        with np.errstate(all="ignore"):
+            residual = _size(d - self.times(x)).max(axis=0)
+            big_x, big_d = _size(x).max(axis=0), _size(d).max(axis=0)
+            backward = residual / (self.norm * big_x + big_d)
+            bound = self.norm * big_x / big_d
+        backward = np.where(np.asarray(_host(residual)) == 0.0, 0.0, _host(backward))
+        bound = np.where(np.asarray(_host(big_d)) == 0.0, 0.0, _host(bound))
+        worst = float(np.max(np.where(np.isnan(backward), np.inf, backward)))
+        return float(residual.max()), worst, float(np.max(bound))
+
+
+def _size(z: Any) -> Any:
+    return abs(z.real) + abs(z.imag)
+
+
+def _host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else array
+
+
+def solve_one(
+    matrix: Matrix, d: Any, inner: Solve, *, pivoting: bool, strict: bool, tolerance: float
+) -> Solution:
+    """Solve a cyclic system of at least 3 rows.
+
+    Parameters
+    ----------
+    matrix
+        The matrix.
+    d : (n, columns)
+        Right-hand sides.
+    inner
+        Solver of tridiagonal systems (a, b, c, d).
+    pivoting
+        Go to the pivoted elimination at once.
+    strict
+        Raise instead of pivoting.
+    tolerance
+        Largest backward error to accept.
+
+    Raises
+    ------
+    SingularMatrixError
+        If the matrix is singular to working precision after equilibration.
+    NumericsError
+        If the backward error exceeds the tolerance, or ``strict`` and pivoting is needed.
+    """
+    start = time.perf_counter()
+    if not pivoting:
+        found = _sherman_morrison(matrix, d, inner, tolerance)
+        if found is not None:
+            return replace(found, seconds=time.perf_counter() - start)
+        if strict:
+            raise NumericsError(
+                f"{PIVOTED}: the backward error exceeds the tolerance {tolerance:.0e}",
+                hint="set on_unstable: ladder, or type: lapack",
+            )
+    return replace(_folded(matrix, d, tolerance, pivoting), seconds=time.perf_counter() - start)
+
+
+def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) -> Solution | None:
+    """Return the solution by one tridiagonal solution with one more column; None if it is not accurate."""
+    xp = namespace(d)
+    low, up, first = matrix.b[0], matrix.c[-1], matrix.a[0]
+    size = max(float(abs(v)) for v in (first, low, up))
+    gamma = -first if abs(first) >= 1e-3 * size else matrix.a.dtype.type(-size if size else -1.0)
+    main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
+    main[0] = first - gamma
+    main[-1] = matrix.a[-1] - low / gamma * up
+    u[0], u[-1] = gamma, up
+    ratio = low / gamma
+    lower, upper = matrix.b[1:], matrix.c[:-1]
+    eps = float(np.finfo(matrix.a.dtype).eps)
+    try:
+        whole = inner(main, lower, upper, xp.concatenate([d, u[:, None]], axis=1))
+        z = whole.x[:, -1]
+        overlap = z[0] + ratio * z[-1]
+        if not abs(1.0 + overlap) > CANCELLED * (1.0 + abs(z[0]) + abs(ratio * z[-1])):
+            return None
+
+        def corrected(y: Any) -> Any:
+            return y - z[:, None] * ((y[0] + ratio * y[-1]) / (1.0 + overlap))[None]
+
+        x = corrected(whole.x[:, :-1])
+        residual, backward, bound = matrix.errors(x, d)
+        count = 0
+        while (backward > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
+            count += 1
+            trial = x + corrected(inner(main, lower, upper, d - matrix.times(x)).x)
+            found = matrix.errors(trial, d)
+            if not found[1] <= max(backward, 4 * eps):
+                break
+            done = found[1] > 0.5 * backward
+            x, (residual, backward, bound) = trial, found
+            if done:
+                break
+    except NumericsError:
+        return None
+    if not backward <= tolerance or bound * eps > SUSPICIOUS or whole.equilibrated:
+        return None
+    return replace(
+        whole, x=x, residual=residual, backward_error=backward, refinements=max(count, whole.refinements)
+    )
+
+
+# -------------------------------------------------------------------------------------------- pivoting
+
+
+def _folded(matrix: Matrix, d: Any, tolerance: float, asked: bool) -> Solution:
+    """Return the solution by pivoted elimination of the folded matrix, on the host."""
+    from qsim.tridiag.solver import Solution
+
+    host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
+    right = np.asarray(_host(d))
+    scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))
+    scaled = Matrix(*(band[0] for band in scales.matrix(host.a[None], host.b[None], host.c[None])))
+    rhs = equilibrate.ldexp(right, scales.rows[0][:, None])
+    factors = _Factors(scaled)
+    eps = float(np.finfo(host.a.dtype).eps)
+    if factors.condition * eps >= 1.0:
+        raise SingularMatrixError(
+            f"the cyclic matrix is singular to working precision near row {factors.row}"
+            f" (condition number {factors.condition:.1e})",
+            row=factors.row,
+            hint="no digit of the solution would be correct",
+        )
+    y = factors.solve(rhs)
+    y = y + factors.solve(rhs - scaled.times(y))
+    _residual, backward, _bound = scaled.errors(y, rhs)
+    if not backward <= tolerance:
+        raise NumericsError(
+            f"backward error {backward:.1e} exceeds the tolerance {tolerance:.0e}",
+            hint="raise solver.tolerance, or use a larger precision",
+        )
+    notes = [] if asked else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
+    if factors.condition * eps > SUSPICIOUS:
+        notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
+    x = equilibrate.ldexp(y, scales.columns[0][:, None])
+    residual = host.errors(x, right)[0]
+    scaled_by = scales.worst > 0
+    return Solution(
+        namespace(d).asarray(x), residual, backward, "lapack", 1, 1, 1.0, 1, 0.0, notes, scaled_by
+    )
+
+
+class _Factors:
+    """LU factors of a cyclic matrix with rows and columns in the order 0, n - 1, 1, n - 2, ...
+
+    Attributes
+    ----------
+    condition
+        LAPACK's estimate of the condition number, 1-norm.
+    row
+        Row with the smallest pivot.
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        from scipy.linalg import get_lapack_funcs
+
+        n = matrix.a.shape[0]
+        rows = np.arange(n)
+        self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
+        band = np.zeros((7, n), matrix.a.dtype)  # two diagonals on either side, two more for the pivoting
+        for values, column in ((matrix.a, rows), (matrix.b, rows - 1), (matrix.c, rows + 1)):
+            i, j = self.place, self.place[column % n]
+            np.add.at(band, (4 + i - j, j), values)
+        norm = float(np.abs(band).sum(axis=0).max())
+        factor, self._solve, condition = get_lapack_funcs(("gbtrf", "gbtrs", "gbcon"), (band,))
+        self.lu, self.pivots, info = factor(band, 2, 2)
+        weakest = info - 1 if info > 0 else int(np.argmin(np.abs(self.lu[4])))
+        self.row = int(np.flatnonzero(self.place == weakest)[0])
+        if info > 0 or norm == 0.0:
+            self.condition = float("inf")
+            return
+        reciprocal, _info = condition(2, 2, self.lu, self.pivots, norm)
+        self.condition = float("inf") if reciprocal == 0.0 else 1.0 / float(reciprocal)
+
+    def solve(self, d: NDArray[Any]) -> NDArray[Any]:
+        """Return the solution for right-hand sides (n, columns)."""
+        right = np.empty_like(d)
+        right[self.place] = d
+        x, _info = self._solve(self.lu, 2, 2, right, self.pivots)
+        return np.asarray(x[self.place])

@@ -1,0 +1,116 @@
+"""Scales of a tridiagonal matrix from its heaviest matching, on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from qsim.tridiag.kernels.jit import JIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["NOTHING", "matching_scales"]
+
+NOTHING = -(1 << 45)  # logarithm of a zero
+SWEEPS = 64  # up and down; two or three are usual
+
+
+def matching_scales(
+    main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return exponents of row and column scales that make no entry larger than 1 and those of the heaviest matching 1.
+
+    A perfect matching of a tridiagonal matrix takes the diagonal element of a row, or both elements that couple it to a
+    neighbour (of a cyclic one, also the whole lower or upper diagonal); the heaviest has the largest product.  The scales are
+    the dual variables of this assignment (I. S. Duff and J. Koster, SIAM J. Matrix Anal. Appl. 22, 973 (2001)).  Scaling rows and
+    columns beforehand does not change the result but for the freedom that the duals have.
+
+    Parameters
+    ----------
+    main, lower, upper : (n,) int64
+        Exponents of the entries, `NOTHING` for zeros; ``lower[0]`` and ``upper[n-1]`` are the corners of a cyclic matrix of
+        at least 3 rows, `NOTHING` in others.
+
+    Returns
+    -------
+    rows, columns : (n,) int64
+        None if there is no perfect matching: the matrix is singular whatever its entries are.
+    """
+    rows, columns = np.zeros(main.shape[0], np.int64), np.zeros(main.shape[0], np.int64)
+    found = _matching_scales_cpu(main, lower, upper, rows, columns)
+    return (rows, columns) if found else None
+
+
+@nb.njit(**JIT)
+def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any) -> Any:
+    """Match rows ``first .. last - 1`` without corners; return the weight."""
+    paired = np.zeros(last - first + 1, np.bool_)
+    before, now = 0, 0  # heaviest matchings of one row less, and of the rows so far
+    for i in range(first, last):
+        alone = now + main[i]
+        pair = before + lower[i] + upper[i - 1] if i > first else 2 * NOTHING
+        paired[i - first] = pair > alone
+        before, now = now, max(alone, pair, 4 * NOTHING)
+    i = last - 1
+    while i >= first:
+        match[i] = i
+        if paired[i - first]:
+            match[i], match[i - 1] = i - 1, i
+            i -= 1
+        i -= 1
+    return now
+
+
+@nb.njit(**JIT)
+def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
+    """Write the column that each row is matched with; return the weight."""
+    n = main.shape[0]
+    best = _chain(main, lower, upper, 0, n, match)
+    if n < 3 or max(lower[0], upper[n - 1]) < NOTHING // 2:
+        return best
+    trial = np.empty_like(match)
+    weight = _chain(main, lower, upper, 1, n - 1, trial) + lower[0] + upper[n - 1]
+    trial[0], trial[n - 1] = n - 1, 0
+    if weight > best:
+        best = weight
+        match[:] = trial
+    down, up = 0, 0
+    for i in range(n):
+        down, up = max(down + lower[i], 4 * NOTHING), max(up + upper[i], 4 * NOTHING)
+    if max(down, up) > best:
+        best = max(down, up)
+        for i in range(n):
+            match[i] = (i - 1) % n if down >= up else (i + 1) % n
+    return best
+
+
+@nb.njit(**JIT)
+def _matching_scales_cpu(main: Any, lower: Any, upper: Any, rows: Any, columns: Any) -> bool:
+    n = main.shape[0]
+    match = np.arange(n)
+    if _heaviest(main, lower, upper, match) < NOTHING // 2:
+        return False
+    own = np.empty_like(main)
+    for i in range(n):
+        own[i] = main[i]
+        if match[i] != i:  # two rows are each other's neighbours on both sides, but have no corners
+            own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
+    for _sweep in range(SWEEPS):
+        changed = False
+        for k in range(2 * n):  # up and down
+            i = k if k < n else 2 * n - 1 - k
+            base = columns[match[i]] + own[i]
+            for side in range(3):
+                entry = main[i] if side == 0 else (lower[i] if side == 1 else upper[i])
+                j = i if side == 0 else ((i - 1) % n if side == 1 else (i + 1) % n)
+                if entry > NOTHING // 2 and base - entry < columns[j]:
+                    columns[j] = base - entry
+                    changed = True
+        if not changed:
+            break
+    for i in range(n):
+        rows[i] = -columns[match[i]] - own[i]
+    return True
