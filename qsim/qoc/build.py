@@ -21,6 +21,8 @@ from qsim.qoc.guess import initial_field, ladder_rungs
 from qsim.qoc.hamiltonian import Molecule, molecule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
@@ -230,13 +232,14 @@ def step_count(deck: QocDeck, nominal: Molecule) -> int:
     if time.tau is not None:
         return max(1, round(time.T / time.tau))
     if isinstance(deck.propagator, CrankNicolsonPropagator):
-        return phase_steps(nominal, _top_level(deck), time.T)
+        return phase_steps(nominal, top_level(deck), time.T)
     energies = nominal.energies
     fastest = max(abs(energies[b] - energies[a]) for a, b in ladder_rungs(deck, nominal))
     return max(200, math.ceil(PERIOD_STEPS * fastest * time.T / (2 * math.pi)))
 
 
-def _top_level(deck: QocDeck) -> int:
+def top_level(deck: QocDeck) -> int:
+    """Return the highest level of the initial and target states."""
     return max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
 
 
@@ -260,26 +263,43 @@ def member_count(deck: QocDeck) -> int:
     )
 
 
-def ensemble(deck: QocDeck, levels: int) -> Members:
-    """Set up the molecules of all ensemble members; the nominal one comes first."""
+def molecule_factors(deck: QocDeck) -> list[tuple[float, float]]:
+    """Return mass and potential factor of each distinct molecule of the ensemble; the nominal one, (1, 1), comes first."""
+    factors = {(1.0, 1.0): None}
+    if deck.ensemble is not None:
+        block = deck.ensemble
+        factors |= dict.fromkeys(product(values_of(block.mass_scale), values_of(block.potential_scale)))
+    return list(factors)
+
+
+def ensemble(
+    deck: QocDeck, levels: int, make: Callable[[float, float], Molecule] | None = None
+) -> Members:
+    """Set up the molecules of all ensemble members; the nominal one comes first.
+
+    Parameters
+    ----------
+    levels : int
+        Number of eigenstates K.
+    make : callable, optional
+        Function from mass and potential factor to the molecule; by default the molecule on the grid of the deck.
+    """
     from qsim.qoc.propagators import Members
 
-    block = deck.ensemble
-    nominal = molecule(deck.system, levels)
+    block, factors = deck.ensemble, molecule_factors(deck)
+    built = tuple(
+        molecule(deck.system, levels, *pair) if make is None else make(*pair) for pair in factors
+    )
     if block is None:
-        return Members((nominal,), np.zeros(1, int), np.ones(1))
-    molecules: dict[tuple[float, float], int] = {(1.0, 1.0): 0}
-    built = [nominal]
+        return Members(built, np.zeros(1, int), np.ones(1))
+    place = {pair: i for i, pair in enumerate(factors)}
     system, scale = [], []
     for mass, depth, factor in product(
         values_of(block.mass_scale), values_of(block.potential_scale), values_of(block.field_scale)
     ):
-        if (mass, depth) not in molecules:
-            molecules[mass, depth] = len(built)
-            built.append(molecule(deck.system, levels, mass, depth))
-        system.append(molecules[mass, depth])
+        system.append(place[mass, depth])
         scale.append(factor)
-    return Members(tuple(built), np.array(system), np.array(scale))
+    return Members(built, np.array(system), np.array(scale))
 
 
 def amplitudes(state: Any, levels: int) -> NDArray[np.complex128]:
@@ -327,6 +347,6 @@ def make_propagator(
     if isinstance(block, EigenbasisPropagator):
         return Eigenbasis(device, members, initial, steps, deck.time.T, single)
     item = 8 if single else 16
-    shifts = energy_shifts(members, _top_level(deck), block.energy_shift)
+    shifts = energy_shifts(members, top_level(deck), block.energy_shift)
     store = stores(deck, steps * deck.system.grid.points * item) if block is deck.propagator else False
     return CrankNicolson(device, members, initial, steps, deck.time.T, single, shifts=shifts, store=store)

@@ -12,6 +12,7 @@ import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.errors import InvalidInput
+from qsim.core.units import to_unit
 from qsim.qoc.blocks import levels_of
 from qsim.qoc.deck import EigenbasisPropagator
 from qsim.qoc.guess import ladder_rungs
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6
+NUCLEAR_MASS = 20.0  # electron masses above which a particle is no model electron
+MOLECULE_INTENSITY = 1e14  # W/cm2
+MODEL_INTENSITY = 1e15
 RWA_PERIODS = 10  # periods in T from which the two-level estimates (rotating-wave approximation) are trusted
 
 
@@ -187,3 +191,38 @@ def truncation(populations: np.ndarray, deck: QocDeck) -> tuple[float, str | Non
             f"(propagator.truncation_tolerance {deck.propagator.truncation_tolerance:g}); raise propagator.states"
         )
     return leak, None
+
+
+def walls(molecule: Molecule, reached: np.ndarray) -> str | None:
+    """Return a warning if levels that the run reached are cut off by a wall.
+
+    Weighted by the largest population of each level during the run: a level seen with 1e-4 and a density of 1e-3 counts like
+    one seen with 1 and a density of 1e-7.
+    """
+    known = min(reached.size, molecule.energies.size)
+    densities = np.array([molecule.wall_density((k,)) for k in range(known)])
+    weighted = reached[:known] * densities
+    k = int(np.argmax(weighted))
+    if weighted[k] <= WALL_DENSITY:
+        return None
+    return (
+        f"the pulse reaches level {k} (population {reached[k]:.2g}), whose |psi|^2 dx at the wall is {densities[k]:.2g} "
+        f"(population times density should stay below {WALL_DENSITY:g}); widen system.grid"
+    )
+
+
+def strong_field(field: np.ndarray, deck: QocDeck) -> str | None:
+    """Return a warning if an unbounded control field passes the intensity at which matter ionises at once."""
+    peak = float(np.abs(field).max(initial=0.0))
+    intensity = peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))
+    nuclear = deck.system.mass > NUCLEAR_MASS
+    limit = MOLECULE_INTENSITY if nuclear else MODEL_INTENSITY
+    if deck.control.bounds is not None or intensity < limit:
+        return None
+    cause = "T is too short for the transition, or was meant in another unit (a bare number is in a.u. of 0.0242 fs)"
+    if deck.control.guess.type in ("expression", "file", "random"):
+        cause = "a field in other units than a.u. (5.14e11 V/m), or " + cause
+    return (
+        f"the field peaks at {peak:.3g} a.u., an intensity of {intensity:.2g} W/cm2 (above {limit:g} W/cm2 no bound model holds); "
+        f"likely cause: {cause}; limit the field with control.bounds, such as [-3 V/nm, 3 V/nm]"
+    )

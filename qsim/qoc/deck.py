@@ -305,9 +305,11 @@ class Verify(Block):
     states: Annotated[Count, Field(ge=2, le=400)] | Literal["auto"] = Field(
         default="auto", description="levels (eigenbasis)"
     )
-    tolerance: Positive = Field(default=1e-3, description="warn when the two probabilities differ by more")
-    interpolation: Literal["cubic", "hold"] = Field(
-        default="cubic", description="field between its values when the steps differ"
+    tolerance: Positive = Field(default=1e-3, description="warn when the two probabilities differ by more, or the claimed error is larger")
+    interpolation: Literal["auto", "cubic", "hold"] = Field(
+        default="auto",
+        description="field between its values: a cubic spline, or constant in each step (hold); auto: a spline if the field is smooth "
+        "on its steps (claimed errors then cover both), else hold",
     )
 
 

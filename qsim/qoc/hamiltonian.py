@@ -97,12 +97,28 @@ def molecule(system: System, states: int, mass_scale: float = 1.0, potential_sca
     """
     grid = system.grid
     x = np.linspace(grid.xmin, grid.xmax, grid.points)
-    mass = system.mass * mass_scale
     v = potential_scale * function_of_x(system.potential, x, system.mass, "system.potential")
     mu = function_of_x(system.dipole, x, system.mass, "system.dipole")
+    return on_grid(x, system.mass * mass_scale, v, mu, states)
+
+
+def on_grid(
+    x: NDArray[np.float64], mass: float, v: NDArray[np.float64], mu: NDArray[np.float64], states: int
+) -> Molecule:
+    """Return the lowest eigenstates of a potential and a dipole given on equidistant points.
+
+    Parameters
+    ----------
+    x, v, mu : (L,) float64
+        Points (bohr), potential (hartree) and dipole (a.u.).
+    mass : float
+        Effective mass, electron masses.
+    states : int
+        Number of eigenstates K.
+    """
     centre, o1, o2 = kinetic_bands(mass, float(x[1] - x[0]))
     diagonal = centre + v
-    energies, vectors = lowest_states(diagonal, o1, o2, min(states, grid.points - 1))
+    energies, vectors = lowest_states(diagonal, o1, o2, min(states, x.size - 1))
     vectors /= np.sqrt(float(x[1] - x[0]))
     matrix = (vectors * mu) @ vectors.T * float(x[1] - x[0])
     return Molecule(
@@ -182,6 +198,18 @@ def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> 
             f"(at most {LARGEST_VALUE:g}); change the formula or system.grid",
         )
     return value
+
+
+def bare_function_of_x(block: Any, x: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
+    """Evaluate a potential or dipole block anywhere; values may be infinite or NaN.
+
+    Raises
+    ------
+    InvalidInput
+        If a formula or a table has no value at some point.
+    """
+    with np.errstate(all="ignore"):
+        return _evaluate(block, x, mass, "system")
 
 
 def _evaluate(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars"]
 TABLES = (
     Table("time", ("time",), "a.u.", "time, midpoints of the steps"),
     Table("time_populations", ("time_populations",), "a.u.", "time of the thinned-out populations"),
-    Table("field", ("time",), "a.u.", "electric field", note="one value a step, used at the midpoint"),
+    Table("field", ("time",), "a.u.", "electric field", note="one value per step, used at the midpoint; field_between says how it goes on between"),
     Table("field_guess", ("time",), "a.u.", "electric field of the guess"),
     Table("shape", ("time",), "", "shape function S(t)"),
     Table(
@@ -37,7 +37,21 @@ TABLES = (
     ),
     Table("level", ("level",), "", "vibrational level"),
     Table("energies", ("level",), "hartree", "eigenvalues"),
+    Table(
+        "energies_error",
+        ("level",),
+        "hartree",
+        "claimed error of each eigenvalue",
+        note="NaN for levels above the potential far outside of the box",
+    ),
     Table("dipole_matrix", ("level", "level_to"), "a.u.", "dipole matrix elements <i|mu|j>"),
+    Table(
+        "dipole_matrix_error",
+        ("level", "level_to"),
+        "a.u.",
+        "claimed error of each dipole matrix element",
+        note="NaN for levels above the potential far outside of the box",
+    ),
     Table("amplitudes_final", ("level",), "", "level amplitudes at T"),
     Table("x", ("x",), "bohr", "grid points"),
     Table("potential", ("x",), "hartree", "potential energy"),
@@ -104,6 +118,9 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
         "frequency": frequency,
         "spectrum": power,
     }
+    if result.errors is not None:
+        out["energies_error"] = result.errors.energies
+        out["dipole_matrix_error"] = result.errors.dipoles
     if result.stride == 1:
         out["populations"] = result.populations
     else:
@@ -122,14 +139,18 @@ def scalars(result: Result) -> dict[str, Scalar]:
     problem = result.problem
     tau, peak = problem.propagator.tau, float(np.abs(result.field).max(initial=0.0))
     molecule = problem.molecule
-    used = tuple(int(k) for k in np.flatnonzero(np.abs(result.amplitudes) ** 2 > 1e-6)) or (0,)
+    used = tuple(int(k) for k in np.flatnonzero(result.reached_levels > 1e-6)) or (0,)
+    error = None if result.errors is None else result.errors.total
     out = {
-        "probability": Scalar(result.probability, description="P, mean over the ensemble if there is one"),
+        "probability": Scalar(
+            result.probability, error=error, description="P, mean over the ensemble if there is one"
+        ),
         "probability_verified": Scalar(
             None if result.verification is None else result.verification.probability,
-            description="P of the same field by an independent propagator",
+            error=None if result.verification is None else result.verification.error,
+            description="P of the same field by an independent propagator on another grid",
         ),
-        "objective": Scalar(result.objective, description="J = P - alpha integral eps^2 dt"),
+        "objective": Scalar(result.objective, error=error, description="J = P - alpha integral eps^2 dt"),
         "fluence": Scalar(float(np.sum(result.field**2)) * tau, "a.u.", description="integral of eps^2"),
         "peak_field": Scalar(peak, "a.u.", description="largest |eps|"),
         "peak_field_si": Scalar(
@@ -151,7 +172,7 @@ def scalars(result: Result) -> dict[str, Scalar]:
         ),
         "wall_density": Scalar(
             molecule.wall_density(used),
-            description="largest |psi|^2 dx at a wall among the levels populated at T",
+            description="largest |psi|^2 dx at a wall among the levels that were populated",
         ),
     }
     if result.history.get("gradient_norm") is not None and result.history["gradient_norm"].size:
@@ -164,6 +185,17 @@ def scalars(result: Result) -> dict[str, Scalar]:
         )
         out["verification_propagator"] = Scalar(
             result.verification.propagator, description="propagator of the verification"
+        )
+        out["verification_points"] = Scalar(
+            result.verification.points, description="grid points of the verification"
+        )
+    if result.errors is not None:
+        for name, value in result.errors.parts.items():
+            out[f"error_{name.replace(' ', '_')}"] = Scalar(
+                value, description=f"part of the error of probability: {name}"
+            )
+        out["field_between"] = Scalar(
+            result.errors.between, description="the field between its values: hold (constant in each step) or cubic"
         )
     if problem.members.count > 1:
         out["probability_worst"] = Scalar(

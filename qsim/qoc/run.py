@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.qoc import checks, optimizers
+from qsim.qoc.claims import Errors, Judge
 from qsim.qoc.objective import Objective
 from qsim.qoc.search import Finished, Search
 from qsim.qoc.travolta import travolta
@@ -43,6 +44,8 @@ class Result:
     norm_error: float
     truncation: float
     verification: Verification | None
+    errors: Errors | None
+    reached_levels: NDArray[np.float64]
     sweeps: int
     iterations: int
     reached: bool
@@ -137,11 +140,21 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         leak, warning = checks.truncation(populations, deck)
         if warning:
             monitor.warn(warning)
+        reached = populations.max(axis=0)
+        if warning := checks.walls(problem.molecule, reached):
+            monitor.warn(warning)
+        if warning := checks.strong_field(final, deck):
+            monitor.warn(warning)
         psi = _wavefunction(problem, nominal)
-    with monitor.stage("verify"):
-        verification = verify(problem, final, probability)
-        if verification is not None and verification.warning:
-            monitor.warn(verification.warning)
+    verification, errors = None, None
+    if deck.verify.propagator != "none":
+        with monitor.stage("verify"):
+            judge = Judge(problem, final, reached, members)
+            errors = judge.errors()
+            verification = verify(problem, final, probability, judge, errors)
+            for text in (verification.warning, errors.fallen):
+                if text:
+                    monitor.warn(text)
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return Result(
         problem=problem,
@@ -157,6 +170,8 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         norm_error=norm,
         truncation=leak,
         verification=verification,
+        errors=errors,
+        reached_levels=reached,
         sweeps=objective.sweeps,
         iterations=search.iterations,
         reached=search.reached,

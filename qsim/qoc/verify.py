@@ -1,27 +1,32 @@
 """Independent propagation of the final field.
 
 An optimised pulse exploits every error of the propagator it was optimised with, so its probability is only worth reporting
-when another propagator, with its own discretisation, agrees.
+when another propagator agrees, with its own steps, on its own grid, behind its own walls.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qoc.blocks import levels_of
+from qsim.qoc import reference
 from qsim.qoc.build import (
     PHASE_ERROR,
     amplitudes,
     energy_shifts,
     ensemble,
-    midpoints,
+    molecule_factors,
     phase_steps,
     target_vectors,
+    top_level,
 )
+from qsim.qoc.claims import REACHED
+from qsim.qoc.fields import resample
+from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis
 
@@ -29,25 +34,43 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.build import Problem
+    from qsim.qoc.claims import Errors, Judge
+    from qsim.qoc.hamiltonian import Molecule
+    from qsim.qoc.propagators import Members
 
 SUBSTEPS = 4  # of the eigenbasis for each step of the run
 EXTRA_LEVELS = 8  # retained levels beyond those of the run
 MAX_STEPS = 2_000_000  # of `steps: auto`
-SAFETY = 0.1  # the verification's own phase error as a fraction of the tolerance
+SAFETY = 0.1  # the verification's own error as a fraction of the tolerance
+LEAST_REFINEMENT = 1.15  # the verification's spacing is smaller than the run's by this factor at least
+MOST_REFINEMENT = 4.0
+MOST_POINTS = 20_000
+MEMBERS_AT_ONCE = 4096
+
+REMEDIES = {
+    "time step": "raise time.steps (on the grid, an energy shift helps, too)",
+    "grid": "raise system.grid.points",
+    "box": "widen system.grid",
+    "levels": "raise propagator.states",
+    "interpolation": "raise time.steps, or say with verify.interpolation how the field goes on between its values",
+    "reference": "the pulse reaches levels or fields that cannot be followed reliably; limit it with control.bounds",
+}
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome: probability, propagator name and steps, final amplitudes."""
+    """Outcome: probability and its error, propagator name, steps and points, and a warning if P is not confirmed."""
 
     probability: float
+    error: float
     propagator: str
     steps: int
+    points: int
     warning: str | None
 
 
-def verify(problem: Problem, field: NDArray[np.float64], probability: float) -> Verification | None:
-    """Propagate the field independently; None if the deck asks for no verification.
+def verify(problem: Problem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors) -> Verification:
+    """Propagate the field independently.
 
     Parameters
     ----------
@@ -55,82 +78,156 @@ def verify(problem: Problem, field: NDArray[np.float64], probability: float) -> 
         Field at the midpoints of the run.
     probability : float
         P of the run, to compare with.
+    judge, errors
+        Errors of the run and what they were determined with.
     """
     block = problem.deck.verify
     choice = {"cn": "crank_nicolson"}.get(block.propagator, block.propagator)
-    if choice == "none":
-        return None
     if choice == "auto":
         choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
-    other, steps = _other(problem, choice)
-    fine = resample(field, problem.deck.time.T, steps, block.interpolation)
-    objective = Objective(
-        other, _targets(problem, other.levels), 0.0, problem.deck.objective.combine == "coherent"
-    )
-    verified = 0.0
-    for start in range(0, problem.members.count, 4096):
-        part = slice(start, min(start + 4096, problem.members.count))
-        verified += float(objective.member_probabilities(other.forward(fine[None], part).amplitudes).sum())
-    verified /= problem.members.count
+    members = _members(problem, choice, judge, errors)
+    steps = _steps(problem, choice, judge)
+    verified, final = _propagate(problem, choice, members, steps, field, errors)
+    own = float(judge.change(final, errors.truth).mean())
+    if choice == "crank_nicolson" and block.steps == "auto" and own > 3 * SAFETY * block.tolerance:
+        finer = _finer(steps, own / (SAFETY * block.tolerance), field.size)
+        if finer > steps:
+            steps = finer
+            verified, final = _propagate(problem, choice, members, steps, field, errors)
+            own = float(judge.change(final, errors.truth).mean())
     if not np.isfinite(verified):
         raise NumericsError("the verification gave a probability that is not finite")
-    difference = abs(verified - probability)
-    warning = None
-    if difference > block.tolerance:
-        warning = (
-            f"P = {probability:.6f} is not confirmed: an independent {choice} propagation ({steps} steps) gives "
-            f"{verified:.6f}, a difference of {difference:.2g} (verify.tolerance {block.tolerance:g}); "
-            "use more steps, an energy shift, or more states"
-        )
-    return Verification(verified, choice, steps, warning)
+    error = min(1.0, own + errors.reference + errors.interpolation)
+    points = members.molecules[0].x.size
+    found = Verification(verified, error, choice, steps, points, None)
+    return Verification(
+        verified, error, choice, steps, points, _warning(found, probability, errors, block.tolerance)
+    )
 
 
-def _targets(problem: Problem, levels: int) -> list[NDArray[np.complex128]]:
-    return [target_vectors(t, levels) for _, t in problem.deck.system.state_pairs()]
+def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
+    """Say why P is not confirmed, by how much, and what to change; None if it is."""
+    difference = abs(found.probability - probability)
+    if max(difference, errors.total) <= tolerance:
+        return None
+    part = max(errors.parts, key=lambda name: errors.parts[name])
+    remedy = f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
+    if errors.total <= tolerance:
+        remedy = f"it is the verification that is off (its error is {found.error:.2g}): raise verify.steps or verify.states"
+    return (
+        f"P = {probability:.6f} is not confirmed: an independent {found.propagator} propagation ({found.steps} steps on "
+        f"{found.points} points) gives {found.probability:.6f}, a difference of {difference:.2g} "
+        f"(verify.tolerance {tolerance:g}); {remedy}"
+    )
 
 
-def _other(problem: Problem, choice: str) -> tuple[Eigenbasis | CrankNicolson, int]:
-    deck, block = problem.deck, problem.deck.verify
-    run_steps, points = problem.times.size, deck.system.grid.points
+def _propagate(
+    problem: Problem, choice: str, members: Members, steps: int, field: NDArray[np.float64], errors: Errors
+) -> tuple[float, NDArray[np.complex128]]:
+    """Return P, the mean over all members, and the final amplitudes of the sampled members (S, pairs, K)."""
+    deck = problem.deck
+    levels = min(m.energies.size for m in members.molecules)
+    initial = np.array([amplitudes(i, levels) for i, _ in deck.system.state_pairs()])
+    targets = [target_vectors(t, levels) for _, t in deck.system.state_pairs()]
+    other: CrankNicolson | Eigenbasis
     if choice == "eigenbasis":
-        levels = problem.initial.shape[1] + EXTRA_LEVELS if block.states == "auto" else int(block.states)
-        levels = min(levels, points // 2)
-        steps = SUBSTEPS * run_steps if block.steps == "auto" else int(block.steps)
-        if block.steps == "auto":
-            steps = min(steps, max(run_steps, MAX_STEPS))
-        members = ensemble(deck, levels)
-        return Eigenbasis(problem.device, members, _initial(problem, levels), steps, deck.time.T), steps
-    levels = problem.initial.shape[1]
-    top = max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
-    if block.steps == "auto":
-        wanted = phase_steps(
-            problem.molecule, top, deck.time.T, max(SAFETY * block.tolerance, 1e-2 * PHASE_ERROR)
-        )
-        # whole multiples, so that no value of the field is cut in two
-        steps = run_steps * max(1, -(-min(wanted, MAX_STEPS) // run_steps))
+        other = Eigenbasis(problem.device, members, initial, steps, deck.time.T)
     else:
-        steps = int(block.steps)
-    shifts = energy_shifts(problem.members, top, "auto")
-    initial = _initial(problem, levels)
-    return CrankNicolson(
-        problem.device, problem.members, initial, steps, deck.time.T, shifts=shifts, store=False
-    ), steps
+        shifts = energy_shifts(members, top_level(deck), "auto")
+        other = CrankNicolson(
+            problem.device, members, initial, steps, deck.time.T, shifts=shifts, store=False
+        )
+    fine = resample(field, deck.time.T, steps, errors.between)
+    objective = Objective(other, targets, 0.0, deck.objective.combine == "coherent")
+    verified, sampled = 0.0, []
+    for start in range(0, members.count, MEMBERS_AT_ONCE):
+        part = slice(start, min(start + MEMBERS_AT_ONCE, members.count))
+        run = other.forward(fine[None], part)
+        verified += float(objective.member_probabilities(run.amplitudes).sum())
+        chosen = errors.member[(errors.member >= part.start) & (errors.member < part.stop)] - part.start
+        sampled.append(run.amplitudes[0, chosen])
+    return verified / members.count, np.concatenate(sampled)
 
 
-def _initial(problem: Problem, levels: int) -> NDArray[np.complex128]:
-    return np.array([amplitudes(i, levels) for i, _ in problem.deck.system.state_pairs()])
+def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Members:
+    """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
+    deck, block, ground = problem.deck, problem.deck.verify, judge.ground
+    levels = problem.initial.shape[1]
+    if choice == "eigenbasis":
+        levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
+        box, points = _spectral_grid(problem, judge, levels)
+        levels = min(levels, points // 2)
+        maker = reference.sine_levels
+    else:
+        box, points = _stencil_grid(problem, judge, errors)
+        maker = reference.stencil_levels
+    masters = dict(zip(molecule_factors(deck), problem.members.molecules, strict=True))
+
+    def make(mass: float, scale: float) -> Molecule:
+        found = maker(ground, box, points, levels, mass, scale)
+        return reference.aligned(found, masters[mass, scale])[0]
+
+    return ensemble(deck, levels, make)
 
 
-def resample(field: NDArray[np.float64], duration: float, steps: int, how: str) -> NDArray[np.float64]:
-    """Return the field at the midpoints of another number of steps.
+def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
+    """Return walls and points of a sine basis for so many levels of every molecule."""
+    boxes, points = [], reference.FEWEST
+    for s in judge.systems:
+        run, scale = problem.members.molecules[s], molecule_factors(problem.deck)[s][1]
+        top = judge.top_energy(run, levels)
+        boxes.append(judge.ground.box(top, run.mass, scale))
+        points = max(points, reference.enough_points(judge.ground, boxes[-1], top, levels, run.mass, scale))
+    return _around(boxes), points
 
-    ``hold`` keeps each value over its step; ``cubic`` draws a spline through the values.
+
+def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
+    """Return first and last point and the number of points of a grid that is finer than the run's by what its error asks for.
+
+    The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
+    decayed.
     """
-    if steps == field.size:
-        return field
-    times = midpoints(steps, duration)
-    if how == "hold" or field.size < 4:
-        return field[np.minimum((times / duration * field.size).astype(np.int64), field.size - 1)]
-    from scipy.interpolate import CubicSpline
+    grid, tolerance = problem.deck.system.grid, problem.deck.verify.tolerance
+    excess = errors.grid / (0.2 * SAFETY * tolerance)
+    finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
+    used = np.flatnonzero(judge.reached > REACHED)
+    boxes = []
+    for s in judge.systems:
+        run, scale = problem.members.molecules[s], molecule_factors(problem.deck)[s][1]
+        top = run.energies[min(int(used.max(initial=0)) + 1, run.energies.size - 1)]
+        boxes.append(judge.ground.box(float(top), run.mass, scale))
+    box = _around(boxes)
+    dx = (grid.xmax - grid.xmin) / (grid.points - 1) / finer
+    most = MAX_CUDA_POINTS if problem.device.is_cuda else max(MOST_POINTS, grid.points)
+    points = math.ceil((box[1] - box[0]) / dx) + 1
+    return box, min(max(points, 2 * problem.initial.shape[1], 32), most)
 
-    return CubicSpline(midpoints(field.size, duration), field)(times)
+
+def _around(boxes: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the smallest box around several."""
+    return min(a for a, _ in boxes), max(b for _, b in boxes)
+
+
+def _steps(problem: Problem, choice: str, judge: Judge) -> int:
+    deck, block, run_steps = problem.deck, problem.deck.verify, problem.times.size
+    if block.steps != "auto":
+        return int(block.steps)
+    if choice == "eigenbasis":
+        return min(SUBSTEPS * run_steps, max(run_steps, MAX_STEPS))
+    wanted = phase_steps(
+        problem.molecule,
+        top_level(deck),
+        deck.time.T,
+        max(SAFETY * block.tolerance, 1e-2 * PHASE_ERROR),
+    )
+    return _multiple(wanted, run_steps)
+
+
+def _multiple(wanted: float, run_steps: int) -> int:
+    """Return a multiple of the run's steps, so that no value of the field is cut in two."""
+    return run_steps * max(1, -(-int(min(wanted, MAX_STEPS)) // run_steps))
+
+
+def _finer(steps: int, excess: float, run_steps: int) -> int:
+    """Return the steps that make an error of second order smaller by a factor."""
+    return _multiple(steps * math.sqrt(excess), run_steps)

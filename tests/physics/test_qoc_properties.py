@@ -16,7 +16,7 @@ from qsim.qoc.hamiltonian import Molecule, lowest_states, molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 from qsim.qoc.run import run
-from qsim.qoc.verify import resample
+from qsim.qoc.fields import resample
 
 MORSE = {
     "mass": 1728.468338,

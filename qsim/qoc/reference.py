@@ -1,0 +1,258 @@
+"""Levels of a molecule that share neither grid, stencil nor walls with the run: what its errors are measured against.
+
+A sine basis in a box has the exact kinetic energy (Colbert and Miller 1992), so its levels converge exponentially with the
+number of points, where those of the five-point stencil converge with the fourth power of the spacing.  The box is that of the
+run, or a larger one whose walls no level in use can feel.  Beyond the run's walls the potential and the dipole are taken from
+their formulas as long as these are finite and the potential does not fall again; from there on they stay constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import QsimError
+from qsim.qoc.hamiltonian import LARGEST_VALUE, Molecule, bare_function_of_x, on_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.blocks import System
+
+REACH = 0.6  # of the box's width by which a wall may be moved outwards
+SCAN = 241  # points at which the formulas are looked at on either side of the box
+ACTION = 24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
+OVERSAMPLING = 1.8  # points per half de Broglie wave
+FEWEST = 64
+MOST = 480  # of a dense matrix, 0.2 s
+FINER = 8  # grid on which a potential is looked at between the points
+ROUNDING = 30 * np.finfo(float).eps  # of an eigenvalue, in units of the largest one
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """Potential and dipole of the nominal system inside and outside of its box.
+
+    Attributes
+    ----------
+    system : System
+    inner : (float, float)
+        Walls of the run, where psi vanishes: one spacing beyond the outermost points, bohr.
+    potential_range, dipole_range : (float, float)
+        Interval in which the formulas are used; outside, the functions are constant, bohr.
+    falls : (float, float)
+        Lowest potential found beyond the left and the right wall after it had risen; infinite if it does not fall.
+    """
+
+    system: System
+    inner: tuple[float, float]
+    potential_range: tuple[float, float]
+    dipole_range: tuple[float, float]
+    falls: tuple[float, float]
+
+    @property
+    def width(self) -> float:
+        """Width of the run's box, bohr."""
+        return self.inner[1] - self.inner[0]
+
+    def potential(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Potential energy of the nominal system, hartree."""
+        return bare_function_of_x(self.system.potential, np.clip(x, *self.potential_range), self.system.mass)
+
+    def dipole(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Dipole function, a.u."""
+        return bare_function_of_x(self.system.dipole, np.clip(x, *self.dipole_range), self.system.mass)
+
+    def box(self, energy: float, mass: float, scale: float, reach: float = REACH) -> tuple[float, float]:
+        """Return walls between which a level of this energy lives; at most ``reach`` widths beyond those of the run.
+
+        Parameters
+        ----------
+        energy : float
+            Energy of the highest level in use, hartree.
+        mass, scale : float
+            Mass and factor of the potential of the ensemble member.
+        reach : float
+            Fraction of the run's width by which either wall may move outwards.
+        """
+        a, b = self.inner
+        x = np.linspace(a - reach * self.width, b + reach * self.width, 2001)
+        kappa = np.sqrt(2.0 * mass * np.maximum(scale * self.potential(x) - energy, 0.0))
+        allowed = np.flatnonzero(kappa == 0.0)
+        if allowed.size == 0:
+            return float(x[0]), float(x[-1])
+        step = float(x[1] - x[0])
+        left = np.cumsum(kappa[: allowed[0] + 1][::-1])[::-1] * step
+        right = np.cumsum(kappa[allowed[-1] :]) * step
+        first = int(np.argmax(left <= ACTION))
+        last = allowed[-1] + int(np.flatnonzero(right <= ACTION)[-1])
+        return float(x[max(first - 1, 0)]), float(x[min(last + 1, x.size - 1)])
+
+
+def landscape(system: System) -> Landscape:
+    """Look at the formulas of a system on both sides of its box."""
+    grid = system.grid
+    dx = (grid.xmax - grid.xmin) / (grid.points - 1)
+    inner = (grid.xmin - dx, grid.xmax + dx)
+    distance = np.linspace(0.0, (grid.xmax - grid.xmin) * (REACH + 0.1) + dx, SCAN)
+    v_range, mu_range, falls = [], [], []
+    for wall, sign in ((grid.xmin, -1.0), (grid.xmax, 1.0)):
+        x = wall + sign * distance
+        v, mu = _outside(system, "potential", x), _outside(system, "dipole", x)
+        good = _finite_length(v)
+        highest = np.maximum.accumulate(v[:good])
+        slack = 1e-9 * (1.0 + float(np.abs(v[:good]).max()))
+        falling = np.flatnonzero(v[:good] < highest - slack)
+        if falling.size:
+            falls.append(float(v[falling[0] : good].min()))
+            good = max(int(np.argmax(v[: falling[0]])) + 1, 1)
+        else:
+            falls.append(np.inf)
+        v_range.append(float(x[good - 1]))
+        mu_range.append(float(x[_finite_length(mu) - 1]))
+    return Landscape(
+        system,
+        inner,
+        (v_range[0], v_range[1]),
+        (mu_range[0], mu_range[1]),
+        (falls[0], falls[1]),
+    )
+
+
+def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evaluate a function of the system from a wall outwards; NaN from the first point on at which it has no value."""
+    block = getattr(system, name)
+    try:
+        return bare_function_of_x(block, x, system.mass)
+    except QsimError:  # a table ends, or a formula fails somewhere
+        values = np.full(x.size, np.nan)
+        for i in range(x.size):
+            try:
+                values[i] = bare_function_of_x(block, x[i : i + 1], system.mass)[0]
+            except QsimError:
+                break
+        return values
+
+
+def _finite_length(values: NDArray[np.float64]) -> int:
+    """Return how many values from the wall outwards are usable, at least the one at the wall itself."""
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
+    return max(int(bad[0]), 1) if bad.size else values.size
+
+
+def sine_levels(
+    ground: Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass_scale: float = 1.0,
+    potential_scale: float = 1.0,
+) -> Molecule:
+    """Return the lowest levels in a sine basis on ``points`` points inside a box.
+
+    The kinetic energy is Eq. (A6) of D. T. Colbert and W. H. Miller, J. Chem. Phys. 96, 1982 (1992).
+
+    Parameters
+    ----------
+    ground : Landscape
+    box : (float, float)
+        Walls at which the functions vanish, bohr.
+    points, states : int
+        Size of the basis, and number of levels wanted.
+    mass_scale, potential_scale : float
+        Factors of an ensemble member.
+    """
+    from scipy.linalg import eigh
+
+    a, b = box
+    intervals = points + 1
+    i = np.arange(1, intervals)
+    x = a + (b - a) * i / intervals
+    mass = ground.system.mass * mass_scale
+    v, mu = potential_scale * ground.potential(x), ground.dipole(x)
+    unit = np.pi**2 / (4.0 * mass * (b - a) ** 2)
+    half = np.pi / (2 * intervals)
+    near, far = np.abs(i[:, None] - i), i[:, None] + i
+    with np.errstate(divide="ignore"):
+        h = unit * (-1.0) ** near * (1.0 / np.sin(half * near) ** 2 - 1.0 / np.sin(half * far) ** 2)
+    h[np.diag_indices(points)] = unit * ((2 * intervals**2 + 1) / 3 - 1 / np.sin(2 * half * i) ** 2) + v
+    energies, vectors = eigh(h, subset_by_index=(0, min(states, points) - 1))
+    dx = float(x[1] - x[0])
+    vectors = np.ascontiguousarray(vectors.T) / np.sqrt(dx)
+    matrix = (vectors * mu) @ vectors.T * dx
+    return Molecule(
+        x, mass, v, mu, np.diag(h).copy(), np.zeros(2), energies, vectors, 0.5 * (matrix + matrix.T)
+    )
+
+
+def stencil_levels(
+    ground: Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass_scale: float = 1.0,
+    potential_scale: float = 1.0,
+) -> Molecule:
+    """Return the five-point stencil's levels on ``points`` points of a box; see :func:`sine_levels`."""
+    x = np.linspace(*box, points)
+    v = potential_scale * ground.potential(x)
+    return on_grid(x, ground.system.mass * mass_scale, v, ground.dipole(x), states)
+
+
+def enough_points(
+    ground: Landscape, box: tuple[float, float], energy: float, states: int, mass: float, scale: float
+) -> int:
+    """Return the size of a sine basis that holds levels up to an energy (hartree)."""
+    x = np.linspace(*box, 2001)
+    depth = energy - scale * float(ground.potential(x).min())
+    waves = (box[1] - box[0]) * np.sqrt(2.0 * mass * max(depth, 0.0)) / np.pi
+    shape = min(ground.system.grid.points * (box[1] - box[0]) / ground.width, MOST / 2)
+    return int(min(max(OVERSAMPLING * waves + 24, shape, 2 * states, FEWEST), MOST))
+
+
+def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.float64]]:
+    """Return a molecule with the signs of another one's levels, and the overlaps of the common levels.
+
+    Levels beyond those of the master keep their signs.  Overlaps are integrals over the molecule's own points.
+    """
+    from scipy.interpolate import CubicSpline
+
+    common = min(molecule.energies.size, master.energies.size)
+    inside = (molecule.x >= master.x[0]) & (molecule.x <= master.x[-1])
+    other = np.zeros((common, molecule.x.size))
+    other[:, inside] = CubicSpline(master.x, master.states[:common], axis=1)(molecule.x[inside])
+    overlaps = np.einsum("kx,kx->k", molecule.states[:common], other) * molecule.dx
+    signs = np.ones(molecule.energies.size)
+    signs[:common] = np.where(overlaps < 0, -1.0, 1.0)
+    return Molecule(
+        molecule.x,
+        molecule.mass,
+        molecule.potential,
+        molecule.dipole,
+        molecule.diagonal,
+        molecule.off,
+        molecule.energies,
+        molecule.states * signs[:, None],
+        molecule.dipole_matrix * np.outer(signs, signs),
+    ), np.abs(overlaps)
+
+
+def unresolved(ground: Landscape, molecule: Molecule, scale: float) -> NDArray[np.float64]:
+    """Return what lies between the points of a sine basis in the potential of each level (K,), hartree.
+
+    The levels are known everywhere as sums of sines, so ``integral psi^2 V`` can be taken on a grid `FINER` times finer.  Its
+    difference from the sum over the points is the first-order shift of the level by all that the points do not see.
+    """
+    n = molecule.x.size
+    a, b = molecule.x[0] - molecule.dx, molecule.x[-1] + molecule.dx
+    k = np.arange(1, n + 1)
+    waves = np.sin(np.pi / (n + 1) * np.outer(k, k))
+    coefficients = molecule.states @ waves * (2.0 / (n + 1))
+    fine = np.arange(1, FINER * (n + 1)) / (FINER * (n + 1))
+    states = coefficients @ np.sin(np.pi * np.outer(k, fine))
+    v = scale * ground.potential(a + (b - a) * fine)
+    sampled = molecule.states**2 @ molecule.potential
+    return np.asarray(np.abs((states**2 @ v) / FINER - sampled) * molecule.dx)
