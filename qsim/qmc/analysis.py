@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.qmc.correlation import drift, memory
 from qsim.qmc.series import ENERGIES
-from qsim.qmc.statistics import MINIMUM_BLOCKS, Estimate, derived, geweke, reblock, warm_up
+from qsim.qmc.statistics import MINIMUM_BLOCKS, Chains, Estimate, derived, reblock, warm_up
 from qsim.qmc.timestep import ORDERS, Extrapolation, extrapolate
 
 if TYPE_CHECKING:
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
-DRIFT = 3.5  # standard deviations between the first and the last part of a series that count as drift
+DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
+AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+FORGOTTEN = 0.5  # of the error bar: what may be left of that
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -78,33 +82,118 @@ def analyse(series: Series, monitor: Monitor) -> Analysis | None:
     if series.kind == "optimize":
         return None
     total = int(series.blocks["energy"].size)
-    cut = min(
-        warm_up(series.blocks["energy"]), max(0, total - MINIMUM_BLOCKS)
-    )  # a short series keeps its error bar
+    most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
+    cut = min(warm_up(series.blocks["energy"]), most)
+    missing = _unforgotten(series, cut)
+    cut = min(cut + missing, max(cut, min(most, total // 2)))
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     weights = blocks["weight"] if series.kind == "dmc" else None
-    found = {name: reblock(blocks[name], weights) for name in ENERGIES}
+    rows = _Rows.of(series, cut)
+    found = {
+        name: reblock(blocks[name], weights, rows.mean_of(k) if rows else None)
+        for k, name in enumerate(ENERGIES)
+    }
     energy, square = blocks["energy"], blocks["energy_squared"]
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
-    found["variance"] = derived(lambda e, s: max(s - e * e, 0.0), moved, weights)
+    found["variance"] = derived(
+        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None
+    )
     found["acceptance"] = reblock(blocks["acceptance"])
     if "population" in blocks:
         found["population"] = reblock(blocks["population"])
     if cut:
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
-    if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
-        monitor.warn(
-            f"{series.label}: only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their "
-            "places; take a smaller timestep"
-        )
-    if reason := found["energy"].reason:
-        monitor.warn(f"{series.label}: {reason}")
-    elif abs(drift := geweke(energy)) > DRIFT:
-        monitor.warn(
-            f"{series.label}: the energy still drifts ({drift:+.1f} standard deviations); a longer warm-up helps"
-        )
+    for text in _warnings(series, found, rows, _unforgotten(series, cut)):
+        monitor.warn(f"{series.label}: {text}")
     return Analysis(cut, found)
+
+
+def _warnings(
+    series: Series, found: Mapping[str, Estimate], rows: _Rows | None, missing: int
+) -> Iterator[str]:
+    """Yield what the blocks that are kept do not show."""
+    if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
+        yield (
+            f"only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their places; take a "
+            "smaller timestep"
+        )
+    energy = found["energy"]
+    if energy.reason:
+        yield energy.reason
+    elif not energy.error or rows is None:
+        return  # nothing fluctuates
+    elif (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(rows.tested):
+        yield f"the energy or a part of it still drifts (by chance: {100 * chance:.1g} %); a longer warm-up helps"
+    elif missing:
+        yield (
+            f"the energy still drifts, perhaps: the walkers need about {missing} more blocks of warm-up to forget where "
+            "they started; a longer warmup or a larger timestep helps"
+        )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Sums (rows, chains, 8) of the kept part of a series, and what they say."""
+
+    sums: NDArray[np.float64]
+    independent: bool
+    per_block: float
+    tested: tuple[int, ...]
+
+    @classmethod
+    def of(cls, series: Series, cut: int) -> _Rows | None:
+        """Return those of a series; None if there are too few."""
+        if series.samples is None:
+            return None
+        sums = series.samples.after(cut)
+        if sums.shape[0] < 4:
+            return None
+        spread = sums[:, :, :6].std(axis=(0, 1))
+        kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
+        tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
+        related = series.kind == "vmc" and bool(series.info.get("related", 0.0))
+        return cls(sums, not related, series.samples.rows_per_block, tested or (total,))
+
+    def mean_of(self, column: int) -> Chains:
+        """Return the influences on a mean."""
+        w = self.sums[:, :, 7]
+        mean = float(self.sums[:, :, column].sum() / w.sum())
+        return Chains(((self.sums[:, :, column] - mean * w) / w.mean()).T, self.independent)
+
+    def variance(self) -> Chains:
+        """Return the influences on the variance of the local energy."""
+        w, e = self.sums[:, :, 7], self.sums[:, :, 5]
+        mean = float(e.sum() / w.sum())
+        squares = self.sums[:, :, 6] - 2.0 * mean * e + mean * mean * w
+        return Chains(((squares - float(squares.sum() / w.sum()) * w) / w.mean()).T, self.independent)
+
+
+def _drift(chains: Chains) -> float:
+    return drift(chains.y, independent=chains.independent)
+
+
+def _memory(chains: Chains) -> float:
+    return memory(chains.y, independent=chains.independent)
+
+
+def _unforgotten(series: Series, cut: int) -> int:
+    """Return how many more blocks, after `cut`, it takes until the start does not matter.
+
+    What is left of a start that is `AWAY` standard deviations off has decayed with the memory T of the slowest energy; its
+    effect on the mean of N walkers and a time t is below `FORGOTTEN` of the error bar once the time before the first block
+    that counts is ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.
+    """
+    rows = _Rows.of(series, cut)
+    if rows is None or "warm" not in series.info:
+        return 0
+    time, walkers = series.info["block_time"], series.info["walkers"]
+    slowest = max(_memory(rows.mean_of(k)) for k in rows.tested) / rows.per_block * time
+    length = rows.sums.shape[0] / rows.per_block * time
+    if not slowest > 0.0:
+        return 0
+    needed = slowest * math.log(max(AWAY * math.sqrt(0.5 * walkers * slowest / length) / FORGOTTEN, 1.0))
+    return max(0, math.ceil((needed - series.info["warm"]) / time - 1e-9) - cut)
 
 
 def fit_sections(parts: list[Part], analyses: list[Analysis | None], monitor: Monitor) -> list[Fit]:

@@ -324,6 +324,7 @@ class _Run:
         stream = walkers.stream(self.section)
         walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
         walkers.generation += sweeps
+        walkers.warm += sweeps * self.tau
         return stream
 
     def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:
