@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from qsim.core.progress import Monitor
     from qsim.qmc.build import Part
     from qsim.qmc.series import Series
+    from qsim.qmc.singular import Divergence
 
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
 AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
 FORGOTTEN = 0.5  # of the error bar: what may be left of that
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
@@ -77,8 +79,22 @@ class Fit:
     parts: list[int] = field(default_factory=list)
 
 
-def analyse(series: Series, monitor: Monitor) -> Analysis | None:
-    """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation."""
+def analyse(
+    series: Series, monitor: Monitor, singular: Sequence[Divergence] = (), momentum: float = 1.0
+) -> Analysis | None:
+    """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation.
+
+    Parameters
+    ----------
+    series
+        Blocks of the part.
+    monitor
+        Takes notes and warnings.
+    singular
+        Where the local energy diverges.
+    momentum
+        Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
+    """
     if series.kind == "optimize":
         return None
     total = int(series.blocks["energy"].size)
@@ -102,11 +118,33 @@ def analyse(series: Series, monitor: Monitor) -> Analysis | None:
     found["acceptance"] = reblock(blocks["acceptance"])
     if "population" in blocks:
         found["population"] = reblock(blocks["population"])
+    _without_error(series, found, singular, momentum, monitor)
     if cut:
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
     for text in _warnings(series, found, rows, _unforgotten(series, cut)):
         monitor.warn(f"{series.label}: {text}")
     return Analysis(cut, found)
+
+
+def _without_error(
+    series: Series,
+    found: dict[str, Estimate],
+    singular: Sequence[Divergence],
+    momentum: float,
+    monitor: Monitor,
+) -> None:
+    """Take the error bar from a variance that diverging local energies make up."""
+    variance = found["variance"]
+    square = momentum * abs(found["kinetic"].mean)  # 1/bohr^2
+    where = [one.where for one in singular if one.strength**2 * square > HEAVY * abs(variance.mean)]
+    if variance.error is None or not where:
+        return
+    text = f"the local energy diverges where {' and where '.join(where)} meet, since there is no cusp"
+    monitor.note(
+        f"{series.label}: the variance has no error bar: {text}; its estimates scatter without bound, and a Jastrow factor "
+        "with the right cusp cures it"
+    )
+    found["variance"] = replace(variance, error=None, error_of_error=None, plateau=False, reason=text)
 
 
 def _warnings(

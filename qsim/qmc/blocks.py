@@ -326,5 +326,17 @@ class Wavefunction(Block):
         },
     )
     jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
-        default=Jastrow(), description="Jastrow factor; none: determinants alone", validate_default=True
+        default=Jastrow(),
+        description="Jastrow factor; none: determinants alone.  By default none, for source: hooke J2 of type log1p",
+        validate_default=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exact_pair(cls, data: Any) -> Any:
+        """Give Hooke's atom its Jastrow factor if the deck says nothing, so that the resolved deck has it."""
+        if not isinstance(data, dict) or "jastrow" in data:
+            return data
+        orbitals = data.get("orbitals")
+        source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
+        return {**data, "jastrow": {"J2": {"type": "log1p"}}} if source == "hooke" else data

@@ -15,6 +15,7 @@ import numpy as np
 from qsim.qmc import estimators
 from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
 from qsim.qmc.series import Resume, Series
+from qsim.qmc.singular import divergences
 from qsim.qmc.walkers import Walkers
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     series = []
     for k, part in enumerate(problem.parts):
         series.append(_run_part(problem, k, part, walkers, saved, monitor))
-    analyses = [analyse(one, monitor) for one in series]
+    singular = divergences(problem.wavefunction)
+    momentum = 2.0 * problem.wavefunction.system.mass / problem.wavefunction.n_electrons
+    analyses = [analyse(one, monitor, singular, momentum) for one in series]
     fits = fit_sections(problem.parts, analyses, monitor)
     return Result(problem, series, analyses, fits, walkers.wavefunction.jastrow, {"parts": _as_list(saved)})
 

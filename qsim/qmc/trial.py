@@ -95,7 +95,7 @@ def build_wavefunction(
         for symbol in system.species
         if system.is_bare(symbol)
     }
-    jastrow = build_jastrow(jastrow_block, system, slopes, exact_pairs=source == "hooke")
+    jastrow = build_jastrow(jastrow_block, system, slopes, exact_pairs=source == "hooke" and jastrow_block is None)
     return Wavefunction(system, orbitals, jastrow, rule(quadrature))
 
 

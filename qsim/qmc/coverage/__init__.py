@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["trial"]
 
 ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
-WORK = 60_000  # electron moves of a section: a few tenths of a second
+WORK = 40_000  # electron moves of a section: a tenth of a second
 TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
-NEGLIGIBLE = 0.004  # time steps in units of the time scale: their error is far below the statistical one
+NEGLIGIBLE = 0.01  # time steps in units of the time scale: their error is far below the statistical one
 
 UNRELIABLE = (
     r"correlation times|still drifts|hardly left their places|population-control|no extrapolation|not reliable|"
@@ -182,31 +182,29 @@ def _vmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     return {
         "walkers": walkers,
         "blocks": blocks,
-        "steps": int(_uniform(rng, 1, min(60.0, most) + 1e-9)),
+        "steps": int(_uniform(rng, max(1.0, 0.1 * most), most + 1e-9)),
         "sweeps": sweeps,
         "warmup": int(rng.choice([0, 20, 100, 200, 200, 400])),
-        "timestep": _uniform(rng, 0.03, 2.0) / case.means.scale,
+        "timestep": _uniform(rng, 0.08, 2.0) / case.means.scale,
         "move": str(rng.choice(["drift", "drift", "metropolis"])),
     }
 
 
 def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
-    walkers = int(_uniform(rng, 8, 400))
     count = int(rng.choice([1, 2, 3, 3, 4]))
-    blocks = int(_uniform(rng, 20, 100))
-    work = 2.0 * WORK / count
-    if count == 1:
-        taus = [NEGLIGIBLE * _uniform(rng, 0.5, 1.0) / case.means.scale]
-    else:
-        largest = _uniform(rng, 0.02, 3.0) / case.means.scale
-        taus = [largest / 2.0**k for k in range(count)]
-    most = max(1.0, work / (walkers * blocks * case.electrons))
+    blocks = int(_uniform(rng, 20, 80))
+    largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 2.0)
+    taus = [largest / 2.0**k / case.means.scale for k in range(count)]
+    # imaginary time in units of the time scale: some runs are shorter than their correlation allows
+    generations = _uniform(rng, 8.0, 80.0) / (0.7 * largest)
+    steps = max(1, round(min(generations, 3000.0 / count) / blocks))
+    walkers = min(200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons))))
     block: dict[str, Any] = {
         "walkers": walkers,
         "blocks": blocks,
-        "steps": int(_uniform(rng, max(1.0, 0.2 * most), most + 1e-9)),
+        "steps": steps,
         "timesteps": taus,
-        "warmup": float(rng.choice([2.0, 6.0, 12.0])) / case.means.scale,
+        "warmup": float(rng.choice([3.0, 6.0, 12.0])) / case.means.scale,
         "population": str(rng.choice(["comb", "comb", "birth_death"])),
         "branch_every": int(rng.choice([1, 5, 5, 20])),
     }
