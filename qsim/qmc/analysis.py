@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qmc.correlation import drift, memory
+from qsim.qmc.correlation import correlation, drift, memory
 from qsim.qmc.series import ENERGIES
 from qsim.qmc.statistics import MINIMUM_BLOCKS, Chains, Estimate, derived, reblock, warm_up
-from qsim.qmc.timestep import ORDERS, Extrapolation, extrapolate
+from qsim.qmc.timestep import ORDERS, Extrapolation, bounded, extrapolate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,10 +42,13 @@ class Analysis:
         Blocks at the start that are left out, since they still remember how the walkers were before.
     estimates
         Of the energies (`ENERGIES`), ``variance`` and ``acceptance``; of diffusion also ``population``.
+    population_bias
+        Of diffusion: by how much the control of the population raises the energy, hartree, estimated; part of its error.
     """
 
     cut: int
     estimates: Mapping[str, Estimate]
+    population_bias: float = 0.0
 
     @property
     def energy(self) -> Estimate:
@@ -123,7 +126,32 @@ def analyse(
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
     for text in _warnings(series, found, rows, _unforgotten(series, cut)):
         monitor.warn(f"{series.label}: {text}")
-    return Analysis(cut, found)
+    bias = _population_bias(series, found["energy"], rows)
+    if bias > 0.0 and (error := found["energy"].error):
+        found["energy"] = replace(found["energy"], error=math.hypot(error, bias))
+        if bias > error:
+            monitor.warn(
+                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, is "
+                f"larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
+            )
+    return Analysis(cut, found, bias)
+
+
+def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
+    r"""Estimate by how much population control raises the energy of diffusion, hartree; 0 for the other kinds.
+
+    A population of mean energy e(t) should grow by :math:`\exp(-\int(e-E)dt)`, and the trial energy undoes that within a time
+    :math:`1/g`.  Undone, configurations of low energy weigh too little: to first order the mean energy is too high by
+    :math:`\int_0^\infty\langle\delta E_T(t-s)\,\delta e(t)\rangle ds=\tfrac12\epsilon^2t\,gT/(1+gT)`, with the error
+    :math:`\epsilon` of the mean over a time t and the memory T of e(t).
+    """
+    if series.kind != "dmc" or rows is None or not energy.error or "feedback" not in series.info:
+        return 0.0
+    time = series.info["block_time"] / rows.per_block
+    found = rows.mean_of(ENERGIES.index("energy"))
+    plain = correlation(found.y, independent=found.independent)
+    memory_time = series.info["feedback"] * max(_memory(found), 0.5) * time
+    return 0.5 * plain.error**2 * found.y.shape[1] * time * memory_time / (1.0 + memory_time)
 
 
 def _without_error(
@@ -234,8 +262,10 @@ def _unforgotten(series: Series, cut: int) -> int:
     return max(0, math.ceil((needed - series.info["warm"]) / time - 1e-9) - cut)
 
 
-def fit_sections(parts: list[Part], analyses: list[Analysis | None], monitor: Monitor) -> list[Fit]:
-    """Return, for each dmc section, its energies by time step and their extrapolation."""
+def fit_sections(
+    parts: list[Part], analyses: list[Analysis | None], monitor: Monitor, scale: float = 1.0
+) -> list[Fit]:
+    """Return, for each dmc section, its energies by time step and their extrapolation; `scale` is the highest energy, hartree."""
     fits = []
     for index in sorted({part.section for part in parts if part.kind == "dmc"}):
         mine = [k for k, part in enumerate(parts) if part.section == index]
@@ -250,7 +280,7 @@ def fit_sections(parts: list[Part], analyses: list[Analysis | None], monitor: Mo
                 taus,
                 means,
                 errors,
-                _extrapolated(parts[mine[0]].block, taus, means, errors, monitor),
+                _extrapolated(parts[mine[0]].block, taus, means, errors, scale, monitor),
                 mine,
             )
         )
@@ -262,6 +292,7 @@ def _extrapolated(
     taus: NDArray[np.float64],
     energies: NDArray[np.float64],
     errors: NDArray[np.float64],
+    scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
     order = block.extrapolate
@@ -279,7 +310,14 @@ def _extrapolated(
     except NumericsError as error:
         monitor.warn(f"no extrapolation to zero time step: {error}")
         return None
+    remedy = "smaller time steps" + (", or extrapolate: quadratic" if order == "linear" else "")
     if found.probability < 1e-3:
         text = f"the {order} fit of the energies to the time steps is poor (chi squared {found.chi2:.1f})"
-        monitor.warn(f"{text}; smaller time steps, or extrapolate: quadratic")
+        monitor.warn(f"{text}, so that the extrapolation is not reliable; {remedy}")
+    found = bounded(found, taus, energies, errors, order, scale)
+    if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
+        monitor.warn(
+            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, since "
+            f"the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
+        )
     return found

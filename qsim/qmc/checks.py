@@ -21,6 +21,7 @@ DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
+MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -147,8 +148,30 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
             yield from _dmc(deck, item.dmc, key)
 
 
+def _highest_energy(deck: QmcDeck) -> float:
+    """Return the energy that sets the shortest time scale, hartree, as ``System.highest_energy`` does."""
+    energies = [float(getattr(deck.wavefunction.orbitals, "omega", 0.0))]
+    for symbol, *_ in deck.system.atoms:
+        try:
+            charge = atomic_number(symbol)
+        except InvalidInput:
+            continue  # told elsewhere
+        if symbol not in deck.system.pseudopotentials:
+            energies.append(float(charge**2))
+    return max(energies)
+
+
 def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
     steps = block.timesteps
+    largest, scale = max(steps), _highest_energy(deck)
+    if largest * scale > MOST_TIME:
+        yield Finding(
+            f"{key}.timesteps.{steps.index(largest)}",
+            f"a time step of {largest:g}/hartree times the highest energy, about {scale:.3g} hartree (Z^2 of the heaviest nucleus, or "
+            f"the quantum of the trap), is {largest * scale:.3g}; diffusion needs time steps below 1 over that energy, "
+            f"{0.1 / scale:.1g} for example.  Is this a number of steps, or a time step in other units?",
+            "warning",
+        )
     for i, tau in enumerate(steps):
         if tau in steps[:i]:
             yield Finding(f"{key}.timesteps.{i}", f"the time step {tau:g} stands twice")

@@ -25,13 +25,14 @@ __all__ = ["trial"]
 ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
 WORK = 40_000  # electron moves of a section: a tenth of a second
 TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
-NEGLIGIBLE = 0.01  # time steps in units of the time scale: their error is far below the statistical one
+NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far below the statistical one
 
-UNRELIABLE = (
-    r"correlation times|still drifts|hardly left their places|population-control|no extrapolation|not reliable|"
-    r"time steps? .* (too large|beyond)|heavy tails"
-)
-"""Warnings with which a run takes its error bars back."""
+UNRELIABLE = {
+    "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|hardly left their places)",
+    "optimize": "(?!)",
+    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control)|extrapolation is not reliable|timesteps",
+}
+"""Warnings with which a section takes its error bars back."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,8 @@ def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 2.0)
     taus = [largest / 2.0**k / case.means.scale for k in range(count)]
     # imaginary time in units of the time scale: some runs are shorter than their correlation allows
-    generations = _uniform(rng, 8.0, 80.0) / (0.7 * largest)
-    steps = max(1, round(min(generations, 3000.0 / count) / blocks))
+    generations = _uniform(rng, 20.0, 300.0) / (0.7 * largest)
+    steps = max(1, round(min(generations, 4000.0 / count) / blocks))
     walkers = min(200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons))))
     block: dict[str, Any] = {
         "walkers": walkers,
@@ -250,7 +251,7 @@ def _judge(results: Results, *, case: _Case, series: list[dict[str, Any]], estim
         scalar = results.scalars.get(name)
         if scalar is not None and scalar.error is not None:
             size = TABLES * max(1.0, abs(value), means.scale)
-            claims.append(Claim(name, float(scalar.value) - value, float(scalar.error), oracle=size, warning=UNRELIABLE, statistical=True))
+            claims.append(Claim(name, float(scalar.value) - value, float(scalar.error), oracle=size, warning=UNRELIABLE[name.split("_")[0]], statistical=True))
     if estimator is not None and kinds[-1] == "vmc":
         claims += _bin(results, f"series_{len(kinds) - 1}/", means, estimator, place)
     return claims
@@ -271,4 +272,4 @@ def _bin(results: Results, group: str, means: Means, name: str, place: float) ->
     if not np.isfinite(error):
         return []
     true = float(inside[k] / volume)
-    return [Claim(name, value - true, error, oracle=1e-6 * true, warning=UNRELIABLE, statistical=True)]
+    return [Claim(name, value - true, error, oracle=1e-6 * true, warning=UNRELIABLE["vmc"], statistical=True)]
