@@ -124,6 +124,11 @@ def analyse(
     _without_error(series, found, singular, momentum, monitor)
     if cut:
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
+    if series.kind == "dmc" and (places := [one.where for one in singular if one.vanishes]):
+        monitor.warn(
+            f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
+            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
+        )
     for text in _warnings(series, found, rows, _unforgotten(series, cut)):
         monitor.warn(f"{series.label}: {text}")
     bias = _population_bias(series, found["energy"], rows)

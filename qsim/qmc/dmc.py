@@ -215,7 +215,9 @@ class _Run:
         sums, weight = np.zeros(7), 0.0
         part = np.zeros((1, COLUMNS))
         self.moves[:] = 0.0
+        moves = 0
         for k in range(steps):
+            moves += walkers.electrons * walkers.count
             numbers, total = self._generation(1e9, warming=False)
             sums += numbers
             weight += total
@@ -229,7 +231,6 @@ class _Run:
         error = walkers.recompute()
         if self.estimators:
             self.estimators.close_block()
-        moves = steps * walkers.electrons * walkers.count
         means = sums / weight
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),

@@ -41,10 +41,13 @@ class Divergence(NamedTuple):
         Words for them.
     strength
         c of ``c / r``, hartree bohr.
+    vanishes
+        Whether the trial function itself vanishes there, so that the local energy goes as ``1 / r^2``.
     """
 
     where: str
     strength: float
+    vanishes: bool = False
 
 
 def divergences(wavefunction: Wavefunction) -> list[Divergence]:
@@ -52,15 +55,14 @@ def divergences(wavefunction: Wavefunction) -> list[Divergence]:
     if wavefunction.n_electrons > MOST_ELECTRONS:
         return []
     generator = np.random.default_rng(1)
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, bool]] = {}
     for _ in range(CONFIGURATIONS):
         R = wavefunction.scatter(1, generator)[0]
         direction = generator.standard_normal(3)
         direction /= np.linalg.norm(direction)
         for where, e, centre in _meetings(wavefunction, R):
-            strength = _strength(wavefunction, R, e, centre, direction)
-            found[where] = max(found.get(where, 0.0), strength)
-    return [Divergence(where, strength) for where, strength in found.items() if strength > WEAK]
+            found[where] = max(found.get(where, (0.0, False)), _strength(wavefunction, R, e, centre, direction))
+    return [Divergence(where, *what) for where, what in found.items() if what[0] > WEAK]
 
 
 def _meetings(
@@ -83,8 +85,8 @@ def _strength(
     e: int,
     centre: NDArray[np.float64],
     direction: NDArray[np.float64],
-) -> float:
-    """Return c of the divergence where electron e meets a centre; 0 if it does no harm."""
+) -> tuple[float, bool]:
+    """Return c of the divergence where electron e meets a centre, 0 if it does no harm, and whether it goes as 1 / r^2."""
     energy, density = [], []
     for distance in DISTANCES:
         moved = R.copy()
@@ -93,12 +95,12 @@ def _strength(
         density.append(2.0 * wavefunction.log_psi(moved)[0])
     first, second = energy[1] - energy[0], energy[2] - energy[1]
     if not (math.isfinite(first) and math.isfinite(second)) or first == 0.0 or second == 0.0:
-        return 0.0
+        return 0.0, False
     power = math.log10(abs(second / first))
     vanishing = (density[1] - density[2]) / math.log(10.0)
     if power < DIVERGES or 4.0 * round(power) < round(vanishing) + 3.0:
-        return 0.0
-    return abs(second) * DISTANCES[2] / 0.9
+        return 0.0, False
+    return abs(second) * DISTANCES[2] / 0.9, round(power) > 1
 
 
 def _local_energy(wavefunction: Wavefunction, R: NDArray[np.float64]) -> float:

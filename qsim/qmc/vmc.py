@@ -114,11 +114,11 @@ def run_vmc(
     restored = resume.restored
     rows = Rows(restored["rows"] if restored else None)
     warm = int(restored["warm"]) if restored else 0
-    samples = Samples(min(GROUPS, walkers.count), restored=restored.get("samples") if restored else None)
     if restored:
         walkers.restore(restored["walkers"])
         if estimators:
             estimators.restore(restored.get("estimators", {}))
+    samples = Samples(min(GROUPS, walkers.count), restored=restored.get("samples") if restored else None)
     monitor.begin(int(block.blocks), "blocks", f"vmc {section}", done=len(rows) or None)
     if not len(rows):
         thermalise(walkers, tau, mode, int(block.warmup), section, monitor, resume, warm)

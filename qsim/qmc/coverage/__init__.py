@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["trial"]
 
 ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
-WORK = 40_000  # electron moves of a section: a tenth of a second
+WORK = 25_000  # electron moves of a section: a tenth of a second
 TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
 NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far below the statistical one
 
 UNRELIABLE = {
     "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|hardly left their places)",
     "optimize": "(?!)",
-    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control)|extrapolation is not reliable|timesteps",
+    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control|not reliable)|extrapolation is not reliable|timesteps",
 }
 """Warnings with which a section takes its error bars back."""
 
@@ -198,7 +198,7 @@ def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     taus = [largest / 2.0**k / case.means.scale for k in range(count)]
     # imaginary time in units of the time scale: some runs are shorter than their correlation allows
     generations = _uniform(rng, 20.0, 300.0) / (0.7 * largest)
-    steps = max(1, round(min(generations, 4000.0 / count) / blocks))
+    steps = max(1, round(min(generations, 3000.0 / count) / blocks))
     walkers = min(200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons))))
     block: dict[str, Any] = {
         "walkers": walkers,
