@@ -14,6 +14,9 @@ the means of the chains, with :math:`\nu=G-1`, and no window is needed.
 **Student.**  An error bar that is itself uncertain covers less than a normal law says.  It is enlarged such that three of it
 cover 99.73 % for :math:`\nu` degrees of freedom.
 
+**Slow parts.**  A small part of the variance with a long memory hides behind the noise of the first lags.  Where the series is long
+enough for 100 blocks longer than the window, their scatter is used instead if it is larger by two standard deviations.
+
 References
 ----------
 .. [1] U. Wolff, Comput. Phys. Commun. 156, 143 (2004), doi:10.1016/S0010-4655(03)00467-3.
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "memory", "student"]
 
 MANY_CHAINS = 20  # independent chains whose scatter alone gives the error bar
+MANY_BLOCKS = 100  # joined blocks that tell whether there is a slow part
+SLOW_PART = 1.3  # what they must say of the square of the error, over the autocorrelation: two standard deviations
 STEEPNESS = 2.0  # S of Wolff: how much longer than the integrated one the slowest correlation time may be
 LEVEL = 3.0  # standard errors that are made to cover as much as a normal law says
 MOST_FACTOR = 10.0  # of the Student factor: beyond, an error bar means nothing
@@ -96,11 +101,18 @@ def correlation(y: NDArray[np.float64], *, independent: bool = True) -> Correlat
     total = gamma[0] + 2.0 * float(np.sum(gamma[1 : window + 1]))
     total = max(total, gamma[0] / N) * (1.0 + (2.0 * window + 1.0) / (G * N))
     degrees = max(G * N / (2.0 * window + 1.0), 1.0)
-    if G >= MANY_CHAINS:
-        total = N * float(np.sum(np.mean(y, axis=1) ** 2)) * G / (G - 1.0) / G
-        degrees, window = G - 1.0, N
-    time = max(total / gamma[0], 0.0)
+    length = G * N // MANY_BLOCKS
+    if length > 2 * window + 1:  # a small slow part, which the window cut off, shows in long blocks
+        joined = y[:, : N // length * length].reshape(-1, length).mean(axis=1)
+        slow = length * float(np.var(joined, ddof=1))
+        if slow > total * SLOW_PART:
+            total, degrees, window = slow, joined.size - 1.0, length
+    time = total / gamma[0]
     upper = max(time, 1.0) * (1.0 + 2.0 * math.sqrt(2.0 / degrees))
+    if G >= MANY_CHAINS:
+        total = N * float(np.sum(np.mean(y, axis=1) ** 2)) / (G - 1.0)
+        degrees, window, time = G - 1.0, N, total / gamma[0]
+        upper = max(upper, time)
     return Correlation(math.sqrt(total / (G * N)), degrees, time, upper, window)
 
 

@@ -6,7 +6,7 @@ A run hands over one number per block and, in diffusion Monte Carlo, the weight 
 the weights and between the two [1]_.  For equal weights they are the deviations from the mean.
 
 The error comes from the autocorrelation of the influences, or from the scatter of independent chains where there are some,
-with Student's factor (:mod:`qsim.qmc.correlation`).  It is *converged* if the series is longer than 10 times the upper bound of
+with Student's factor (:mod:`qsim.qmc.correlation`).  It is *converged* if the series is longer than 15 times the upper bound of
 the correlation time.
 
 **Reblocking** [2]_ joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum y^2/(n_k(n_k - 1))}`, with the
@@ -49,7 +49,7 @@ __all__ = [
 MINIMUM_BLOCKS = 20
 """Blocks below which no error bar is given."""
 
-ENOUGH_TIMES = 10.0  # upper bounds of the correlation time in a series whose error is converged
+ENOUGH_TIMES = 15.0  # upper bounds of the correlation time in a series whose error is converged
 FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any factor
 DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
