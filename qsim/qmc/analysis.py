@@ -136,8 +136,8 @@ def analyse(
         found["energy"] = replace(found["energy"], error=math.hypot(error, bias))
         if bias > error:
             monitor.warn(
-                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, is "
-                f"larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
+                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
+                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
             )
     return Analysis(cut, found, bias)
 
@@ -322,7 +322,7 @@ def _extrapolated(
     found = bounded(found, taus, energies, errors, order, scale)
     if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
         monitor.warn(
-            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, since "
-            f"the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
+            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, "
+            f"since the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
         )
     return found

@@ -4,7 +4,7 @@ A block hands over sums :math:`H_b` (an array) and its weight :math:`W_b`.  The 
 W_b`, its error from the residuals :math:`y_b = H_b - m W_b`, whose squares follow from running sums of
 :math:`H^2`, :math:`HW` and :math:`W^2`.  The same sums are kept for pairs of blocks, pairs of pairs, and so on
 (Flyvbjerg and Petersen, see :mod:`qsim.qmc.statistics`).  A single entry is too noisy to find its plateau; the
-correlation is taken from all entries together: the correlation time is the largest :math:`\sum\epsilon_k^2/\sum\epsilon_0^2` of the
+correlation is taken from all entries together: its time is the largest :math:`\sum\epsilon_k^2/\sum\epsilon_0^2` of the
 levels with enough blocks, or :math:`(1+\rho)/(1-\rho)` with the correlation :math:`\rho` of neighbours, that of level 1 less one.
 Errors have Student's factor (:mod:`qsim.qmc.correlation`).
 """
@@ -94,7 +94,9 @@ class BlockSums:
 
     def _time(self, ratios: list[float]) -> float:
         """Return the correlation time, in blocks, from squared errors by level over those of level 0."""
-        trusted = [one for one, level in zip(ratios, self._levels, strict=False) if level["n"] >= MINIMUM_BLOCKS]
+        trusted = [
+            one for one, level in zip(ratios, self._levels, strict=False) if level["n"] >= MINIMUM_BLOCKS
+        ]
         neighbours = min(max(ratios[1] - 1.0, 0.0), LARGEST_CORRELATION) if len(ratios) > 1 else 0.0
         return max(*trusted, 1.0, (1.0 + neighbours) / (1.0 - neighbours))
 

@@ -195,6 +195,9 @@ class Harmonic(Block):
     interacting: bool = Field(default=False, description="whether the particles repel each other")
 
 
+Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
+
+
 class Pyscf(Block):
     """Gaussian orbitals of a self-consistent field, which PySCF finds once; later runs read them from a file."""
 
@@ -212,6 +215,18 @@ class Pyscf(Block):
     ecp: dict[Symbol, Name] = Field(
         default={},
         description="names in PySCF's library for the self-consistent field, where pseudopotentials are files",
+    )
+    guess: Literal["minao", "atom", "1e", "huckel", "vsap"] | None = Field(
+        default=None, description="initial guess of the self-consistent field; by default PySCF's"
+    )
+    occupation: dict[Literal["s", "p", "d", "f", "g"], Occupied] | None = Field(
+        default=None,
+        description="of one atom: electrons with spin up and down by orbital momentum, without those of a pseudopotential's core",
+        json_schema_extra={"example": {"s": [2, 2], "p": [3, 3], "d": [5, 1]}},
+    )
+    stability: bool = Field(
+        default=False,
+        description="look for instabilities of the self-consistent field and follow them to a lower one",
     )
     energy: Annotated[Energy, Field(gt=-1e7, lt=1e7)] | None = Field(
         default=None, description="energy that the self-consistent field must give"

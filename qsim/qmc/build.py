@@ -87,6 +87,8 @@ class Problem:
         In the order in which they are run.
     notices : list of str
         What the deck left open and how it was settled.
+    warnings : list of str
+        What is doubtful about that.
     """
 
     deck: QmcDeck
@@ -95,6 +97,7 @@ class Problem:
     key: NDArray[np.uint32]
     parts: list[Part]
     notices: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def single(self) -> bool:
@@ -337,4 +340,4 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device, comm: Comm) -> Problem:
     loaded.raise_for(_of_numbers(deck, wavefunction))
     seed = deck.run.seed
     key = key_from_seed(0 if seed is None else seed)
-    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines)
+    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines, notes.warnings)

@@ -167,7 +167,7 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
     if largest * scale > MOST_TIME:
         yield Finding(
             f"{key}.timesteps.{steps.index(largest)}",
-            f"a time step of {largest:g}/hartree times the highest energy, about {scale:.3g} hartree (Z^2 of the heaviest nucleus, or "
+            f"a time step of {largest:g}/hartree times the highest energy, about {scale:.3g} hartree (Z^2 of a nucleus, or "
             f"the quantum of the trap), is {largest * scale:.3g}; diffusion needs time steps below 1 over that energy, "
             f"{0.1 / scale:.1g} for example.  Is this a number of steps, or a time step in other units?",
             "warning",

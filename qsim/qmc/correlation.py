@@ -15,7 +15,7 @@ the means of the chains, with :math:`\nu=G-1`, and no window is needed.
 cover 99.73 % for :math:`\nu` degrees of freedom.
 
 **Slow parts.**  A small part of the variance with a long memory hides behind the noise of the first lags.  Where the series is long
-enough for 100 blocks longer than the window, their scatter is used instead if it is larger by two standard deviations.
+enough for 100 blocks above the window, their scatter is used instead if it is larger by two standard deviations.
 
 References
 ----------
@@ -36,7 +36,9 @@ __all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "memory", "stud
 
 MANY_CHAINS = 20  # independent chains whose scatter alone gives the error bar
 MANY_BLOCKS = 100  # joined blocks that tell whether there is a slow part
-SLOW_PART = 1.3  # what they must say of the square of the error, over the autocorrelation: two standard deviations
+SLOW_PART = (
+    1.3  # what they must say of the square of the error, over the autocorrelation: two standard deviations
+)
 STEEPNESS = 2.0  # S of Wolff: how much longer than the integrated one the slowest correlation time may be
 LEVEL = 3.0  # standard errors that are made to cover as much as a normal law says
 MOST_FACTOR = 10.0  # of the Student factor: beyond, an error bar means nothing
@@ -200,7 +202,9 @@ def _window(gamma: NDArray[np.float64], size: int) -> int:
         if W >= N:
             break
         time += gamma[W] / gamma[0]
-        slowest = STEEPNESS / math.log((2.0 * time + 1.0) / (2.0 * time - 1.0)) if time > 0.5 + 1e-12 else 1e-12
+        slowest = (
+            STEEPNESS / math.log((2.0 * time + 1.0) / (2.0 * time - 1.0)) if time > 0.5 + 1e-12 else 1e-12
+        )
         if math.exp(-W / slowest) - slowest / math.sqrt(W * size) < 0.0:
             return W
     return max(1, min(N - 1, N // 2))

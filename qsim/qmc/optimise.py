@@ -255,7 +255,9 @@ class _Run:
         self.monitor.end()
         blocks = self.rows.arrays()
         best = self._best(blocks)
-        if not self.chosen:  # a finished section that is resumed has them, and its walkers as they were after that
+        if (
+            not self.chosen
+        ):  # a finished section that is resumed has them, and its walkers as they were after that
             self._follow(self.parameters[best])
             self._sweep(self.settle)
             row = self._sample()[2]

@@ -63,6 +63,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all sections."""
     for text in problem.notices:
         monitor.note(text)
+    for text in problem.warnings:
+        monitor.warn(text)
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: dict[int, Mapping[str, Any]] = {k: part for k, part in before.items() if part}
     walkers = Walkers(

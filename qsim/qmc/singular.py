@@ -61,7 +61,9 @@ def divergences(wavefunction: Wavefunction) -> list[Divergence]:
         direction = generator.standard_normal(3)
         direction /= np.linalg.norm(direction)
         for where, e, centre in _meetings(wavefunction, R):
-            found[where] = max(found.get(where, (0.0, False)), _strength(wavefunction, R, e, centre, direction))
+            found[where] = max(
+                found.get(where, (0.0, False)), _strength(wavefunction, R, e, centre, direction)
+            )
     return [Divergence(where, *what) for where, what in found.items() if what[0] > WEAK]
 
 

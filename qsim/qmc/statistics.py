@@ -103,7 +103,7 @@ class Estimate:
     error_of_error
         Uncertainty of the error.
     autocorrelation_time
-        Integrated, in blocks: the error squared, without Student's factor, over that of independent blocks; 1 without correlation.
+        Integrated, in blocks: the error squared, without Student's factor, over that of independent blocks.
     blocks
         Number of blocks of the series.
     level

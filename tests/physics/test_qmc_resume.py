@@ -20,7 +20,16 @@ DECK = {
     "series": [
         {"optimize": {"walkers": 40, "iterations": 3, "steps": 4, "warmup": 30, "timestep": 0.1}},
         {"vmc": {"walkers": 30, "blocks": 21, "steps": 3, "warmup": 30, "timestep": 0.1}},
-        {"optimize": {"walkers": 30, "iterations": 2, "steps": 3, "warmup": 5, "target": "mixed", "timestep": 0.1}},
+        {
+            "optimize": {
+                "walkers": 30,
+                "iterations": 2,
+                "steps": 3,
+                "warmup": 5,
+                "target": "mixed",
+                "timestep": 0.1,
+            }
+        },
         {"dmc": {"walkers": 24, "timesteps": [0.01, 0.005], "blocks": 20, "steps": 4, "warmup": 0.05}},
         {"vmc": {"walkers": 50, "blocks": 20, "steps": 2, "sweeps": 2, "warmup": 10, "timestep": 0.1}},
     ],

@@ -16,9 +16,9 @@ from qsim.qmc.block_sums import BlockSums
 from qsim.qmc.correlation import correlation, drift, memory, student
 from qsim.qmc.series import ENERGIES, Series
 from qsim.qmc.statistics import (
+    MINIMUM_BLOCKS,
     Chains,
     _difference,
-    MINIMUM_BLOCKS,
     derived,
     ratio,
     reblock,
@@ -342,7 +342,9 @@ def test_false_alarms_of_drift_are_rare(chains, n, tau):
     assert np.mean([drift(x) < 0.01 for x in series]) < 0.03
 
 
-@pytest.mark.parametrize(("chains", "n", "tau", "length"), [(1, 400, 1.0, 90.0), (1, 400, 3.0, 90.0), (30, 100, 5.0, 25.0)])
+@pytest.mark.parametrize(
+    ("chains", "n", "tau", "length"), [(1, 400, 1.0, 90.0), (1, 400, 3.0, 90.0), (30, 100, 5.0, 25.0)]
+)
 def test_slow_drift_is_noticed(chains, n, tau, length):
     """A decay that moves the mean by four standard errors: found in eight of ten cases."""
     series = autoregressive((200, chains, n), tau, seed=[18, chains, n])

@@ -30,7 +30,8 @@ NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far b
 UNRELIABLE = {
     "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|hardly left their places)",
     "optimize": "(?!)",
-    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control|not reliable)|extrapolation is not reliable|timesteps",
+    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control|not reliable)|"
+    r"extrapolation is not reliable|timesteps",
 }
 """Warnings with which a section takes its error bars back."""
 
@@ -69,16 +70,26 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     estimators: list[dict[str, Any]] = []
     if measured:
         key = "gofr" if name == "gofr_ud" else "radial_density"
-        estimators = [{key: {"bins": int(rng.integers(4, 30)), "rmax": float(rng.uniform(1.0, 4.0) / _width(case))}}]
+        estimators = [
+            {key: {"bins": int(rng.integers(4, 30)), "rmax": float(rng.uniform(1.0, 4.0) / _width(case))}}
+        ]
     deck = {
-        "run": {"seed": int(rng.integers(2**31)), "precision": str(rng.choice(["double", "double", "mixed"]))},
+        "run": {
+            "seed": int(rng.integers(2**31)),
+            "precision": str(rng.choice(["double", "double", "mixed"])),
+        },
         "system": dict(case.system),
         "wavefunction": dict(case.wavefunction),
         "series": series,
         **({"estimators": estimators} if estimators else {}),
     }
     place = float(rng.random())  # which bin is looked at
-    return Trial(deck, functools.partial(_judge, case=case, series=series, estimator=name if measured else None, place=place))
+    return Trial(
+        deck,
+        functools.partial(
+            _judge, case=case, series=series, estimator=name if measured else None, place=place
+        ),
+    )
 
 
 def _width(case: _Case) -> float:
@@ -100,7 +111,11 @@ def _one_electron(rng: np.random.Generator) -> _Case:
     system = {"atoms": [[ELEMENTS[Z], *rng.uniform(-1, 1, 3).round(3).tolist()]], "charge": Z - 1, "spin": 1}
     # of a p or d shell, the first orbital of spin up
     rows = [[1.0] + [0.0] * (2 * l)]
-    orbitals = {"source": "sto", "shells": [{"atom": ELEMENTS[Z], "n": n, "l": l, "zeta": zeta}], "molecular_orbitals": rows}
+    orbitals = {
+        "source": "sto",
+        "shells": [{"atom": ELEMENTS[Z], "n": n, "l": l, "zeta": zeta}],
+        "molecular_orbitals": rows,
+    }
     return _Case(system, {"orbitals": orbitals}, hydrogen_ion(Z, n, l, zeta), 1)
 
 
@@ -199,7 +214,9 @@ def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     # imaginary time in units of the time scale: some runs are shorter than their correlation allows
     generations = _uniform(rng, 20.0, 300.0) / (0.7 * largest)
     steps = max(1, round(min(generations, 3000.0 / count) / blocks))
-    walkers = min(200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons))))
+    walkers = min(
+        200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons)))
+    )
     block: dict[str, Any] = {
         "walkers": walkers,
         "blocks": blocks,
@@ -231,7 +248,9 @@ _SECTIONS = {"vmc": _vmc, "dmc": _dmc, "optimize": _optimize}
 # -------------------------------------------------------------------------------------------- judge
 
 
-def _judge(results: Results, *, case: _Case, series: list[dict[str, Any]], estimator: str | None, place: float) -> list[Claim]:
+def _judge(
+    results: Results, *, case: _Case, series: list[dict[str, Any]], estimator: str | None, place: float
+) -> list[Claim]:
     """Compare what a run found with what is known; numbers without an error claim nothing."""
     means = case.means
     if case.fitted is not None and "jastrow/ud/coefficients" in results:
@@ -251,7 +270,16 @@ def _judge(results: Results, *, case: _Case, series: list[dict[str, Any]], estim
         scalar = results.scalars.get(name)
         if scalar is not None and scalar.error is not None:
             size = TABLES * max(1.0, abs(value), means.scale)
-            claims.append(Claim(name, float(scalar.value) - value, float(scalar.error), oracle=size, warning=UNRELIABLE[name.split("_")[0]], statistical=True))
+            claims.append(
+                Claim(
+                    name,
+                    float(scalar.value) - value,
+                    float(scalar.error),
+                    oracle=size,
+                    warning=UNRELIABLE[name.split("_")[0]],
+                    statistical=True,
+                )
+            )
     if estimator is not None and kinds[-1] == "vmc":
         claims += _bin(results, f"series_{len(kinds) - 1}/", means, estimator, place)
     return claims

@@ -66,7 +66,9 @@ def hydrogen_ion(Z: float, n: int, l: int, zeta: float) -> Means:
         return norm * r ** (2 * n) * math.exp(-2.0 * zeta * r)
 
     ground = -(Z**2) / (2.0 * (l + 1) ** 2)
-    return Means(trial, ground, Z**2 / (l + 1), {"radial_up": density}, exact=abs(n * zeta - Z) < 1e-12 and l == n - 1)
+    return Means(
+        trial, ground, Z**2 / (l + 1), {"radial_up": density}, exact=abs(n * zeta - Z) < 1e-12 and l == n - 1
+    )
 
 
 def ion_pair(Z: int, zeta: float) -> Means:
@@ -92,7 +94,7 @@ def molecular_ion(zeta: float, R: float = 2.0) -> Means:
 
 
 def oscillators(n_up: int, n_dn: int, omega: float, mass: float, alpha: float) -> Means:
-    r"""Return the means of up to four particles of each spin in the lowest orbitals of :math:`e^{-\alpha r^2}`, without repulsion.
+    r"""Return the means of at most four particles of a spin in the lowest orbitals of :math:`e^{-\alpha r^2}`, without repulsion.
 
     The trial function is a homogeneous polynomial of degree K times a Gaussian, so that the sum of all :math:`r^2` is
     distributed as :math:`\Gamma(K+3N/2)` in units of :math:`1/2\alpha`, and the local energy is linear in it.
@@ -164,7 +166,7 @@ def pair(omega: float, mass: float, alpha: float, u: Callable[[np.ndarray], np.n
 
 @cache
 def _trapped_pair(omega: float, mass: float) -> float:
-    """Return the ground state of two repelling particles of opposite spin in a trap: radial equation on two grids, extrapolated."""
+    """Return the energy of two repelling particles of opposite spin in a trap: radial equation on two grids, extrapolated."""
     from scipy.linalg import eigh_tridiagonal
 
     reach = 14.0 / math.sqrt(mass * omega)
@@ -174,7 +176,11 @@ def _trapped_pair(omega: float, mass: float) -> float:
         h = float(r[0])
         diagonal = 2.0 / (mass * h * h) + 0.25 * mass * omega**2 * r * r + 1.0 / r
         values = eigh_tridiagonal(
-            diagonal, np.full(points - 1, -1.0 / (mass * h * h)), eigvals_only=True, select="i", select_range=(0, 0)
+            diagonal,
+            np.full(points - 1, -1.0 / (mass * h * h)),
+            eigvals_only=True,
+            select="i",
+            select_range=(0, 0),
         )
         return float(values[0])
 
