@@ -14,8 +14,8 @@ the means of the chains, with :math:`\nu=G-1`, and no window is needed.
 **Student.**  An error bar that is itself uncertain covers less than a normal law says.  It is enlarged such that three of it
 cover 99.73 % for :math:`\nu` degrees of freedom.
 
-**Slow parts.**  A small part of the variance with a long memory hides behind the noise of the first lags.  Where the series is long
-enough for 100 blocks above the window, their scatter is used instead if it is larger by two standard deviations.
+**Slow parts.**  A small part of the variance with a long memory hides behind the noise of the first lags.  Where a series has
+100 blocks above the window, their scatter is used instead if it is larger by two standard deviations.
 
 References
 ----------

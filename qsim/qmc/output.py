@@ -227,7 +227,8 @@ def _section(kind: str, series: Series, analysis: Analysis) -> dict[str, Scalar]
         description="integrated autocorrelation time of the energy",
     )
     out[f"{kind}_error_is_converged"] = Scalar(
-        bool(energy.plateau), description="whether joining blocks does not raise the error any more"
+        bool(energy.plateau),
+        description="whether the run is long beside the upper bound of its correlation time",
     )
     if "inverse_error" in series.info:
         out[f"{kind}_inverse_error"] = Scalar(

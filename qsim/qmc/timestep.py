@@ -4,11 +4,11 @@ The fixed-node energy of a time step is :math:`E(\tau) = E_0 + a\tau + b\tau^2 +
 fitted by least squares with the inverse squares of their error bars as weights, and the covariance of the
 coefficients is :math:`(X^T W X)^{-1}`: that of the error bars.
 
-**Truncation.**  A polynomial of degree p leaves out the power p + 1.  Its coefficient c moves the fit at zero by :math:`cq`, where q
-is the value at zero of such a fit to :math:`\tau^{p+1}`.  The coefficients of a series in :math:`\tau\Lambda`, with the highest
-energy :math:`\Lambda` of the problem, fall off as its powers do, so that :math:`|c|\le\Lambda(|c_p|+\delta c_p)` is expected; a
-fit of degree p + 1, if there are enough time steps, may say that it is smaller.  The smaller one of both times :math:`|q|` is
-added to the error in quadrature.  Where the fit is poor, errors are scaled by :math:`\sqrt{\chi^2/\nu}`, too.
+**Truncation.**  A polynomial of degree p leaves out the power p + 1.  Its coefficient c moves the fit at zero by :math:`cq`,
+where q is the value at zero of such a fit to :math:`\tau^{p+1}`.  The coefficients of a series in :math:`\tau\Lambda`, with the
+highest energy :math:`\Lambda` of the problem, fall off as its powers do, so that :math:`|c|\le\Lambda(|c_p|+\delta c_p)` is
+expected; a fit of degree p + 1, if there are enough time steps, may say that it is smaller.  The smaller one of both times
+:math:`|q|` is added to the error in quadrature.  Where the fit is poor, errors are scaled by :math:`\sqrt{\chi^2/\nu}`, too.
 """
 
 from __future__ import annotations
