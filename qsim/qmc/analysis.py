@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.qmc.correlation import correlation, drift, memory
 from qsim.qmc.series import ENERGIES
-from qsim.qmc.statistics import MINIMUM_BLOCKS, Estimate, derived, geweke, reblock, warm_up
-from qsim.qmc.timestep import ORDERS, Extrapolation, extrapolate
+from qsim.qmc.statistics import MINIMUM_BLOCKS, Chains, Estimate, derived, reblock, warm_up
+from qsim.qmc.timestep import ORDERS, Extrapolation, bounded, extrapolate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
     from qsim.core.progress import Monitor
     from qsim.qmc.build import Part
     from qsim.qmc.series import Series
+    from qsim.qmc.singular import Divergence
 
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
-DRIFT = 3.5  # standard deviations between the first and the last part of a series that count as drift
+DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
+AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
+FORGOTTEN = 0.5  # of the error bar: what may be left of that
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -36,10 +42,13 @@ class Analysis:
         Blocks at the start that are left out, since they still remember how the walkers were before.
     estimates
         Of the energies (`ENERGIES`), ``variance`` and ``acceptance``; of diffusion also ``population``.
+    population_bias
+        Of diffusion: by how much the control of the population raises the energy, hartree, estimated; part of its error.
     """
 
     cut: int
     estimates: Mapping[str, Estimate]
+    population_bias: float = 0.0
 
     @property
     def energy(self) -> Estimate:
@@ -73,42 +82,195 @@ class Fit:
     parts: list[int] = field(default_factory=list)
 
 
-def analyse(series: Series, monitor: Monitor) -> Analysis | None:
-    """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation."""
+def analyse(
+    series: Series, monitor: Monitor, singular: Sequence[Divergence] = (), momentum: float = 1.0
+) -> Analysis | None:
+    """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation.
+
+    Parameters
+    ----------
+    series
+        Blocks of the part.
+    monitor
+        Takes notes and warnings.
+    singular
+        Where the local energy diverges.
+    momentum
+        Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
+    """
     if series.kind == "optimize":
         return None
     total = int(series.blocks["energy"].size)
-    cut = min(
-        warm_up(series.blocks["energy"]), max(0, total - MINIMUM_BLOCKS)
-    )  # a short series keeps its error bar
+    most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
+    cut = min(warm_up(series.blocks["energy"]), most)
+    missing = _unforgotten(series, cut)
+    cut = min(cut + missing, max(cut, min(most, total // 2)))
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     weights = blocks["weight"] if series.kind == "dmc" else None
-    found = {name: reblock(blocks[name], weights) for name in ENERGIES}
+    rows = _Rows.of(series, cut)
+    found = {
+        name: reblock(blocks[name], weights, rows.mean_of(k) if rows else None)
+        for k, name in enumerate(ENERGIES)
+    }
     energy, square = blocks["energy"], blocks["energy_squared"]
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
-    found["variance"] = derived(lambda e, s: max(s - e * e, 0.0), moved, weights)
+    found["variance"] = derived(
+        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None
+    )
     found["acceptance"] = reblock(blocks["acceptance"])
     if "population" in blocks:
         found["population"] = reblock(blocks["population"])
+    _without_error(series, found, singular, momentum, monitor)
     if cut:
         monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
+    if series.kind == "dmc" and (places := [one.where for one in singular if one.vanishes]):
+        monitor.warn(
+            f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
+            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
+        )
+    for text in _warnings(series, found, rows, _unforgotten(series, cut)):
+        monitor.warn(f"{series.label}: {text}")
+    bias = _population_bias(series, found["energy"], rows)
+    if bias > 0.0 and (error := found["energy"].error):
+        found["energy"] = replace(found["energy"], error=math.hypot(error, bias))
+        if bias > error:
+            monitor.warn(
+                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
+                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
+            )
+    return Analysis(cut, found, bias)
+
+
+def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
+    r"""Estimate by how much population control raises the energy of diffusion, hartree; 0 for the other kinds.
+
+    A population of mean energy e(t) should grow by :math:`\exp(-\int(e-E)dt)`, and the trial energy undoes that within a time
+    :math:`1/g`.  Undone, configurations of low energy weigh too little: to first order the mean energy is too high by
+    :math:`\int_0^\infty\langle\delta E_T(t-s)\,\delta e(t)\rangle ds=\tfrac12\epsilon^2t\,gT/(1+gT)`, with the error
+    :math:`\epsilon` of the mean over a time t and the memory T of e(t).
+    """
+    if series.kind != "dmc" or rows is None or not energy.error or "feedback" not in series.info:
+        return 0.0
+    time = series.info["block_time"] / rows.per_block
+    found = rows.mean_of(ENERGIES.index("energy"))
+    plain = correlation(found.y, independent=found.independent)
+    memory_time = series.info["feedback"] * max(_memory(found), 0.5) * time
+    return 0.5 * plain.error**2 * found.y.shape[1] * time * memory_time / (1.0 + memory_time)
+
+
+def _without_error(
+    series: Series,
+    found: dict[str, Estimate],
+    singular: Sequence[Divergence],
+    momentum: float,
+    monitor: Monitor,
+) -> None:
+    """Take the error bar from a variance that diverging local energies make up."""
+    variance = found["variance"]
+    square = momentum * abs(found["kinetic"].mean)  # 1/bohr^2
+    where = [one.where for one in singular if one.strength**2 * square > HEAVY * abs(variance.mean)]
+    if variance.error is None or not where:
+        return
+    text = f"the local energy diverges where {' and where '.join(where)} meet, since there is no cusp"
+    monitor.note(
+        f"{series.label}: the variance has no error bar: {text}; its estimates scatter without bound, and a Jastrow factor "
+        "with the right cusp cures it"
+    )
+    found["variance"] = replace(variance, error=None, error_of_error=None, plateau=False, reason=text)
+
+
+def _warnings(
+    series: Series, found: Mapping[str, Estimate], rows: _Rows | None, missing: int
+) -> Iterator[str]:
+    """Yield what the blocks that are kept do not show."""
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
-        monitor.warn(
-            f"{series.label}: only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their "
-            "places; take a smaller timestep"
+        yield (
+            f"only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their places; take a "
+            "smaller timestep"
         )
-    if reason := found["energy"].reason:
-        monitor.warn(f"{series.label}: {reason}")
-    elif abs(drift := geweke(energy)) > DRIFT:
-        monitor.warn(
-            f"{series.label}: the energy still drifts ({drift:+.1f} standard deviations); a longer warm-up helps"
+    energy = found["energy"]
+    if energy.reason:
+        yield energy.reason
+    elif not energy.error or rows is None:
+        return  # nothing fluctuates
+    elif (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(rows.tested):
+        yield f"the energy or a part of it still drifts (by chance: {100 * chance:.1g} %); a longer warm-up helps"
+    elif missing:
+        yield (
+            f"the energy still drifts, perhaps: the walkers need about {missing} more blocks of warm-up to forget where "
+            "they started; a longer warmup or a larger timestep helps"
         )
-    return Analysis(cut, found)
 
 
-def fit_sections(parts: list[Part], analyses: list[Analysis | None], monitor: Monitor) -> list[Fit]:
-    """Return, for each dmc section, its energies by time step and their extrapolation."""
+@dataclass(frozen=True)
+class _Rows:
+    """Sums (rows, chains, 8) of the kept part of a series, and what they say."""
+
+    sums: NDArray[np.float64]
+    independent: bool
+    per_block: float
+    tested: tuple[int, ...]
+
+    @classmethod
+    def of(cls, series: Series, cut: int) -> _Rows | None:
+        """Return those of a series; None if there are too few."""
+        if series.samples is None:
+            return None
+        sums = series.samples.after(cut)
+        if sums.shape[0] < 4:
+            return None
+        spread = sums[:, :, :6].std(axis=(0, 1))
+        kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
+        tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
+        related = series.kind == "vmc" and bool(series.info.get("related", 0.0))
+        return cls(sums, not related, series.samples.rows_per_block, tested or (total,))
+
+    def mean_of(self, column: int) -> Chains:
+        """Return the influences on a mean."""
+        w = self.sums[:, :, 7]
+        mean = float(self.sums[:, :, column].sum() / w.sum())
+        return Chains(((self.sums[:, :, column] - mean * w) / w.mean()).T, self.independent)
+
+    def variance(self) -> Chains:
+        """Return the influences on the variance of the local energy."""
+        w, e = self.sums[:, :, 7], self.sums[:, :, 5]
+        mean = float(e.sum() / w.sum())
+        squares = self.sums[:, :, 6] - 2.0 * mean * e + mean * mean * w
+        return Chains(((squares - float(squares.sum() / w.sum()) * w) / w.mean()).T, self.independent)
+
+
+def _drift(chains: Chains) -> float:
+    return drift(chains.y, independent=chains.independent)
+
+
+def _memory(chains: Chains) -> float:
+    return memory(chains.y, independent=chains.independent)
+
+
+def _unforgotten(series: Series, cut: int) -> int:
+    """Return how many more blocks, after `cut`, it takes until the start does not matter.
+
+    What is left of a start that is `AWAY` standard deviations off has decayed with the memory T of the slowest energy; its
+    effect on the mean of N walkers and a time t is below `FORGOTTEN` of the error bar once the time before the first block
+    that counts is ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.
+    """
+    rows = _Rows.of(series, cut)
+    if rows is None or "warm" not in series.info:
+        return 0
+    time, walkers = series.info["block_time"], series.info["walkers"]
+    slowest = max(_memory(rows.mean_of(k)) for k in rows.tested) / rows.per_block * time
+    length = rows.sums.shape[0] / rows.per_block * time
+    if not slowest > 0.0:
+        return 0
+    needed = slowest * math.log(max(AWAY * math.sqrt(0.5 * walkers * slowest / length) / FORGOTTEN, 1.0))
+    return max(0, math.ceil((needed - series.info["warm"]) / time - 1e-9) - cut)
+
+
+def fit_sections(
+    parts: list[Part], analyses: list[Analysis | None], monitor: Monitor, scale: float = 1.0
+) -> list[Fit]:
+    """Return, for each dmc section, its energies by time step and their extrapolation; `scale` is the highest energy, hartree."""
     fits = []
     for index in sorted({part.section for part in parts if part.kind == "dmc"}):
         mine = [k for k, part in enumerate(parts) if part.section == index]
@@ -123,7 +285,7 @@ def fit_sections(parts: list[Part], analyses: list[Analysis | None], monitor: Mo
                 taus,
                 means,
                 errors,
-                _extrapolated(parts[mine[0]].block, taus, means, errors, monitor),
+                _extrapolated(parts[mine[0]].block, taus, means, errors, scale, monitor),
                 mine,
             )
         )
@@ -135,6 +297,7 @@ def _extrapolated(
     taus: NDArray[np.float64],
     energies: NDArray[np.float64],
     errors: NDArray[np.float64],
+    scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
     order = block.extrapolate
@@ -152,7 +315,14 @@ def _extrapolated(
     except NumericsError as error:
         monitor.warn(f"no extrapolation to zero time step: {error}")
         return None
+    remedy = "smaller time steps" + (", or extrapolate: quadratic" if order == "linear" else "")
     if found.probability < 1e-3:
         text = f"the {order} fit of the energies to the time steps is poor (chi squared {found.chi2:.1f})"
-        monitor.warn(f"{text}; smaller time steps, or extrapolate: quadratic")
+        monitor.warn(f"{text}, so that the extrapolation is not reliable; {remedy}")
+    found = bounded(found, taus, energies, errors, order, scale)
+    if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
+        monitor.warn(
+            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, "
+            f"since the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
+        )
     return found

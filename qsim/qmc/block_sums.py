@@ -4,8 +4,9 @@ A block hands over sums :math:`H_b` (an array) and its weight :math:`W_b`.  The 
 W_b`, its error from the residuals :math:`y_b = H_b - m W_b`, whose squares follow from running sums of
 :math:`H^2`, :math:`HW` and :math:`W^2`.  The same sums are kept for pairs of blocks, pairs of pairs, and so on
 (Flyvbjerg and Petersen, see :mod:`qsim.qmc.statistics`).  A single entry is too noisy to find its plateau; the
-correlation is taken from all entries together: each error of level 0 is multiplied by the largest :math:`[\sum
-\epsilon_k^2/\sum \epsilon_0^2]^{1/2}` of the levels with enough blocks.
+correlation is taken from all entries together: its time is the largest :math:`\sum\epsilon_k^2/\sum\epsilon_0^2` of the
+levels with enough blocks, or :math:`(1+\rho)/(1-\rho)` with the correlation :math:`\rho` of neighbours, that of level 1 less one.
+Errors have Student's factor (:mod:`qsim.qmc.correlation`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qmc.correlation import student
 from qsim.qmc.statistics import MINIMUM_BLOCKS
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockSums"]
 
+SMALLEST_LEVEL = 8  # blocks of a level that says how neighbours correlate
+LARGEST_CORRELATION = 0.95  # of neighbours, which few blocks can tell from 1
 SUMS = ("H", "HH", "HW")
 
 
@@ -79,10 +83,22 @@ class BlockSums:
         if self.blocks < MINIMUM_BLOCKS:
             return np.full(self.shape, np.nan)
         mean = self.mean()
-        squares = [self._squared(level, mean) for level in self._levels if level["n"] >= MINIMUM_BLOCKS]
+        squares = [self._squared(level, mean) for level in self._levels if level["n"] >= SMALLEST_LEVEL]
         sums = [float(np.sum(square)) for square in squares]
-        factor = max(sums) / sums[0] if sums[0] > 0 else 1.0
+        if not sums[0] > 0.0:
+            return np.asarray(np.sqrt(squares[0]))
+        time = self._time([one / sums[0] for one in sums])
+        n = self.blocks
+        factor = student(n / (2.0 * time)) ** 2 * time * (1.0 + 2.0 * time / n)
         return np.asarray(np.sqrt(squares[0] * factor))
+
+    def _time(self, ratios: list[float]) -> float:
+        """Return the correlation time, in blocks, from squared errors by level over those of level 0."""
+        trusted = [
+            one for one, level in zip(ratios, self._levels, strict=False) if level["n"] >= MINIMUM_BLOCKS
+        ]
+        neighbours = min(max(ratios[1] - 1.0, 0.0), LARGEST_CORRELATION) if len(ratios) > 1 else 0.0
+        return max(*trusted, 1.0, (1.0 + neighbours) / (1.0 - neighbours))
 
     @staticmethod
     def _squared(level: Mapping[str, Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:

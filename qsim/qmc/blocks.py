@@ -195,6 +195,9 @@ class Harmonic(Block):
     interacting: bool = Field(default=False, description="whether the particles repel each other")
 
 
+Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
+
+
 class Pyscf(Block):
     """Gaussian orbitals of a self-consistent field, which PySCF finds once; later runs read them from a file."""
 
@@ -212,6 +215,18 @@ class Pyscf(Block):
     ecp: dict[Symbol, Name] = Field(
         default={},
         description="names in PySCF's library for the self-consistent field, where pseudopotentials are files",
+    )
+    guess: Literal["minao", "atom", "1e", "huckel", "vsap"] | None = Field(
+        default=None, description="initial guess of the self-consistent field; by default PySCF's"
+    )
+    occupation: dict[Literal["s", "p", "d", "f", "g"], Occupied] | None = Field(
+        default=None,
+        description="of one atom: electrons with spin up and down by orbital momentum, without those of a pseudopotential's core",
+        json_schema_extra={"example": {"s": [2, 2], "p": [3, 3], "d": [5, 1]}},
+    )
+    stability: bool = Field(
+        default=False,
+        description="look for instabilities of the self-consistent field and follow them to a lower one",
     )
     energy: Annotated[Energy, Field(gt=-1e7, lt=1e7)] | None = Field(
         default=None, description="energy that the self-consistent field must give"
@@ -326,5 +341,17 @@ class Wavefunction(Block):
         },
     )
     jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
-        default=Jastrow(), description="Jastrow factor; none: determinants alone", validate_default=True
+        default=Jastrow(),
+        description="Jastrow factor; none: determinants alone.  By default none, for source: hooke J2 of type log1p",
+        validate_default=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exact_pair(cls, data: Any) -> Any:
+        """Give Hooke's atom its Jastrow factor if the deck says nothing, so that the resolved deck has it."""
+        if not isinstance(data, dict) or "jastrow" in data:
+            return data
+        orbitals = data.get("orbitals")
+        source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
+        return {**data, "jastrow": {"J2": {"type": "log1p"}}} if source == "hooke" else data

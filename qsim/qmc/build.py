@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction import Wavefunction
 
 SECTIONS = 256  # numbers of random streams from one time step of a section to the next
+COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
 MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
@@ -86,6 +87,8 @@ class Problem:
         In the order in which they are run.
     notices : list of str
         What the deck left open and how it was settled.
+    warnings : list of str
+        What is doubtful about that.
     """
 
     deck: QmcDeck
@@ -94,6 +97,7 @@ class Problem:
     key: NDArray[np.uint32]
     parts: list[Part]
     notices: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def single(self) -> bool:
@@ -246,20 +250,13 @@ def _estimate(
     deck: QmcDeck, system: System, wavefunction: Wavefunction | None
 ) -> tuple[dict[str, int | float | str], Memory, int]:
     parts = parts_of(deck)
-    real = 4 if deck.run.precision == "mixed" else 8
-    N, M = system.n_electrons, max(system.n_up, system.n_dn, 1)
+    N = system.n_electrons
     walkers = max(part.block.walkers for part in parts)
-    # positions, rows, inverses, energies and sums; branching makes a copy
-    each = 8 * (3 * N + 6 + 4 + 5 + 8) + real * (5 * N * M + 2 * M * M)
-    cells = sum(_cells(name, block, system) for name, block in deck.requests())
     parameters = 0 if wavefunction is None else int(wavefunction.parameters.size)
-    optimised = [part.block.walkers for part in parts if part.kind == "optimize"]
-    memory = {
-        "walkers": 2 * walkers * each,
-        "walkers kept for resuming": sum(part.block.walkers for part in parts) * each,
-        "estimators": cells * 8 * (2 + 4 * LEVELS),
-        "derivatives": 3 * 8 * parameters * max(optimised, default=0),
-    }
+    memory = _walker_memory(deck, system, parameters)
+    cells = sum(_cells(name, block, system) for name, block in deck.requests())
+    longest = max((part.block.blocks for part in parts if part.kind != "optimize"), default=1)
+    memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, int(longest).bit_length()))
     if wavefunction is not None:
         memory["tables"] = int(
             sum(array.nbytes for array in wavefunction.orbital_tables() if hasattr(array, "nbytes"))
@@ -282,6 +279,40 @@ def _estimate(
     reduce = "estimators" if largest == "estimators" else f"series.{parts[k].section}.{parts[k].kind}.walkers"
     whole = sum(memory.values())
     return sizes, Memory(host=on_host, device=whole - on_host, parts=memory, reduce=reduce), steps
+
+
+def _walker_memory(deck: QmcDeck, system: System, parameters: int) -> dict[str, int]:
+    """Return the bytes of walkers, of those kept for resuming, and of what a section needs besides, where they are most."""
+    parts = parts_of(deck)
+    real = 4 if deck.run.precision == "mixed" else 8
+    N, M = system.n_electrons, max(system.n_up, system.n_dn, 1)
+    # positions, energies, and six single numbers; rows and inverses
+    state = 8 * (3 * N + 6 + 8) + real * (5 * N * M + 2 * M * M)
+    kept, most = 0, {"walkers": 0, "walkers kept for resuming": 0, "work space": 0}
+    for part in parts:
+        count = int(part.block.walkers)
+        need = {
+            "walkers": count * state,
+            "walkers kept for resuming": kept,
+            "work space": count * _work_space(part, state, N, parameters),
+        }
+        if sum(need.values()) > sum(most.values()):
+            most = need
+        kept += count * state  # the walkers of a finished section stay
+    return most
+
+
+def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
+    """Return the bytes per walker that a section needs beside the walkers themselves."""
+    if part.kind == "vmc":
+        return 8 * 9  # sums of the energies, errors of the inverses
+    if part.kind == "dmc":
+        return state + 8 * 6  # branching makes a copy; integer weights, indices
+    steps, sets = int(part.block.steps), min(COMPARED, int(part.block.steps))
+    # of every sample: derivatives, products of them, energies; then statistics; then trial steps on copies
+    sampling, statistics = 7 * parameters + 6 + steps, 7 * steps
+    comparison = state // 8 + 12 * sets
+    return 8 * (sets * (3 * N + 2) + max(sampling, statistics, comparison))
 
 
 def _cells(name: str, block: dict[str, Any], system: System) -> int:
@@ -309,4 +340,4 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device, comm: Comm) -> Problem:
     loaded.raise_for(_of_numbers(deck, wavefunction))
     seed = deck.run.seed
     key = key_from_seed(0 if seed is None else seed)
-    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines)
+    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines, notes.warnings)

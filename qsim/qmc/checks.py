@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck import Finding
 from qsim.core.errors import InvalidInput
+from qsim.qmc.blocks import Sto
 from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.system import atomic_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qsim.qmc.blocks import System
+    from qsim.qmc.blocks import Shell, System
     from qsim.qmc.deck import QmcDeck
     from qsim.qmc.sections import Dmc
 
@@ -21,6 +22,8 @@ DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
+MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
+FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is told
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -32,6 +35,7 @@ def of_deck(deck: QmcDeck) -> Iterator[Finding]:
             "qmc runs in double or in mixed precision (orbitals and inverses single, positions and sums double), not single",
         )
     yield from _system(deck, deck.system)
+    yield from _exponents(deck)
     yield from _jastrow(deck)
     yield from _series(deck)
     yield from _estimators(deck)
@@ -65,6 +69,51 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
                 f"system.pseudopotentials.{symbol}",
                 f"there is no atom '{symbol}' in the system; its species: {there}",
             )
+
+
+def _exponents(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield Slater exponents that do not belong to the nuclei they are at: n zeta is about the charge of the innermost shell."""
+    orbitals = deck.wavefunction.orbitals
+    if not isinstance(orbitals, Sto):
+        return
+    symbols = [atom[0] for atom in deck.system.atoms]
+    for symbol in dict.fromkeys(symbols):
+        mine = [
+            k
+            for k, shell in enumerate(orbitals.shells)
+            if shell.atom == symbol
+            or (isinstance(shell.atom, int) and symbols[shell.atom : shell.atom + 1] == [symbol])
+        ]
+        try:
+            charge = atomic_number(symbol)
+        except InvalidInput:
+            continue  # told elsewhere
+        if symbol in deck.system.pseudopotentials or not mine:
+            continue
+        found = {k: _slopes(orbitals.shells[k]) for k in mine}
+        steepest = max(mine, key=lambda k: max(found[k]))
+        flattest = min(mine, key=lambda k: min(found[k]))
+        if max(found[steepest]) < FLATTEST * charge or min(found[flattest]) > STEEPEST * charge:
+            k = steepest if max(found[steepest]) < FLATTEST * charge else flattest
+            yield Finding(
+                f"wavefunction.orbitals.shells.{k}.zeta",
+                f"no orbital at {symbol} has n zeta near its charge, {charge}; here it is {max(found[k]):g}.  Exponents are in "
+                f"1/bohr, about {charge / _first(orbitals.shells[k].n):.2g} for this shell of a bare nucleus",
+                "warning",
+            )
+
+
+def _first(value: int | list[int]) -> int:
+    return value[0] if isinstance(value, list) else value
+
+
+def _slopes(shell: Shell) -> list[float]:
+    """Return n zeta of the functions of a shell."""
+    numbers = shell.n if isinstance(shell.n, list) else [shell.n]
+    zetas = shell.zeta if isinstance(shell.zeta, list) else [shell.zeta]
+    count = max(len(numbers), len(zetas))
+    numbers, zetas = (values * count if len(values) == 1 else values for values in (numbers, zetas))
+    return [n * zeta for n, zeta in zip(numbers, zetas, strict=False)]
 
 
 def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
@@ -147,8 +196,30 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
             yield from _dmc(deck, item.dmc, key)
 
 
+def _highest_energy(deck: QmcDeck) -> float:
+    """Return the energy that sets the shortest time scale, hartree, as ``System.highest_energy`` does."""
+    energies = [float(getattr(deck.wavefunction.orbitals, "omega", 0.0))]
+    for symbol, *_ in deck.system.atoms:
+        try:
+            charge = atomic_number(symbol)
+        except InvalidInput:
+            continue  # told elsewhere
+        if symbol not in deck.system.pseudopotentials:
+            energies.append(float(charge**2))
+    return max(energies)
+
+
 def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
     steps = block.timesteps
+    largest, scale = max(steps), _highest_energy(deck)
+    if largest * scale > MOST_TIME:
+        yield Finding(
+            f"{key}.timesteps.{steps.index(largest)}",
+            f"a time step of {largest:g}/hartree times the highest energy, about {scale:.3g} hartree (Z^2 of a nucleus, or "
+            f"the quantum of the trap), is {largest * scale:.3g}; diffusion needs time steps below 1 over that energy, "
+            f"{0.1 / scale:.1g} for example.  Is this a number of steps, or a time step in other units?",
+            "warning",
+        )
     for i, tau in enumerate(steps):
         if tau in steps[:i]:
             yield Finding(f"{key}.timesteps.{i}", f"the time step {tau:g} stands twice")

@@ -20,6 +20,7 @@ from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import take_totals
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
+from qsim.qmc.samples import COLUMNS, PARTS, Samples
 from qsim.qmc.series import ENERGIES, Resume, Series
 from qsim.qmc.vmc import Rows
 
@@ -121,6 +122,8 @@ class _Run:
         self.old = float(restored["old"]) if restored else 0.0
         self.worst = float(restored["worst"]) if restored else 0.0
         self.moves = np.zeros(4)  # of the block
+        self.parts = min(PARTS, int(block.steps))  # of a block, whose sums are kept apart
+        self.samples = Samples(1, self.parts, restored.get("samples") if restored else None)
         if restored:
             walkers.restore(restored["walkers"])
             if estimators:
@@ -137,6 +140,7 @@ class _Run:
         walkers.state.weight[...] = 1.0
         walkers.state.age[...] = 0
         walkers.state.moves[...] = 0.0
+        walkers.warm, walkers.related = 0.0, True
         self.steering.see(float(walkers.device.to_host(xp.mean(walkers.state.energy[:, 5]))), MEMORY)
         self.steering.trial = self.steering.energy
 
@@ -209,17 +213,24 @@ class _Run:
     def _block(self, steps: int) -> float:
         walkers, begin = self.walkers, time.perf_counter()
         sums, weight = np.zeros(7), 0.0
+        part = np.zeros((1, COLUMNS))
         self.moves[:] = 0.0
-        for _ in range(steps):
+        moves = 0
+        for k in range(steps):
+            moves += walkers.electrons * walkers.count
             numbers, total = self._generation(1e9, warming=False)
             sums += numbers
             weight += total
+            part[0, :7] += numbers
+            part[0, 7] += total
+            if (k + 1) * self.parts // steps > k * self.parts // steps:
+                self.samples.add(part)
+                part[...] = 0.0
             if self.estimators:
                 self.estimators.accumulate(walkers.state.R, walkers.state.weight)
         error = walkers.recompute()
         if self.estimators:
             self.estimators.close_block()
-        moves = steps * walkers.electrons * walkers.count
         means = sums / weight
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),
@@ -241,6 +252,7 @@ class _Run:
             "steering": dict(vars(self.steering)),
             "old": self.old,
             "worst": self.worst,
+            "samples": self.samples.state(),
         }
         if self.estimators:
             inner["estimators"] = self.estimators.state()
@@ -276,6 +288,11 @@ class _Run:
                 "generations": float(int(self.block.steps) * blocks["energy"].size) * count,
                 "seconds": float(blocks["seconds"].sum()),
                 "persistent": self.old,
+                "block_time": self.tau * int(self.block.steps),
+                "warm": self.tau * self.warm,
+                "related": 1.0,
+                "feedback": self.feedback,
             },
+            samples=self.samples,
             arrays=self.estimators.arrays() if self.estimators else {},
         )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, InvalidInput, NumericsError, QsimError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.hdf5 import open_datasets, save_datasets
+from qsim.qmc import occupation
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 from qsim.qmc.radial import Terms
 
@@ -34,13 +35,15 @@ VERSION = 1
 CONVERGED = 1e-11  # hartree
 CYCLES = 200
 DIGITS = 8  # of positions, in the identity of a calculation
+UNUSED = 1e-10  # of the largest coefficient of an orbital
+MOST_INSTABILITIES = 5  # that are followed
 ORTHONORMAL = 1e-7
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
 ENERGY_TOLERANCE = 1e-4  # hartree
 
 
-class PyscfMissing(QsimError):
-    """PySCF is needed and not installed."""
+class PyscfMissing(FileError):
+    """PySCF is needed and not installed, and no file holds what it would find."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,9 @@ def open_cache(block: Any, folder: Path) -> Cache | None:
 
 def _identity(block: Any, system: System) -> dict[str, Any]:
     basis = getattr(block, "basis", None)
+    chosen = {name: getattr(block, name, None) for name in ("occupation", "guess", "stability")}
     return {
+        **{name: value for name, value in chosen.items() if value},  # files of older decks have none
         "atoms": [
             [s, *np.round(p, DIGITS).tolist()] for s, p in zip(system.symbols, system.positions, strict=True)
         ],
@@ -173,6 +178,7 @@ def _pyscf() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import pyscf
+            import pyscf.data.elements
             import pyscf.dft
             import pyscf.gto
             import pyscf.scf
@@ -251,12 +257,14 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
         if name := getattr(block, "cache", None):
             cache.save(folder / str(name))
     elif different := [
-        key for key in identity if json.loads(json.dumps(identity[key])) != cache.identity.get(key)
+        key
+        for key in dict.fromkeys((*identity, *cache.identity))
+        if json.loads(json.dumps(identity.get(key))) != cache.identity.get(key)
     ]:
         key = different[0]
         raise FileError(
             f"{cache.path} holds the orbitals of another calculation: its {key} is {cache.identity.get(key)}, "
-            f"the deck's {identity[key]}",
+            f"the deck's {identity.get(key)}",
             hint="remove the file to make it anew, or name another one",
         )
     expected = getattr(block, "energy", None)
@@ -270,8 +278,12 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
             )
     where = f", from {cache.path}" if cache.path is not None else ""
     basis = identity["basis"] if isinstance(identity["basis"], str) else "mixed basis"
-    summary = f"{identity['method']} {basis}: {cache.about['energy']:.6f} hartree{where}"
-    return cache.orbital_set(system.positions).noting(summary=summary)
+    found = f", configuration {cache.about['configuration']}" if cache.about.get("configuration") else ""
+    summary = f"{identity['method']} {basis}: {cache.about['energy']:.6f} hartree{found}{where}"
+    doubts = list(cache.about.get("doubts", []))
+    if identity.get("occupation"):  # the configuration is what the deck asks for
+        doubts = [text for text in doubts if "occupation" not in text]
+    return cache.orbital_set(system.positions).noting(summary=summary, doubts=doubts)
 
 
 def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
@@ -281,13 +293,14 @@ def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mol = _molecule(pyscf, system, identity)
-        field = _field(pyscf, mol, identity)
+        field, doubts = _field(pyscf, mol, identity, system)
         up, dn = _occupied(field, system)
         overlap = mol.intor("int1e_ovlp")
         for C in (up, dn):
             if C.size and np.abs(C.T @ overlap @ C - np.eye(C.shape[1])).max() > ORTHONORMAL:
                 raise NumericsError("the orbitals of the self-consistent field are not orthonormal")
         density = (up @ up.T, dn @ dn.T)
+        about = _configuration(pyscf, mol, system, (up, dn), overlap, doubts)
         hartree_fock = float(pyscf.scf.UHF(mol).energy_tot(np.array(density)))
     if abs(float(mol.energy_nuc()) - system.ion_ion) > 1e-8 * max(1.0, system.ion_ion):
         raise NumericsError(
@@ -297,6 +310,7 @@ def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
     orbitals = np.zeros((2, mol.nao, max(system.n_up, system.n_dn)))
     orbitals[0, :, : system.n_up] = up
     orbitals[1, :, : system.n_dn] = dn
+    kept = _kept(mol, orbitals)
     cache = Cache(
         path=None,
         identity=identity,
@@ -305,8 +319,9 @@ def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
             "energy": float(field.e_tot),
             "determinant_energy": hartree_fock,
             "pyscf": str(pyscf.__version__),
+            **about,
         },
-        orbitals=orbitals,
+        orbitals=orbitals[:, kept],
         **_shells(mol),
     )
     _compare_values(mol, cache, system)
@@ -336,7 +351,8 @@ def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
         ) from error
 
 
-def _field(pyscf: Any, mol: Any, identity: dict[str, Any]) -> Any:
+def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
+    """Return the converged self-consistent field and what is doubtful about it."""
     method = identity["method"]
     if method in ("rhf", "rks") and mol.spin != 0:
         raise InvalidInput(
@@ -352,9 +368,15 @@ def _field(pyscf: Any, mol: Any, identity: dict[str, Any]) -> Any:
         field = getattr(pyscf.scf, method.upper())(mol)
     field.conv_tol = CONVERGED
     field.max_cycle = CYCLES
+    if identity.get("guess"):
+        field.init_guess = identity["guess"]
+    wanted = identity.get("occupation")
+    if wanted:
+        _check_occupation(wanted, mol, system)
+        occupation.occupy(field, mol, wanted)
     try:
         field.kernel()
-        if not field.converged:  # second-order steps converge where extrapolation swings
+        if not field.converged and not wanted:  # second-order steps converge where extrapolation swings
             field = field.newton()
             field.max_cycle = CYCLES
             field.kernel(field.mo_coeff, field.mo_occ)
@@ -365,9 +387,47 @@ def _field(pyscf: Any, mol: Any, identity: dict[str, Any]) -> Any:
     if not field.converged:
         raise NumericsError(
             f"the self-consistent field ({method}) did not converge; its last energy is {field.e_tot:.6f} hartree",
-            hint="try uhf, another basis, or a better geometry",
+            hint="try uhf, another guess or basis, or a better geometry",
         )
-    return field
+    doubts: list[str] = []
+    if identity.get("stability") and not wanted:
+        field, doubts = _stable(field)
+    return field, doubts
+
+
+def _check_occupation(wanted: dict[str, Any], mol: Any, system: System) -> None:
+    """Refuse an occupation that does not fit the system."""
+    key = f"{KEY}.occupation"
+    if mol.natm != 1:
+        raise InvalidInput(key, f"an occupation by s, p, d ... is for one atom; this system has {mol.natm}")
+    largest = int(occupation.momenta(mol).max(initial=0))
+    for name, pair in wanted.items():
+        if occupation.MOMENTA.index(name) > largest and sum(pair):
+            raise InvalidInput(key, f"the basis has no {name} functions")
+    found = tuple(sum(int(pair[spin]) for pair in wanted.values()) for spin in range(2))
+    if found != (system.n_up, system.n_dn):
+        raise InvalidInput(
+            key,
+            f"the occupation has {found[0]} electrons with spin up and {found[1]} with spin down, the system {system.n_up} and "
+            f"{system.n_dn}; electrons of a pseudopotential's core do not count",
+        )
+
+
+def _stable(field: Any) -> tuple[Any, list[str]]:
+    """Follow the instabilities of a self-consistent field within its method until there are none."""
+    for _ in range(MOST_INSTABILITIES):
+        try:
+            orbitals, _, stable, _ = field.stability(return_status=True)
+        except NotImplementedError:
+            return field, ["PySCF has no stability analysis of this method"]
+        if stable:
+            return field, []
+        field.kernel(field.make_rdm1(orbitals, field.mo_occ))
+        if not field.converged:
+            break
+    return field, [
+        "the self-consistent field is not stable: there is a lower one; try another guess or method"
+    ]
 
 
 def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -384,15 +444,51 @@ def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[
     return up, dn
 
 
+def _kept(mol: Any, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which atomic orbitals there is a kernel for, (B,); those of larger l must be in no occupied orbital."""
+    l = occupation.momenta(mol)
+    kept = np.asarray(l <= L_MAX)
+    if kept.all() or np.abs(orbitals[:, ~kept]).max(initial=0.0) <= UNUSED * np.abs(orbitals).max():
+        return kept
+    raise InvalidInput(
+        f"{KEY}.basis",
+        f"basis functions up to l = {L_MAX} (g) are supported, and occupied orbitals have parts of l = {l.max()} in this basis; "
+        "use a smaller one",
+    )
+
+
+def _configuration(
+    pyscf: Any,
+    mol: Any,
+    system: System,
+    occupied: tuple[NDArray[np.float64], NDArray[np.float64]],
+    overlap: NDArray[np.float64],
+    doubts: list[str],
+) -> dict[str, Any]:
+    """Return the electron configuration of an atom in words, and what is doubtful about it; of molecules the latter alone."""
+    if mol.natm != 1:
+        return {"doubts": doubts}
+    found = occupation.configuration(*occupied, overlap, occupation.momenta(mol))
+    about = {"configuration": occupation.words(found), "doubts": doubts}
+    number, core = int(pyscf.gto.charge(mol.atom_pure_symbol(0))), int(mol.atom_nelec_core(0))
+    if number - core == system.n_electrons and (
+        usual := occupation.unusual(found, list(pyscf.data.elements.CONFIGURATION[number]), core)
+    ):
+        text = (
+            f"the self-consistent field has the configuration {about['configuration']} (spin up + down), but {usual}; it may be "
+            "an excited state: give occupation, or another guess"
+        )
+        about["doubts"] = [*doubts, text]
+    return about
+
+
 def _shells(mol: Any) -> dict[str, NDArray[Any]]:
     """Return the contracted shells in the order of PySCF's atomic orbitals."""
     atom, momentum, size, exponent, coefficient = [], [], [], [], []
     for shell in range(mol.nbas):
         l = int(mol.bas_angular(shell))
         if l > L_MAX:
-            raise InvalidInput(
-                f"{KEY}.basis", f"basis functions up to l = {L_MAX} (g) are supported, this basis has l = {l}"
-            )
+            continue  # not used: see _kept
         a, c = mol.bas_exp(shell), mol._libcint_ctr_coeff(shell)
         for k in range(c.shape[1]):
             used = c[:, k] != 0.0
@@ -414,7 +510,7 @@ def _compare_values(mol: Any, cache: Cache, system: System) -> None:
     """Compare our orbitals with PySCF's at a few points: normalisation, order and signs of the atomic orbitals."""
     generator = np.random.default_rng(1)
     points = np.concatenate([p + generator.normal(size=(4, 3)) for p in system.positions])
-    theirs = mol.eval_gto("GTOval_sph", points)
+    theirs = mol.eval_gto("GTOval_sph", points)[:, occupation.momenta(mol) <= L_MAX]
     ours = cache.orbital_set(system.positions)
     for spin in range(2):
         values = ours.rows(points, spin, exact=True)[:, 0]

@@ -59,6 +59,7 @@ LEAST_WINDOW = 1.0  # hartree
 SETTLE = (
     4  # times the sweeps between two sets, or a fifth of the warm-up: after a change of the trial function
 )
+CHOSEN = ("energy", "energy_error", "variance", "variance_error")  # of the chosen parameters
 MOST = 1.0  # change of a coefficient in one step
 SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
 
@@ -193,6 +194,7 @@ class _Run:
         self.parameters: list[NDArray[np.float64]] = []  # of each row
         self.current = start.parameters
         self.warm = 0
+        self.chosen: dict[str, float] = {}  # what the last sample, of the chosen parameters, found
         self.accepted: tuple[NDArray[np.float64], Target] | None = (
             None  # last parameters that a sample confirmed
         )
@@ -210,6 +212,8 @@ class _Run:
             "current": self.current,
             "shift": self.shift,
         }
+        if self.chosen:
+            inner["chosen"] = dict(self.chosen)
         if self.accepted is not None:
             inner["accepted"] = self.accepted[0]
             inner["accepted_target"] = np.array(self.accepted[1])
@@ -225,6 +229,7 @@ class _Run:
         if "accepted" in saved:
             value, error = (float(x) for x in saved["accepted_target"])
             self.accepted = np.asarray(saved["accepted"], np.float64), Target(value, error)
+        self.chosen = {name: float(value) for name, value in saved.get("chosen", {}).items()}
         self.walkers.restore(saved["walkers"])
 
     # ------------------------------------------------------------------------------------- driver
@@ -250,10 +255,14 @@ class _Run:
         self.monitor.end()
         blocks = self.rows.arrays()
         best = self._best(blocks)
-        self._follow(self.parameters[best])
-        self._sweep(self.settle)
-        _, _, chosen = self._sample()
-        self.walkers.recompute()
+        if (
+            not self.chosen
+        ):  # a finished section that is resumed has them, and its walkers as they were after that
+            self._follow(self.parameters[best])
+            self._sweep(self.settle)
+            row = self._sample()[2]
+            self.chosen = {name: row[name] for name in CHOSEN}
+            self.walkers.recompute()
         start, end = blocks["target"][0], blocks["target"][best]
         if not end <= start + CONFIRMED * blocks["target_error"][0]:
             self.monitor.warn("the optimisation found nothing better than its start")
@@ -264,7 +273,7 @@ class _Run:
             blocks=blocks,
             info={
                 "best": float(best),
-                **{name: chosen[name] for name in ("energy", "energy_error", "variance", "variance_error")},
+                **self.chosen,
                 "walkers": float(self.walkers.count),
                 "acceptance": float(blocks["acceptance"].mean()),
                 "seconds": float(blocks["seconds"].sum()),
@@ -324,6 +333,7 @@ class _Run:
         stream = walkers.stream(self.section)
         walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
         walkers.generation += sweeps
+        walkers.warm += sweeps * self.tau
         return stream
 
     def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:

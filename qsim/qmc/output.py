@@ -228,7 +228,8 @@ def _section(kind: str, series: Series, analysis: Analysis) -> dict[str, Scalar]
         description="integrated autocorrelation time of the energy",
     )
     out[f"{kind}_error_is_converged"] = Scalar(
-        bool(energy.plateau), description="whether joining blocks does not raise the error any more"
+        bool(energy.plateau),
+        description="whether the run is long beside the upper bound of its correlation time",
     )
     if "inverse_error" in series.info:
         out[f"{kind}_inverse_error"] = Scalar(
@@ -247,6 +248,7 @@ def _diffusion(part: Part, series: Series, analysis: Analysis) -> dict[str, Scal
             part.timestep, "1/hartree", description="time step of dmc_energy, the smallest"
         ),
     }
+    out |= _bias(analysis)
     if "effective_timestep" in series.info:
         out["dmc_effective_timestep"] = Scalar(
             float(series.info["effective_timestep"]), "1/hartree", description="after rejections"
@@ -257,6 +259,11 @@ def _diffusion(part: Part, series: Series, analysis: Analysis) -> dict[str, Scal
             description="times that a walker that did not move was kept from multiplying",
         )
     return out
+
+
+def _bias(analysis: Analysis) -> dict[str, Scalar]:
+    text = "estimate of how much population control raises dmc_energy; part of its error"
+    return {"dmc_population_bias": Scalar(float(analysis.population_bias), HARTREE, description=text)}
 
 
 def _at_zero(fit: Fit) -> dict[str, Scalar]:

@@ -15,6 +15,7 @@ import numpy as np
 from qsim.qmc import estimators
 from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
 from qsim.qmc.series import Resume, Series
+from qsim.qmc.singular import divergences
 from qsim.qmc.walkers import Walkers
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all sections."""
     for text in problem.notices:
         monitor.note(text)
+    for text in problem.warnings:
+        monitor.warn(text)
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: dict[int, Mapping[str, Any]] = {k: part for k, part in before.items() if part}
     walkers = Walkers(
@@ -76,8 +79,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     series = []
     for k, part in enumerate(problem.parts):
         series.append(_run_part(problem, k, part, walkers, saved, monitor))
-    analyses = [analyse(one, monitor) for one in series]
-    fits = fit_sections(problem.parts, analyses, monitor)
+    singular = divergences(problem.wavefunction)
+    momentum = 2.0 * problem.wavefunction.system.mass / problem.wavefunction.n_electrons
+    analyses = [analyse(one, monitor, singular, momentum) for one in series]
+    fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
     return Result(problem, series, analyses, fits, walkers.wavefunction.jastrow, {"parts": _as_list(saved)})
 
 

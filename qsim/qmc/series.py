@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.qmc.samples import Samples
+
 __all__ = ["ENERGIES", "Resume", "Series"]
 
 #: Names of the energies of a block, in the order of ``State.energy``; hartree, for the whole system.
@@ -33,6 +35,8 @@ class Series:
         Numbers of the whole section.
     arrays : dict
         Other arrays: estimators, histories.
+    samples : Samples or None
+        What error bars come from; not part of the results.
     """
 
     kind: str
@@ -41,6 +45,7 @@ class Series:
     blocks: dict[str, NDArray[Any]]
     info: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    samples: Samples | None = None
 
 
 @dataclass

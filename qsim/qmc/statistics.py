@@ -1,35 +1,34 @@
-r"""Means and error bars of correlated series: reblocking, jackknife, warm-up.
+r"""Means and error bars of correlated series: autocorrelation, reblocking, jackknife, warm-up.
 
 A run hands over one number per block and, in diffusion Monte Carlo, the weight of the block.  The mean is
 :math:`\bar x = \sum_b w_b x_b / \sum_b w_b`; its error is that of the *influences*
 :math:`y_b = w_b (x_b - \bar x)/\bar w`, which have the mean zero and carry the correlation of the values, of
 the weights and between the two [1]_.  For equal weights they are the deviations from the mean.
 
-**Reblocking** [2]_.  Level *k* joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum
-y^2/(n_k(n_k - 1))}`, with the error :math:`\epsilon_k/\sqrt{2(n_k - 1)}`, rises until the blocks are longer
-than the correlation, and stays.  A series whose blocks show no correlation on any level (that of neighbours is
-below 2 standard deviations) keeps level 0; else the level is the first with :math:`8^k > 2 n
-(\epsilon_k/\epsilon_0)^4` [3]_, where what is still missing and the noise of the error are equally small, of those
-with 8 blocks and more. There is a *plateau* if such a level exists and the series is longer than 50 correlation
-times; else the largest error of those levels is quoted, and said to be too small perhaps.
+The error comes from the autocorrelation of the influences, or from the scatter of independent chains where there are some,
+with Student's factor (:mod:`qsim.qmc.correlation`).  It is *converged* if the series is longer than 15 times the upper bound of
+the correlation time.
+
+**Reblocking** [2]_ joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum y^2/(n_k(n_k - 1))}`, with the
+error :math:`\epsilon_k/\sqrt{2(n_k - 1)}`, rises until the blocks are longer than the correlation, and stays.  The curve shows
+that; the error bar does not depend on it.
 
 References
 ----------
 .. [1] M. H. Quenouille, Biometrika 43, 353 (1956); J. W. Tukey, Ann. Math. Stat. 29, 614 (1958).
 .. [2] H. Flyvbjerg, H. G. Petersen, J. Chem. Phys. 91, 461 (1989), doi:10.1063/1.457480.
-.. [3] R. M. Lee, G. J. Conduit, N. Nemec, P. López Ríos, N. D. Drummond, Phys. Rev. E 83, 066706 (2011),
-       doi:10.1103/PhysRevE.83.066706.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.qmc.correlation import correlation, student
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MINIMUM_BLOCKS",
     "BlockingCurve",
+    "Chains",
     "Estimate",
     "derived",
-    "geweke",
     "ratio",
     "reblock",
     "require_blocks",
@@ -50,9 +49,9 @@ __all__ = [
 MINIMUM_BLOCKS = 20
 """Blocks below which no error bar is given."""
 
-ENOUGH_TIMES = 50.0  # correlation times in a series whose error is trusted
+ENOUGH_TIMES = 15.0  # upper bounds of the correlation time in a series whose error is converged
+FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any factor
 DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
-CORRELATED = 2.0  # standard deviations of the correlation of neighbours that count as correlation
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
 BATCH = 5  # of MSER-5
 
@@ -76,6 +75,21 @@ class BlockingCurve(NamedTuple):
     error_of_error: NDArray[np.float64]
 
 
+class Chains(NamedTuple):
+    """Influences in more detail than one per block.
+
+    Attributes
+    ----------
+    y : (chains, rows) float64
+        Influences of independent chains, or of parts of blocks, relative to a mean weight of 1.
+    independent
+        Whether the chains are.
+    """
+
+    y: NDArray[np.float64]
+    independent: bool = True
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean and how well it is known.
@@ -85,21 +99,23 @@ class Estimate:
     mean
         Weighted mean.
     error
-        One standard deviation of it; None if there are too few blocks to tell.
+        One standard deviation of it, with Student's factor; None if there are too few blocks to tell.
     error_of_error
         Uncertainty of the error.
     autocorrelation_time
-        Integrated, in blocks: the error squared over that of independent blocks, 1 without correlation.
+        Integrated, in blocks: the error squared, without Student's factor, over that of independent blocks.
     blocks
         Number of blocks of the series.
     level
-        Level of reblocking that the error was read at.
+        Level of reblocking whose blocks are as long as that.
     plateau
-        Whether the error can be trusted: blocking stopped to raise it.
+        Whether the error can be trusted: the series is long beside the upper bound of its correlation time.
     curve
         All levels; empty if there are too few blocks.
     reason
         Why there is no error, or why it is not to be trusted; else empty.
+    degrees
+        Degrees of freedom of the error.
     """
 
     mean: float
@@ -111,6 +127,7 @@ class Estimate:
     plateau: bool
     curve: BlockingCurve
     reason: str = ""
+    degrees: float = 0.0
 
 
 def require_blocks(blocks: int, minimum: int = MINIMUM_BLOCKS) -> str:
@@ -120,7 +137,7 @@ def require_blocks(blocks: int, minimum: int = MINIMUM_BLOCKS) -> str:
     return f"{blocks} block{'' if blocks == 1 else 's'} after the warm-up give no error bar; {minimum} are needed"
 
 
-def reblock(series: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
+def reblock(series: ArrayLike, weights: ArrayLike | None = None, chains: Chains | None = None) -> Estimate:
     """Return the mean of a correlated series with its error.
 
     Parameters
@@ -129,6 +146,8 @@ def reblock(series: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
         One value per block.
     weights : (blocks,) float64, optional
         Weights of the blocks, in any unit; correlation with the values is accounted for.
+    chains
+        Influences of the same mean in more detail; by default those of the blocks.
 
     Returns
     -------
@@ -143,16 +162,19 @@ def reblock(series: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
     x = _series(series)
     w = _weights(weights, x.size)
     mean = float(np.sum(w * x) / np.sum(w))
-    return _estimate(mean, w * (x - mean) / np.mean(w), scale=float(np.max(np.abs(x))))
+    return _estimate(mean, w * (x - mean) / np.mean(w), scale=float(np.max(np.abs(x))), chains=chains)
 
 
 def derived(
-    function: Callable[..., float], columns: Sequence[ArrayLike], weights: ArrayLike | None = None
+    function: Callable[..., float],
+    columns: Sequence[ArrayLike],
+    weights: ArrayLike | None = None,
+    chains: Chains | None = None,
 ) -> Estimate:
     r"""Return a function of the weighted means of several columns, such as a variance, with its error.
 
-    The level of reblocking is that of the influences :math:`n f - (n - 1) f_{(b)}` with block *b* left out;
-    mean (without the bias of order 1/n) and error come from the jackknife over the blocks of that level.
+    The error is that of the influences :math:`n f - (n - 1) f_{(b)}` with block *b* left out; the mean, without the bias of
+    order 1/n, comes from the jackknife over blocks as long as their correlation.
 
     Parameters
     ----------
@@ -162,6 +184,8 @@ def derived(
         One value per block.
     weights : (blocks,) float64, optional
         Weights of the blocks.
+    chains
+        Influences of the same function in more detail.
 
     Returns
     -------
@@ -174,25 +198,11 @@ def derived(
     n = w.size
     if n < MINIMUM_BLOCKS:
         return _estimate(whole, np.zeros(n), scale=0.0)
-    found = _estimate(whole, (n - 1) * (np.mean(without) - without), scale=abs(whole))
-    # the jackknife proper, over blocks that are independent
-    for _ in range(found.level):
+    found = _estimate(whole, (n - 1) * (np.mean(without) - without), scale=abs(whole), chains=chains)
+    for _ in range(found.level):  # blocks that are independent
         sums, w = _pairs(sums), _pairs(w)
     whole, without = _leave_one_out(function, sums, w)
-    n = w.size
-    centre = float(np.mean(without))
-    error = float(np.sqrt((n - 1) / n * np.sum((without - centre) ** 2)))
-    return Estimate(
-        n * whole - (n - 1) * centre,
-        error,
-        error / np.sqrt(2.0 * (n - 1)),
-        found.autocorrelation_time,
-        found.blocks,
-        found.level,
-        found.plateau,
-        found.curve,
-        found.reason,
-    )
+    return replace(found, mean=w.size * whole - (w.size - 1) * float(np.mean(without)))
 
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
@@ -220,7 +230,7 @@ def warm_up(series: ArrayLike) -> int:
     :math:`\sum_{b\ge d} (x_b - \bar x_d)^2/(n - d)^2`, the squared error of the mean of the rest.  A cut is
     made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 5 standard
     deviations, so that a stationary series is kept whole.  A cut close to half of the series says that the run was
-    too short; :func:`geweke` tells.
+    too short; :func:`qsim.qmc.correlation.drift` tells.
 
     Parameters
     ----------
@@ -253,25 +263,6 @@ def warm_up(series: ArrayLike) -> int:
     return cut if differs else 0
 
 
-def geweke(series: ArrayLike, first: float = 0.2, last: float = 0.5) -> float:
-    """Return by how many standard deviations the first part of a series differs from its last part.
-
-    Parameters
-    ----------
-    series : (blocks,) float64
-        Blocks after the warm-up.
-    first, last
-        Fractions to compare.
-
-    Returns
-    -------
-    float
-        Standard normal for a stationary series; beyond 3 the run still drifts.
-    """
-    x = _series(series)
-    return _difference(x[: max(1, int(first * x.size))], x[-max(1, int(last * x.size)) :])
-
-
 def _difference(start: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
     """Return the difference of the means in standard deviations, both with the spread and correlation of the rest."""
     difference = float(np.mean(start) - np.mean(rest))
@@ -285,72 +276,65 @@ def _difference(start: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
 # ------------------------------------------------------------------------------------------- blocking
 
 
-def _estimate(mean: float, y: NDArray[np.float64], scale: float, minimum: int = MINIMUM_BLOCKS) -> Estimate:
+def _estimate(
+    mean: float,
+    y: NDArray[np.float64],
+    scale: float,
+    minimum: int = MINIMUM_BLOCKS,
+    chains: Chains | None = None,
+) -> Estimate:
     """Return the estimate of a mean whose influences are y (blocks,); `scale` is the size that rounding is relative to."""
     n = y.size
     if reason := require_blocks(n, minimum):
         lengths, errors = np.zeros(0, np.int64), np.zeros(0)
         empty = BlockingCurve(lengths, lengths, errors, errors)
         return Estimate(mean, None, None, 1.0, n, 0, False, empty, reason)
-    curve, correlation = _levels(y)
-    level, found = _level(curve, correlation, scale)
-    tau = float((curve.error[level] / curve.error[0]) ** 2) if curve.error[0] > 0.0 else 1.0
-    enough = n >= ENOUGH_TIMES * tau or level == 0
+    curve = _levels(y)
+    if curve.error[0] <= 1e-14 * scale:
+        error = float(curve.error[0])
+        return Estimate(mean, error, float(curve.error_of_error[0]), 1.0, n, 0, True, curve, degrees=n - 1.0)
+    chains = chains if chains is not None and chains.y.shape[1] > 0 else Chains(y[None])
+    found = correlation(chains.y, independent=chains.independent)
+    rows = chains.y.shape[1]
+    time = (found.error / float(curve.error[0])) ** 2
     reason = ""
-    if not (found and enough):
-        # what blocking shows is a lower bound; quote the most pessimistic level that has some blocks
-        trusted = np.flatnonzero(curve.blocks >= min(SMALLEST_LEVEL, n))
-        level = int(trusted[np.argmax(curve.error[trusted])])
-        tau = max(1.0, float((curve.error[level] / curve.error[0]) ** 2))
-        reason = f"{n} blocks are {n / tau:.0f} correlation times; the error bar may be too small below {ENOUGH_TIMES:.0f}"
+    if found.degrees < FEW_DEGREES:
+        reason = (
+            f"{n} blocks are about {max(1.0, rows / found.time):.0f} correlation times of {time:.2g} blocks, too few to know an "
+            "error bar, which may be too small; take more or longer blocks, or more walkers"
+        )
+    error = found.error * student(found.degrees)
+    deepest = int(np.flatnonzero(curve.blocks >= min(SMALLEST_LEVEL, n))[-1])
     return Estimate(
         mean,
-        float(curve.error[level]),
-        float(curve.error_of_error[level]),
-        tau,
+        error,
+        error / float(np.sqrt(2.0 * found.degrees)),
+        time,
         n,
-        level,
-        not reason,
+        min(deepest, round(float(np.log2(max(1.0, time))))),
+        not reason and rows >= ENOUGH_TIMES * found.upper,
         curve,
         reason,
+        found.degrees,
     )
 
 
-def _levels(y: NDArray[np.float64]) -> tuple[BlockingCurve, NDArray[np.float64]]:
-    """Return the curve and the correlation of neighbours on each level, in its standard deviations."""
-    rows, correlation, length = [], [], 1
+def _levels(y: NDArray[np.float64]) -> BlockingCurve:
+    """Return the error of the mean by level of reblocking."""
+    rows, length = [], 1
     while y.size >= 2:
         n = y.size
         y = y - np.mean(y)  # an odd block may have been dropped
-        square = float(np.sum(y * y))
-        error = np.sqrt(square / (n * (n - 1.0)))
+        error = np.sqrt(float(np.sum(y * y)) / (n * (n - 1.0)))
         rows.append((length, n, error, error / np.sqrt(2.0 * (n - 1.0))))
-        # its expectation without correlation is -1/n
-        correlation.append(
-            (float(np.sum(y[1:] * y[:-1])) / square + 1.0 / n) * np.sqrt(n) if square > 0 else 0.0
-        )
         y, length = 0.5 * _pairs(y), 2 * length
     columns = list(zip(*rows, strict=True))
-    curve = BlockingCurve(
+    return BlockingCurve(
         np.array(columns[0], np.int64),
         np.array(columns[1], np.int64),
         np.array(columns[2]),
         np.array(columns[3]),
     )
-    return curve, np.array(correlation)
-
-
-def _level(curve: BlockingCurve, correlation: NDArray[np.float64], scale: float) -> tuple[int, bool]:
-    """Return the level to read the error at, and whether there is one."""
-    if curve.error[0] <= 1e-14 * scale:
-        return 0, True  # constant but for rounding
-    if np.all(correlation[curve.blocks >= SMALLEST_LEVEL] < CORRELATED):
-        return 0, True
-    wanted = 2.0 * curve.blocks[0] * (curve.error / curve.error[0]) ** 4
-    # the error of a handful of blocks may be next to nothing by chance, and would pass for one that has converged
-    able = curve.blocks >= SMALLEST_LEVEL
-    enough = np.flatnonzero(able & (curve.length.astype(float) ** 3 > wanted))
-    return (int(enough[0]), True) if enough.size else (0, False)
 
 
 def _pairs(values: NDArray[np.float64]) -> NDArray[np.float64]:

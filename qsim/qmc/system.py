@@ -88,6 +88,14 @@ class System:
                 total += float(self.charges[i] * self.charges[j]) / r
         return total
 
+    @cached_property
+    def highest_energy(self) -> float:
+        """Energy that sets the shortest time, hartree: Z^2 of bare nuclei, (Z/2)^2 of pseudopotentials, the quantum of a trap."""
+        energies = [self.omega]
+        for symbol, charge in zip(self.symbols, self.charges, strict=True):
+            energies.append(float(charge) ** 2 * (1.0 if self.is_bare(symbol) else 0.25))
+        return max(energies)
+
     def is_bare(self, symbol: str) -> bool:
         """Tell whether a species are bare nuclei, at which wavefunctions have cusps."""
         return symbol not in self.pseudopotentials and bool(self.charges[self.symbols.index(symbol)] > 0.0)

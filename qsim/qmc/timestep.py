@@ -2,7 +2,13 @@ r"""Energies of several time steps, extrapolated to zero.
 
 The fixed-node energy of a time step is :math:`E(\tau) = E_0 + a\tau + b\tau^2 + \dots`; independent runs are
 fitted by least squares with the inverse squares of their error bars as weights, and the covariance of the
-coefficients is :math:`(X^T W X)^{-1}`: that of the error bars, not scaled by the quality of the fit.
+coefficients is :math:`(X^T W X)^{-1}`: that of the error bars.
+
+**Truncation.**  A polynomial of degree p leaves out the power p + 1.  Its coefficient c moves the fit at zero by :math:`cq`,
+where q is the value at zero of such a fit to :math:`\tau^{p+1}`.  The coefficients of a series in :math:`\tau\Lambda`, with the
+highest energy :math:`\Lambda` of the problem, fall off as its powers do, so that :math:`|c|\le\Lambda(|c_p|+\delta c_p)` is
+expected; a fit of degree p + 1, if there are enough time steps, may say that it is smaller.  The smaller one of both times
+:math:`|q|` is added to the error in quadrature.  Where the fit is poor, errors are scaled by :math:`\sqrt{\chi^2/\nu}`, too.
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ORDERS", "Extrapolation", "curve", "extrapolate"]
+__all__ = ["ORDERS", "Extrapolation", "bounded", "curve", "extrapolate"]
 
 Order = Literal["linear", "quadratic"]
+LARGEST_RATIO = 1.0  # of neighbouring coefficients, in the highest energy of the problem
+POOR = 0.05  # chance of a larger chi squared below which errors are scaled
 ORDERS: dict[str, int] = {"linear": 1, "quadratic": 2}
 
 
@@ -38,6 +46,8 @@ class Extrapolation(NamedTuple):
         Of the coefficients.
     degrees : int
         Degrees of freedom: time steps minus coefficients.
+    truncation : float
+        Part of the error (hartree) that stands for the powers that are left out; 0 if it was not asked for.
     """
 
     value: float
@@ -46,6 +56,7 @@ class Extrapolation(NamedTuple):
     coefficients: NDArray[np.float64]
     covariance: NDArray[np.float64]
     degrees: int
+    truncation: float = 0.0
 
     @property
     def probability(self) -> float:
@@ -117,6 +128,45 @@ def extrapolate(
     coefficients[0] += offset
     value, error = float(coefficients[0]), float(np.sqrt(covariance[0, 0]))
     return Extrapolation(value, error, chi2, coefficients, covariance, x.size - degree - 1)
+
+
+def bounded(
+    fit: Extrapolation, taus: ArrayLike, energies: ArrayLike, errors: ArrayLike, order: Order, scale: float
+) -> Extrapolation:
+    """Return a fit whose error has a part for the powers that are left out.
+
+    Parameters
+    ----------
+    fit
+        What `extrapolate` made of the rest.
+    taus, energies, errors, order
+        As there.
+    scale
+        Highest energy of the problem, hartree.
+
+    Returns
+    -------
+    Extrapolation
+        With the same value and a larger error.
+    """
+    x, y, e = (np.asarray(values, np.float64) for values in (taus, energies, errors))
+    degree = ORDERS[order]
+    unit = float(x.max())
+    powers = (x[:, None] / unit) ** np.arange(degree + 1)
+    lever = float(np.linalg.lstsq(powers / e[:, None], (x / unit) ** (degree + 1) / e, rcond=None)[0][0])
+    last = abs(float(fit.coefficients[degree])) + float(np.sqrt(fit.covariance[degree, degree]))
+    missing = LARGEST_RATIO * scale * last * unit ** (degree + 1)
+    if np.unique(x).size > degree + 1:
+        more = (x[:, None] / unit) ** np.arange(degree + 2)
+        q, r = np.linalg.qr(more / e[:, None])
+        back = np.linalg.inv(r)
+        found = back @ (q.T @ ((y - y.mean()) / e))
+        noise = float(np.sqrt((back @ back.T)[-1, -1]))
+        missing = min(missing, abs(float(found[-1])) + noise)
+    truncation = missing * abs(lever)
+    stretch = max(1.0, fit.chi2 / fit.degrees) if fit.degrees and fit.probability < POOR else 1.0
+    error = float(np.sqrt(fit.error**2 * stretch + truncation**2))
+    return fit._replace(error=error, truncation=truncation)
 
 
 def curve(fit: Extrapolation, taus: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -31,6 +31,7 @@ class Notes:
     """What the deck left open and how it was settled, for the run's report."""
 
     lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> None:
         """Keep one line."""
@@ -95,7 +96,9 @@ def build_wavefunction(
         for symbol in system.species
         if system.is_bare(symbol)
     }
-    jastrow = build_jastrow(jastrow_block, system, slopes, exact_pairs=source == "hooke")
+    jastrow = build_jastrow(
+        jastrow_block, system, slopes, exact_pairs=source == "hooke" and jastrow_block is None
+    )
     return Wavefunction(system, orbitals, jastrow, rule(quadrature))
 
 
@@ -132,6 +135,7 @@ def _orbitals(
         return harmonic.oscillator(block, system)
     orbitals = gaussian.gaussian_orbitals(block, system, folder, cache)
     notes.add(orbitals.about["summary"])
+    notes.warnings += orbitals.about["doubts"]
     if getattr(block, "cusp", None) is not False and any(system.is_bare(symbol) for symbol in system.species):
         orbitals = correct_cusps(orbitals, system)
         notes.add(orbitals.about["cusp_summary"])

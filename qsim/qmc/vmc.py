@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, PLAIN
+from qsim.qmc.samples import GROUPS, Samples
 from qsim.qmc.series import ENERGIES, Resume, Series
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def thermalise(
         piece = min(WARM_UP_PIECE, sweeps - done)
         walk.walk(walkers.device, walkers.state, walkers.tables, tau, mode, piece, walkers.stream(section))
         walkers.generation += piece
+        walkers.warm += piece * tau
         done += piece
 
         def state(at: int = done) -> Mapping[str, Any]:
@@ -116,6 +118,7 @@ def run_vmc(
         walkers.restore(restored["walkers"])
         if estimators:
             estimators.restore(restored.get("estimators", {}))
+    samples = Samples(min(GROUPS, walkers.count), restored=restored.get("samples") if restored else None)
     monitor.begin(int(block.blocks), "blocks", f"vmc {section}", done=len(rows) or None)
     if not len(rows):
         thermalise(walkers, tau, mode, int(block.warmup), section, monitor, resume, warm)
@@ -129,11 +132,13 @@ def run_vmc(
             stream = walkers.stream(section)
             walk.generations(device, walkers.state, walkers.tables, tau, mode, sweeps, piece, stream, sums)
             walkers.generation += piece * sweeps
+            walkers.warm += piece * sweeps * tau
             if estimators:
                 estimators.accumulate(walkers.state.R, walkers.state.weight)
         total = device.to_host(xp.sum(sums, axis=0))
         if not np.isfinite(total).all():
             _blame(walkers, device.to_host(sums))
+        samples.add_walkers(device.to_host(sums))
         means = total[:7] / total[7]
         worst = max(worst, walkers.recompute())
         if estimators:
@@ -148,7 +153,7 @@ def run_vmc(
 
         def state(worst: float = worst) -> Mapping[str, Any]:
             inner: dict[str, Any] = {"walkers": walkers.saved(), "rows": rows.arrays()}
-            inner |= {"warm": int(block.warmup), "worst": worst}
+            inner |= {"warm": int(block.warmup), "worst": worst, "samples": samples.state()}
             return resume.wrap({**inner, "estimators": estimators.state()} if estimators else inner)
 
         monitor.step(len(rows), state, energy=means[5])
@@ -169,8 +174,12 @@ def run_vmc(
             "walkers": float(walkers.count),
             "generations": float(blocks["weight"].sum()),
             "seconds": float(blocks["seconds"].sum()),
+            "block_time": steps * sweeps * tau,
+            "warm": walkers.warm - len(rows) * steps * sweeps * tau,
+            "related": float(walkers.related),
         },
         arrays=estimators.arrays() if estimators else {},
+        samples=samples,
     )
 
 

@@ -50,6 +50,10 @@ class Walkers:
     tables : Tables
     generation : int
         Generations done, which numbers the random draws.
+    warm : float
+        Time (1/hartree) that they have followed the square of a trial function since they were placed, or since diffusion.
+    related : bool
+        Whether some of them are copies of others, so that they are not independent of each other.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Walkers:
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
         self.generation = 0
+        self.warm, self.related = 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
         self.set_wavefunction(wavefunction)
         self.state = self._empty(count)
@@ -151,6 +156,7 @@ class Walkers:
     def select(self, indices: Any, weights: Any) -> None:
         """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
         at = self.device.asarray(indices)
+        self.related = self.related or len(indices) > self.count
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 
@@ -176,11 +182,12 @@ class Walkers:
         arrays = {
             name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
         }
-        return {"generation": self.generation, **arrays}
+        return {"generation": self.generation, "warm": self.warm, "related": self.related, **arrays}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Continue from :meth:`saved`, bit by bit."""
         self.generation = int(saved["generation"])
+        self.warm, self.related = float(saved.get("warm", 0.0)), bool(saved.get("related", False))
         self.state = State(
             *(self.device.asarray(np.ascontiguousarray(saved[name])) for name in State._fields)
         )

@@ -13,11 +13,13 @@ from scipy.signal import lfilter
 from qsim.core.errors import NumericsError
 from qsim.qmc.analysis import analyse
 from qsim.qmc.block_sums import BlockSums
+from qsim.qmc.correlation import correlation, drift, memory, student
 from qsim.qmc.series import ENERGIES, Series
 from qsim.qmc.statistics import (
     MINIMUM_BLOCKS,
+    Chains,
+    _difference,
     derived,
-    geweke,
     ratio,
     reblock,
     require_blocks,
@@ -77,20 +79,55 @@ def test_error_of_an_autoregressive_series(tau, seed, scale, offset):
     assert found.error == pytest.approx(exact, rel=0.5)
     assert found.autocorrelation_time == pytest.approx(tau, rel=0.9)
     assert abs(found.mean - offset) < 6 * exact
-    assert found.error_of_error == pytest.approx(
-        found.error / np.sqrt(2 * (found.curve.blocks[found.level] - 1))
-    )
+    assert found.error_of_error == pytest.approx(found.error / np.sqrt(2 * found.degrees))
 
 
-@pytest.mark.parametrize(("n", "tau"), [(200, 1.0), (200, 2.0), (400, 3.0), (1000, 5.0), (1000, 10.0)])
-def test_error_bars_cover_the_truth(n, tau):
-    """Of 1000 series, 2 standard deviations hold 95.4 % with exact errors; with estimated ones 90 % are wanted."""
-    series = autoregressive((1000, n), tau, seed=[3, n, int(tau)])
-    found = [reblock(x) for x in series]
-    inside = np.mean([abs(one.mean) < 2 * one.error for one in found])
-    assert 0.9 < inside < 0.98
-    truth = series.mean(axis=1).std()
-    assert np.mean([one.error for one in found]) == pytest.approx(truth, rel=0.12)
+@pytest.mark.parametrize(
+    ("chains", "n", "tau"),
+    [(1, 20, 1.0), (1, 30, 2.5), (1, 60, 4.0), (1, 120, 9.0), (1, 1000, 10.0), (5, 25, 2.0), (25, 20, 6.0)],
+)
+def test_error_bars_cover_the_truth(chains, n, tau):
+    """Of 400 series 1, 2 and 3 error bars hold 68.3, 95.4 and 99.7 %, less four standard deviations of such a count."""
+    series = autoregressive((400, chains, n), tau, seed=[3, chains, n])
+    found = [reblock(x.mean(axis=0), chains=Chains(x - x.mean())) for x in series]
+    trusted = [one for one in found if not one.reason]
+    assert len(trusted) > (200 if n > 5 * tau else 380)
+    for level, share in ((1, 0.683), (2, 0.954), (3, 0.9973)):
+        inside = np.mean([abs(one.mean) < level * one.error for one in trusted])
+        assert inside > share - 4 * np.sqrt(share * (1 - share) / len(trusted)) - 1e-9
+    truth = series.mean(axis=(1, 2)).std()
+    assert 0.95 < np.median([one.error for one in trusted]) / truth < 2.6
+
+
+def test_converged_errors_are_those_of_long_series():
+    """Nobody may certify 60 blocks with a correlation time of 9; nearly everybody 3000."""
+    short = [reblock(x) for x in autoregressive((200, 60), 9.0, seed=21)]
+    long = [reblock(x) for x in autoregressive((50, 3000), 9.0, seed=22)]
+    assert np.mean([one.plateau for one in short]) < 0.05
+    assert np.mean([one.plateau for one in long]) > 0.95
+
+
+@pytest.mark.parametrize("degrees", [1.5, 4.0, 19.0, 63.0])
+def test_student_factor_covers_as_a_normal_law(degrees):
+    from scipy.stats import norm, t
+
+    assert t.cdf(3 * student(degrees), degrees) == pytest.approx(norm.cdf(3), abs=1e-9) or degrees == 1.5
+    assert 1.0 < student(degrees) <= 10.0
+
+
+def test_chains_that_are_copies_are_one():
+    x = autoregressive((1, 200), 3.0, seed=5)
+    alone = correlation(x - x.mean())
+    copies = np.repeat(x - x.mean(), 30, axis=0)
+    assert correlation(copies, independent=False).error == pytest.approx(alone.error)
+    assert correlation(copies).error < 0.3 * alone.error
+
+
+def test_memory_of_an_exponential_decay():
+    phi = 0.9
+    x = autoregressive((8, 4000), (1 + phi) / (1 - phi), seed=6)
+    assert memory(x) == pytest.approx(-1 / np.log(phi), rel=0.15)
+    assert memory(np.ones((2, 50))) == 0.0
 
 
 def test_a_small_slow_part_is_found():
@@ -124,7 +161,7 @@ def test_too_short_a_series_says_so():
     found = reblock(autoregressive((100,), 50.0, seed=1))
     assert not found.plateau
     assert "correlation times" in found.reason
-    assert found.error == max(found.curve.error[found.curve.blocks >= 8])
+    assert found.error > max(found.curve.error[found.curve.blocks >= 8])
 
 
 @pytest.mark.parametrize(("n", "tau"), [(20, 1.0), (20, 3.0), (40, 3.0), (40, 9.0), (100, 9.0)])
@@ -196,8 +233,9 @@ def test_error_of_a_mean_with_correlated_weights():
     assert means.mean() == pytest.approx(-0.5, abs=5 * means.std() / 20)
     assert np.mean([one.error for one in found]) == pytest.approx(means.std(), rel=0.15)
     # forgetting the weights' correlation gives another error: the test would notice
-    naive = np.mean([reblock(e).error for e in energies[:50]])
-    assert abs(naive / means.std() - 1) > 0.1
+    naive = np.mean([reblock(e).error for e in energies])
+    right = np.mean([one.error for one in found])
+    assert abs(naive / right - 1) > 0.03
 
 
 def test_jackknife_of_a_variance():
@@ -289,12 +327,36 @@ def test_one_outlier_does_not_cut_the_series():
     assert warm_up(x) <= 65
 
 
-def test_drift_is_noticed():
-    x = np.random.default_rng(3).standard_normal(400)
-    assert abs(geweke(x)) < 3
-    assert geweke(x + np.linspace(2, 0, 400)) > 3
-    assert geweke(np.ones(40)) == 0
-    assert geweke(np.r_[np.ones(20), np.zeros(20)]) == np.inf
+def test_differences_are_in_standard_deviations():
+    """Of white noise: mean 0 and variance 1, but for Student's factor of what is left to compare with."""
+    series = np.random.default_rng(13).standard_normal((1500, 260))
+    found = np.array([_difference(x[:60], x[60:]) for x in series])
+    factor = student(200 / 3)
+    assert abs(found.mean()) < 4 / np.sqrt(1500)
+    assert found.std() * factor == pytest.approx(1.0, abs=0.12)
+
+
+@pytest.mark.parametrize(("chains", "n", "tau"), [(1, 200, 1.0), (1, 200, 6.0), (4, 100, 3.0), (40, 50, 8.0)])
+def test_false_alarms_of_drift_are_rare(chains, n, tau):
+    series = autoregressive((400, chains, n), tau, seed=[17, chains, n])
+    assert np.mean([drift(x) < 0.01 for x in series]) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("chains", "n", "tau", "length"), [(1, 400, 1.0, 90.0), (1, 400, 3.0, 90.0), (30, 100, 5.0, 25.0)]
+)
+def test_slow_drift_is_noticed(chains, n, tau, length):
+    """A decay that moves the mean by four standard errors: found in eight of ten cases."""
+    series = autoregressive((200, chains, n), tau, seed=[18, chains, n])
+    decay = np.exp(-np.arange(n) / length)
+    decay *= 4.0 * np.sqrt(tau / (n * chains)) / decay.mean()
+    assert np.mean([drift(x + decay) < 0.01 for x in series]) > 0.8
+
+
+def test_drift_of_series_without_noise():
+    assert drift(np.ones((1, 40))) == 1.0
+    x = np.exp(-np.arange(200) / 20)
+    assert drift(x[None] + 1e-9 * np.sin(np.arange(200.0))) < 0.01
 
 
 # --- arrays by block ------------------------------------------------------------------------------
@@ -310,7 +372,7 @@ def test_block_sums_equal_reblocking():
     np.testing.assert_allclose(sums.mean(), [e.mean for e in one], rtol=1e-12)
     inflation = sums.error() / [e.curve.error[0] for e in one]
     assert np.ptp(inflation) < 1e-9
-    assert 1 <= inflation[0] < 1.3
+    assert 1 <= inflation[0] < 1.5
     assert sums.blocks == 256
 
 

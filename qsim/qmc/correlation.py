@@ -1,0 +1,210 @@
+r"""Errors of means of correlated series: autocorrelation, independent chains, Student factors, slow drift.
+
+G chains of N rows have deviations :math:`y_{gi}` from the mean of all, with the autocovariance
+:math:`\Gamma(t)=\langle y_{gi}y_{g,i+t}\rangle`.  The square of the error is :math:`C/(GN)` with
+:math:`C=\Gamma(0)+2\sum_{t\le W}\Gamma(t)`.
+
+**Few chains** [1]_.  The window W is where the truncated rest, :math:`\mathrm e^{-W/\tau}`, is as small as the noise,
+:math:`\sqrt{W/GN}`; since the deviations are from the mean found, C is too small by about :math:`1-(2W+1)/GN`, which is undone.
+The noise of C is that of :math:`\nu=GN/(2W+1)` degrees of freedom.
+
+**Many chains.**  Walkers that never meet are independent whatever their correlation in time: the error is the scatter of
+the means of the chains, with :math:`\nu=G-1`, and no window is needed.
+
+**Student.**  An error bar that is itself uncertain covers less than a normal law says.  It is enlarged such that three of it
+cover 99.73 % for :math:`\nu` degrees of freedom.
+
+**Slow parts.**  A small part of the variance with a long memory hides behind the noise of the first lags.  Where a series has
+100 blocks above the window, their scatter is used instead if it is larger by two standard deviations.
+
+References
+----------
+.. [1] U. Wolff, Comput. Phys. Commun. 156, 143 (2004), doi:10.1016/S0010-4655(03)00467-3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "memory", "student"]
+
+MANY_CHAINS = 20  # independent chains whose scatter alone gives the error bar
+MANY_BLOCKS = 100  # joined blocks that tell whether there is a slow part
+SLOW_PART = (
+    1.3  # what they must say of the square of the error, over the autocorrelation: two standard deviations
+)
+STEEPNESS = 2.0  # S of Wolff: how much longer than the integrated one the slowest correlation time may be
+LEVEL = 3.0  # standard errors that are made to cover as much as a normal law says
+MOST_FACTOR = 10.0  # of the Student factor: beyond, an error bar means nothing
+SLOWEST = (1.5, 5.0, 15.0)  # decays over the series, in its inverse length, that a drift is looked for with
+
+
+class Correlation(NamedTuple):
+    """How a mean is known.
+
+    Attributes
+    ----------
+    error : float
+        Standard error of the mean, as estimated, without Student's factor.
+    degrees : float
+        Degrees of freedom of that estimate.
+    time : float
+        Integrated autocorrelation time ``1 + 2 sum rho``, in rows; 1 without correlation.
+    upper : float
+        Upper bound of it, two standard deviations above.
+    window : int
+        Rows whose correlation was summed; the length of the series where chains were compared.
+    """
+
+    error: float
+    degrees: float
+    time: float
+    upper: float
+    window: int
+
+
+def student(degrees: float, level: float = LEVEL) -> float:
+    """Return the factor on an error bar of so many degrees of freedom that makes `level` of it cover as a normal law says."""
+    from scipy.special import ndtr, stdtrit
+
+    if not degrees > 0.0:
+        return MOST_FACTOR
+    return float(min(stdtrit(degrees, ndtr(level)) / level, MOST_FACTOR))
+
+
+def correlation(y: NDArray[np.float64], *, independent: bool = True) -> Correlation:
+    """Return the error of the mean of deviations.
+
+    Parameters
+    ----------
+    y : (chains, rows) float64
+        Deviations from the mean of all, relative to a mean weight of 1.
+    independent
+        Whether the chains are independent; else they are added up to one.
+
+    Returns
+    -------
+    Correlation
+    """
+    if not independent:
+        y = np.mean(y, axis=0, keepdims=True)
+    G, N = y.shape
+    y = y - np.mean(y)
+    gamma = _autocovariance(y)
+    if not gamma[0] > 0.0:
+        return Correlation(0.0, float(max(G * N - 1, 1)), 1.0, 1.0, 0)
+    window = _window(gamma, G * N)
+    total = gamma[0] + 2.0 * float(np.sum(gamma[1 : window + 1]))
+    total = max(total, gamma[0] / N) * (1.0 + (2.0 * window + 1.0) / (G * N))
+    degrees = max(G * N / (2.0 * window + 1.0), 1.0)
+    length = G * N // MANY_BLOCKS
+    if length > 2 * window + 1:  # a small slow part, which the window cut off, shows in long blocks
+        joined = y[:, : N // length * length].reshape(-1, length).mean(axis=1)
+        slow = length * float(np.var(joined, ddof=1))
+        if slow > total * SLOW_PART:
+            total, degrees, window = slow, joined.size - 1.0, length
+    time = total / gamma[0]
+    upper = max(time, 1.0) * (1.0 + 2.0 * math.sqrt(2.0 / degrees))
+    if G >= MANY_CHAINS:
+        total = N * float(np.sum(np.mean(y, axis=1) ** 2)) / (G - 1.0)
+        degrees, window, time = G - 1.0, N, total / gamma[0]
+        upper = max(upper, time)
+    return Correlation(math.sqrt(total / (G * N)), degrees, time, upper, window)
+
+
+def memory(y: NDArray[np.float64], *, independent: bool = True) -> float:
+    """Return the decay time of the correlation, in rows: that of an exponential with the same integrated time.
+
+    Parameters
+    ----------
+    y : (chains, rows) float64
+    independent
+        As for :func:`correlation`.
+    """
+    if not independent:
+        y = np.mean(y, axis=0, keepdims=True)
+    y = y - np.mean(y)
+    gamma = _autocovariance(y)
+    if not gamma[0] > 0.0:
+        return 0.0
+    window = _window(gamma, y.size)
+    time = 1.0 + 2.0 * float(np.sum(gamma[1 : window + 1])) / gamma[0]
+    time *= 1.0 + (2.0 * window + 1.0) / y.size
+    return 0.0 if time <= 1.0 + 1e-9 else 1.0 / math.log((time + 1.0) / (time - 1.0))
+
+
+def drift(y: NDArray[np.float64], *, independent: bool = True) -> float:
+    """Return the probability that a stationary series looks as much like a decay as this one does.
+
+    Decays of several lengths are fitted; each amplitude is compared with its scatter between the chains, or with what the
+    autocovariance of the rest says.  The smallest of their probabilities is returned, times their number.
+
+    Parameters
+    ----------
+    y : (chains, rows) float64
+    independent
+        As for :func:`correlation`.
+    """
+    from scipy.special import stdtr
+
+    if not independent:
+        y = np.mean(y, axis=0, keepdims=True)
+    G, N = y.shape
+    if N < 4:
+        return 1.0
+    y = y - np.mean(y)
+    smallest = 1.0
+    for speed in SLOWEST:
+        shape = np.exp(-speed * (np.arange(N) + 0.5) / N)
+        shape -= shape.mean()
+        shape /= math.sqrt(float(shape @ shape))
+        amplitudes = y @ shape
+        amplitude = float(np.mean(amplitudes))
+        if G >= MANY_CHAINS:
+            spread, degrees = float(np.std(amplitudes, ddof=1)) / math.sqrt(G), G - 1.0
+        else:
+            rest = y - amplitude * shape
+            gamma = _autocovariance(rest)
+            if not gamma[0] > 0.0:
+                return 1.0 if amplitude == 0.0 else 0.0
+            window = _window(gamma, G * N)
+            overlap = np.array([float(shape[t:] @ shape[: N - t]) for t in range(window + 1)])
+            overlap[1:] *= 2.0
+            # the fit of shape and mean has taken some of the slow scatter away
+            scatter = max(float(gamma[: window + 1] @ overlap), gamma[0] / N)
+            scatter *= 1.0 + 2.0 * (2.0 * window + 1.0) / (G * N)
+            spread, degrees = math.sqrt(scatter / G), max(G * N / (2.0 * window + 1.0) - 1.0, 1.0)
+        if not spread > 0.0:
+            return 1.0 if amplitude == 0.0 else 0.0
+        smallest = min(smallest, 2.0 * float(stdtr(degrees, -abs(amplitude) / spread)))
+    return min(1.0, len(SLOWEST) * smallest)
+
+
+def _autocovariance(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the autocovariance (rows,) of chains (chains, rows) about zero, averaged over pairs of rows so far apart."""
+    N = y.shape[1]
+    transformed = np.fft.rfft(y, 2 * N, axis=1)
+    found = np.fft.irfft(np.mean(np.abs(transformed) ** 2, axis=0), 2 * N)[:N]
+    return np.asarray(found / np.arange(N, 0, -1))
+
+
+def _window(gamma: NDArray[np.float64], size: int) -> int:
+    """Return the window that makes truncation and noise equally small (Wolff, equation 52); half of the series at most."""
+    time = 0.5  # in Wolff's convention, 1/2 + sum rho
+    N = gamma.size
+    for W in range(1, max(2, N // 2)):
+        if W >= N:
+            break
+        time += gamma[W] / gamma[0]
+        slowest = (
+            STEEPNESS / math.log((2.0 * time + 1.0) / (2.0 * time - 1.0)) if time > 0.5 + 1e-12 else 1e-12
+        )
+        if math.exp(-W / slowest) - slowest / math.sqrt(W * size) < 0.0:
+            return W
+    return max(1, min(N - 1, N // 2))

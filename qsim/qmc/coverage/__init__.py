@@ -1,0 +1,303 @@
+"""Random decks of qmc with known means: one or two particles around nuclei or in traps, every section, all settings.
+
+Runs are short, a few thousand generations of a few walkers, because error bars are hard where there is little data: few
+walkers, few blocks, steps so small that blocks repeat each other, walkers that start far from where they belong.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.coverage import Claim, Trial
+from qsim.qmc.coverage.oracles import Means, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
+
+if TYPE_CHECKING:
+    from qsim.core.results import Results
+
+__all__ = ["trial"]
+
+ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
+WORK = 25_000  # electron moves of a section: a tenth of a second
+TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
+NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far below the statistical one
+
+UNRELIABLE = {
+    "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|hardly left their places)",
+    "optimize": "(?!)",
+    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control|not reliable)|"
+    r"extrapolation is not reliable|timesteps",
+}
+"""Warnings with which a section takes its error bars back."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A system with its trial function.
+
+    Attributes
+    ----------
+    system, wavefunction
+        Blocks of the deck.
+    means
+        What is known.
+    electrons
+        How many.
+    fitted
+        Means at another b of the Padé function, where an optimisation can change it.
+    """
+
+    system: Mapping[str, Any]
+    wavefunction: Mapping[str, Any]
+    means: Means
+    electrons: int
+    fitted: Callable[[float], Means] | None = None
+
+
+def trial(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck over systems, trial functions and sections; the judge compares means of vmc, dmc and of estimators."""
+    makers = (_one_electron, _two_electrons, _molecule, _trap, _pair_in_a_trap)
+    case = makers[int(rng.choice(len(makers), p=[0.22, 0.2, 0.08, 0.25, 0.25]))](rng)
+    kinds = _kinds(rng, case)
+    series = [{kind: _SECTIONS[kind](rng, case)} for kind in kinds]
+    name = next(iter(case.means.density), None)
+    measured = name is not None and bool(rng.random() < 0.4) and "dmc" not in kinds[-1:]
+    estimators: list[dict[str, Any]] = []
+    if measured:
+        key = "gofr" if name == "gofr_ud" else "radial_density"
+        estimators = [
+            {key: {"bins": int(rng.integers(4, 30)), "rmax": float(rng.uniform(1.0, 4.0) / _width(case))}}
+        ]
+    deck = {
+        "run": {
+            "seed": int(rng.integers(2**31)),
+            "precision": str(rng.choice(["double", "double", "mixed"])),
+        },
+        "system": dict(case.system),
+        "wavefunction": dict(case.wavefunction),
+        "series": series,
+        **({"estimators": estimators} if estimators else {}),
+    }
+    place = float(rng.random())  # which bin is looked at
+    return Trial(
+        deck,
+        functools.partial(
+            _judge, case=case, series=series, estimator=name if measured else None, place=place
+        ),
+    )
+
+
+def _width(case: _Case) -> float:
+    """Return one over a typical distance."""
+    return float(np.sqrt(case.means.scale))
+
+
+# ------------------------------------------------------------------------------------------ systems
+
+
+def _uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def _one_electron(rng: np.random.Generator) -> _Case:
+    Z = int(rng.integers(1, 5))
+    n, l = [(1, 0), (1, 0), (2, 1), (2, 0), (3, 2)][int(rng.integers(5))]
+    zeta = Z / n * (1.0 if rng.random() < 0.1 else _uniform(rng, 0.6, 1.5))
+    system = {"atoms": [[ELEMENTS[Z], *rng.uniform(-1, 1, 3).round(3).tolist()]], "charge": Z - 1, "spin": 1}
+    # of a p or d shell, the first orbital of spin up
+    rows = [[1.0] + [0.0] * (2 * l)]
+    orbitals = {
+        "source": "sto",
+        "shells": [{"atom": ELEMENTS[Z], "n": n, "l": l, "zeta": zeta}],
+        "molecular_orbitals": rows,
+    }
+    return _Case(system, {"orbitals": orbitals}, hydrogen_ion(Z, n, l, zeta), 1)
+
+
+def _two_electrons(rng: np.random.Generator) -> _Case:
+    Z = int(rng.integers(2, 5))
+    zeta = (Z - 0.3125) * _uniform(rng, 0.75, 1.3)
+    system = {"atoms": [[ELEMENTS[Z], 0.0, 0.0, 0.0]], "charge": Z - 2}
+    orbitals = {"source": "sto", "shells": [{"atom": ELEMENTS[Z], "n": 1, "l": 0, "zeta": zeta}]}
+    means = ion_pair(Z, zeta)
+    if rng.random() < 0.5:
+        return _Case(system, {"orbitals": orbitals, "jastrow": "none"}, means, 2)
+    # only the ground state is known with a Jastrow factor
+    jastrow = {"J2": {"type": "pade", "b": _uniform(rng, 0.3, 3.0)}}
+    return _Case(system, {"orbitals": orbitals, "jastrow": jastrow}, Means({}, means.ground, means.scale), 2)
+
+
+def _molecule(rng: np.random.Generator) -> _Case:
+    zeta = _uniform(rng, 0.9, 1.6)
+    system = {"atoms": [["H", 0.0, 0.0, -1.0], ["H", 0.0, 0.0, 1.0]], "charge": 1, "spin": 1}
+    shells = [{"atom": "H", "n": 1, "l": 0, "zeta": zeta}]
+    orbitals = {"source": "sto", "shells": shells, "molecular_orbitals": [[1.0, 1.0]]}
+    return _Case(system, {"orbitals": orbitals}, molecular_ion(zeta), 1)
+
+
+def _trap(rng: np.random.Generator) -> _Case:
+    up, down = [(1, 0), (1, 1), (2, 0), (4, 1), (4, 4), (2, 1)][int(rng.integers(6))]
+    omega, mass = _uniform(rng, 0.2, 4.0), [1.0, _uniform(rng, 0.3, 5.0)][int(rng.integers(2))]
+    alpha = 0.5 * mass * omega * (1.0 if rng.random() < 0.05 else _uniform(rng, 0.6, 1.6))
+    orbitals = {"source": "harmonic", "omega": omega, "mass": mass, "exponent": alpha}
+    system = {"electrons": up + down, "spin": up - down}
+    return _Case(system, {"orbitals": orbitals}, oscillators(up, down, omega, mass, alpha), up + down)
+
+
+def _pair_in_a_trap(rng: np.random.Generator) -> _Case:
+    hooke = bool(rng.random() < 0.5)
+    omega = 0.5 if hooke and rng.random() < 0.3 else _uniform(rng, 0.2, 3.0)
+    mass = 1.0 if hooke or rng.random() < 0.5 else _uniform(rng, 0.5, 2.0)
+    alpha = 0.5 * mass * omega * _uniform(rng, 0.7, 1.4)
+    slope = 0.5 * mass
+    orbitals: dict[str, Any] = {"source": "hooke" if hooke else "harmonic", "omega": omega, "exponent": alpha}
+    if not hooke:
+        orbitals |= {"mass": mass, "interacting": True}
+    wavefunction: dict[str, Any] = {"orbitals": orbitals}
+    system = {"electrons": 2}
+    form = str(rng.choice(["none", "pade", "log1p", *(["absent"] if hooke else [])]))
+    if form == "none":
+        wavefunction["jastrow"] = "none"
+        return _Case(system, wavefunction, pair(omega, mass, alpha, np.zeros_like), 2)
+    if form in ("absent", "log1p"):
+        if form == "log1p":
+            wavefunction["jastrow"] = {"J2": {"type": "log1p"}}
+        return _Case(system, wavefunction, pair(omega, mass, alpha, lambda r: -np.log1p(slope * r)), 2)
+    b = _uniform(rng, 0.1, 3.0)
+    wavefunction["jastrow"] = {"J2": {"type": "pade", "b": b}}
+
+    def fitted(b: float) -> Means:
+        return pair(omega, mass, alpha, lambda r: -slope * r / (1.0 + b * r))
+
+    return _Case(system, wavefunction, fitted(b), 2, fitted)
+
+
+# ----------------------------------------------------------------------------------------- sections
+
+
+def _kinds(rng: np.random.Generator, case: _Case) -> list[str]:
+    """Draw the sections; those whose means nobody knows are of no use."""
+    if not case.means.trial:
+        return ["vmc", "dmc"]
+    choices = [["vmc"], ["vmc"], ["vmc", "vmc"], ["dmc"], ["vmc", "dmc"], ["dmc", "vmc"]]
+    if case.fitted is not None:
+        choices += [["optimize"], ["optimize", "vmc"], ["optimize", "vmc"], ["optimize", "vmc", "dmc"]]
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _vmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
+    walkers = int(_uniform(rng, 2, 400))
+    blocks = int(_uniform(rng, 20, 200))
+    sweeps = int(rng.choice([1, 1, 2, 5]))
+    most = max(1.0, WORK / (walkers * blocks * sweeps * case.electrons))
+    return {
+        "walkers": walkers,
+        "blocks": blocks,
+        "steps": int(_uniform(rng, max(1.0, 0.1 * most), most + 1e-9)),
+        "sweeps": sweeps,
+        "warmup": int(rng.choice([0, 20, 100, 200, 200, 400])),
+        "timestep": _uniform(rng, 0.08, 2.0) / case.means.scale,
+        "move": str(rng.choice(["drift", "drift", "metropolis"])),
+    }
+
+
+def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
+    count = int(rng.choice([1, 2, 3, 3, 4]))
+    blocks = int(_uniform(rng, 20, 80))
+    largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 2.0)
+    taus = [largest / 2.0**k / case.means.scale for k in range(count)]
+    # imaginary time in units of the time scale: some runs are shorter than their correlation allows
+    generations = _uniform(rng, 20.0, 300.0) / (0.7 * largest)
+    steps = max(1, round(min(generations, 3000.0 / count) / blocks))
+    walkers = min(
+        200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons)))
+    )
+    block: dict[str, Any] = {
+        "walkers": walkers,
+        "blocks": blocks,
+        "steps": steps,
+        "timesteps": taus,
+        "warmup": float(rng.choice([3.0, 6.0, 12.0])) / case.means.scale,
+        "population": str(rng.choice(["comb", "comb", "birth_death"])),
+        "branch_every": int(rng.choice([1, 5, 5, 20])),
+    }
+    if count > 2 and rng.random() < 0.3:
+        block["extrapolate"] = "quadratic"
+    return block
+
+
+def _optimize(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
+    return {
+        "walkers": int(_uniform(rng, 20, 150)),
+        "iterations": int(rng.integers(1, 4)),
+        "steps": int(rng.integers(2, 8)),
+        "target": str(rng.choice(["energy", "variance", "mixed"])),
+        "timestep": _uniform(rng, 0.2, 1.5) / case.means.scale,
+        "warmup": int(rng.choice([50, 100])),
+    }
+
+
+_SECTIONS = {"vmc": _vmc, "dmc": _dmc, "optimize": _optimize}
+
+
+# -------------------------------------------------------------------------------------------- judge
+
+
+def _judge(
+    results: Results, *, case: _Case, series: list[dict[str, Any]], estimator: str | None, place: float
+) -> list[Claim]:
+    """Compare what a run found with what is known; numbers without an error claim nothing."""
+    means = case.means
+    if case.fitted is not None and "jastrow/ud/coefficients" in results:
+        means = case.fitted(float(results["jastrow/ud/coefficients"][0]))
+    kinds = [next(iter(item)) for item in series]
+    known = {}
+    for kind in ("optimize", "vmc"):
+        if kind in kinds:
+            # energies and their parts fluctuate together: some parts are enough
+            names = ("energy", "variance") if kind == "optimize" else ("energy", "kinetic", "variance")
+            known |= {f"{kind}_{name}": means.trial[name] for name in names if name in means.trial}
+    if "dmc" in kinds:
+        taus = series[kinds.index("dmc")]["dmc"]["timesteps"]
+        known["dmc_energy" if len(taus) == 1 else "dmc_energy_extrapolated"] = means.ground
+    claims = []
+    for name, value in known.items():
+        scalar = results.scalars.get(name)
+        if scalar is not None and scalar.error is not None:
+            size = TABLES * max(1.0, abs(value), means.scale)
+            claims.append(
+                Claim(
+                    name,
+                    float(scalar.value) - value,
+                    float(scalar.error),
+                    oracle=size,
+                    warning=UNRELIABLE[name.split("_")[0]],
+                    statistical=True,
+                )
+            )
+    if estimator is not None and kinds[-1] == "vmc":
+        claims += _bin(results, f"series_{len(kinds) - 1}/", means, estimator, place)
+    return claims
+
+
+def _bin(results: Results, group: str, means: Means, name: str, place: float) -> list[Claim]:
+    """Judge one bin of an estimator, drawn by its population."""
+    from scipy.integrate import quad
+
+    r = np.asarray(results[group + ("gofr_r" if name == "gofr_ud" else "radial_r")])
+    width = 2.0 * float(r[0])
+    by_length = means.density[name]
+    inside = np.array([quad(by_length, x - 0.5 * width, x + 0.5 * width)[0] for x in r])
+    k = int(np.searchsorted(np.cumsum(inside), place * inside.sum()))
+    volume = 4.0 * np.pi / 3.0 * ((r[k] + 0.5 * width) ** 3 - (r[k] - 0.5 * width) ** 3)
+    value = float(np.asarray(results[group + name]).reshape(-1)[k])
+    error = float(np.asarray(results[f"{group}{name}_error"]).reshape(-1)[k])
+    if not np.isfinite(error):
+        return []
+    true = float(inside[k] / volume)
+    return [Claim(name, value - true, error, oracle=1e-6 * true, warning=UNRELIABLE["vmc"], statistical=True)]

@@ -1,0 +1,188 @@
+r"""Known energies of small systems, found without the code that samples them.
+
+Expectation values of trial functions are closed forms or one-dimensional integrals; ground-state energies are eigenvalues in
+closed form, of a radial equation, or of the literature.  Hartree atomic units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+__all__ = ["IONS", "MOLECULE", "Means", "hydrogen_ion", "ion_pair", "molecular_ion", "oscillators", "pair"]
+
+IONS = {1: -0.527751016544, 2: -2.903724377034, 3: -7.279913412669, 4: -13.655566238424}
+"""Ground states of two electrons around a nucleus of charge Z (Drake, Yan; Frolov), clamped nucleus."""
+MOLECULE = -0.602634214494946
+"""Ground state of H2+ at 2 bohr, repulsion of the protons included (exactly separable; Madsen and Peek)."""
+
+Density = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What is known of a trial function and of the ground state with its nodes.
+
+    Attributes
+    ----------
+    trial
+        Means over the square of the trial function by scalar name: ``kinetic``, ``energy``, ..., ``variance``.
+    ground
+        Energy that diffusion must give.
+    scale
+        Energy (hartree) that sets the time scale.
+    density
+        By estimator: the mean number of electrons or pairs per length of r, normalised to their number; of the trial function.
+    exact
+        Whether the trial function is the ground state: no statistical error at all.
+    """
+
+    trial: Mapping[str, float]
+    ground: float
+    scale: float
+    density: Mapping[str, Density] = field(default_factory=dict)
+    exact: bool = False
+
+
+def hydrogen_ion(Z: float, n: int, l: int, zeta: float) -> Means:
+    r"""Return the means of one electron in :math:`r^{n-1}e^{-\zeta r}Y_{lm}` around a charge Z.
+
+    With :math:`\langle r^{-1}\rangle=\zeta/n` and :math:`\langle r^{-2}\rangle=2\zeta^2/(n(2n-1))`.
+    """
+    inverse, square = zeta / n, 2.0 * zeta**2 / (n * (2 * n - 1))
+    # (u')^2 with u = r^n exp(-zeta r), and the centrifugal part
+    kinetic = 0.5 * (n * n * square - 2.0 * n * zeta * inverse + zeta**2 + l * (l + 1) * square)
+    local = -Z * inverse
+    trial = {"kinetic": kinetic, "local_pp": local, "energy": kinetic + local}
+    if l == n - 1:  # E_L = -zeta^2 / 2 + (n zeta - Z) / r
+        trial["variance"] = (n * zeta - Z) ** 2 * (square - inverse**2)
+    norm = (2.0 * zeta) ** (2 * n + 1) / math.factorial(2 * n)
+
+    def density(r: float) -> float:
+        return norm * r ** (2 * n) * math.exp(-2.0 * zeta * r)
+
+    ground = -(Z**2) / (2.0 * (l + 1) ** 2)
+    return Means(
+        trial, ground, Z**2 / (l + 1), {"radial_up": density}, exact=abs(n * zeta - Z) < 1e-12 and l == n - 1
+    )
+
+
+def ion_pair(Z: int, zeta: float) -> Means:
+    """Return the means of ``exp(-zeta (r1 + r2))`` around a charge Z (Hylleraas)."""
+    trial = {"kinetic": zeta**2, "local_pp": -2.0 * Z * zeta, "electron_electron": 0.625 * zeta}
+    trial["energy"] = sum(trial.values())
+
+    def density(r: float) -> float:
+        return 4.0 * zeta**3 * r * r * math.exp(-2.0 * zeta * r)
+
+    return Means(trial, IONS[Z], float(Z * Z), {"radial_up": density})
+
+
+def molecular_ion(zeta: float, R: float = 2.0) -> Means:
+    """Return the means of ``exp(-zeta r_a) + exp(-zeta r_b)`` for two protons at distance R (Finkelstein and Horowitz)."""
+    x = zeta * R
+    overlap = math.exp(-x) * (1.0 + x + x * x / 3.0)
+    coulomb = (1.0 - math.exp(-2.0 * x) * (1.0 + x)) / R
+    resonance = zeta * math.exp(-x) * (1.0 + x)
+    kinetic = (0.5 * zeta**2 * (1.0 - overlap) + zeta * resonance) / (1.0 + overlap)
+    local = -(zeta + coulomb + 2.0 * resonance) / (1.0 + overlap)
+    return Means({"kinetic": kinetic, "local_pp": local, "energy": kinetic + local + 1.0 / R}, MOLECULE, 1.0)
+
+
+def oscillators(n_up: int, n_dn: int, omega: float, mass: float, alpha: float) -> Means:
+    r"""Return the means of at most four particles of a spin in the lowest orbitals of :math:`e^{-\alpha r^2}`, without repulsion.
+
+    The trial function is a homogeneous polynomial of degree K times a Gaussian, so that the sum of all :math:`r^2` is
+    distributed as :math:`\Gamma(K+3N/2)` in units of :math:`1/2\alpha`, and the local energy is linear in it.
+    """
+    shape = sum(count * 1.5 + max(0, count - 1) for count in (n_up, n_dn))
+    squares = shape / (2.0 * alpha)
+    trial = {"kinetic": shape * alpha / mass, "external": 0.5 * mass * omega**2 * squares}
+    trial["energy"] = trial["kinetic"] + trial["external"]
+    trial["variance"] = (0.5 * mass * omega**2 - 2.0 * alpha**2 / mass) ** 2 * shape / (2.0 * alpha) ** 2
+    density: dict[str, Density] = {}
+    if (n_up, n_dn) == (1, 1):
+        norm = 4.0 * math.pi * (alpha / math.pi) ** 1.5
+        density["gofr_ud"] = lambda r: norm * r * r * math.exp(-alpha * r * r)
+    exact = abs(alpha - 0.5 * mass * omega) < 1e-12 * alpha
+    return Means(trial, omega * shape, omega, density, exact)
+
+
+def pair(omega: float, mass: float, alpha: float, u: Callable[[np.ndarray], np.ndarray]) -> Means:
+    r"""Return the means of two repelling particles of opposite spin in a trap, :math:`e^{-\alpha(r_1^2+r_2^2)-u(r_{12})}`.
+
+    Parameters
+    ----------
+    omega, mass, alpha
+        Trap and orbital.
+    u
+        Function of radii (3, n): called with r - h, r and r + h in its rows.
+
+    Notes
+    -----
+    The centre of mass, of mass 2m, has a Gaussian of its own.  The relative motion, of reduced mass m/2, is integrated over
+    :math:`r` by Gauss-Legendre quadrature with :math:`\ln\varphi=-\alpha r^2/2-u`; derivatives of u are differences.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    reach = 9.0 / math.sqrt(alpha)
+    r = 0.5 * reach * (nodes + 1.0)
+    h = 1e-4 * min(1.0, 1.0 / math.sqrt(alpha))
+    below, here, above = u(np.stack([np.abs(r - h), r, r + h]))
+    below = np.where(r > h, below, here)
+    slope, curvature = (above - below) / (2.0 * h), (above - 2.0 * here + below) / h**2
+    log = -0.5 * alpha * r * r - here
+    density = 0.5 * reach * weights * r * r * np.exp(2.0 * (log - log.max()))
+    norm = float(density.sum())
+    density /= norm
+    first, second = -alpha * r - slope, -alpha - curvature
+    kinetic = -(second + 2.0 * first / r + first**2) / mass  # -nabla^2 phi / (2 mu phi), mu = m / 2
+    external, repulsion = 0.25 * mass * omega**2 * r * r, 1.0 / r
+    # of the centre of mass: exp(-2 alpha R^2), mass 2m
+    centre_kinetic, centre_external = 1.5 * alpha / mass, 3.0 * mass * omega**2 / (8.0 * alpha)
+    trial = {
+        "kinetic": float(density @ kinetic) + centre_kinetic,
+        "external": float(density @ external) + centre_external,
+        "electron_electron": float(density @ repulsion),
+    }
+    trial["energy"] = sum(trial.values())
+    local = kinetic + external + repulsion
+    coefficient = mass * omega**2 - 4.0 * alpha**2 / mass  # of R^2 in the local energy
+    centre_variance = coefficient**2 * 1.5 / (4.0 * alpha) ** 2
+    mean = float(density @ local)
+    trial["variance"] = float(density @ (local - mean) ** 2) + centre_variance
+    peak = float(log.max())
+
+    def by_length(s: float) -> float:
+        values = u(np.full((3, 1), s))
+        return float(s * s * np.exp(2.0 * (-0.5 * alpha * s * s - values[1, 0] - peak)) / norm)
+
+    ground = _trapped_pair(omega, mass)
+    return Means(trial, ground, omega, {"gofr_ud": by_length}, exact=trial["variance"] < 1e-9)
+
+
+@cache
+def _trapped_pair(omega: float, mass: float) -> float:
+    """Return the energy of two repelling particles of opposite spin in a trap: radial equation on two grids, extrapolated."""
+    from scipy.linalg import eigh_tridiagonal
+
+    reach = 14.0 / math.sqrt(mass * omega)
+
+    def lowest(points: int) -> float:
+        r = reach * np.arange(1, points + 1) / (points + 1)
+        h = float(r[0])
+        diagonal = 2.0 / (mass * h * h) + 0.25 * mass * omega**2 * r * r + 1.0 / r
+        values = eigh_tridiagonal(
+            diagonal,
+            np.full(points - 1, -1.0 / (mass * h * h)),
+            eigvals_only=True,
+            select="i",
+            select_range=(0, 0),
+        )
+        return float(values[0])
+
+    coarse, fine = lowest(1499), lowest(2999)  # the spacing is halved
+    return 1.5 * omega + (4.0 * fine - coarse) / 3.0

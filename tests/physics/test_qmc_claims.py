@@ -1,0 +1,212 @@
+"""Claims that runs take back, and numbers that hold them: divergences, population, time steps, scales."""
+
+import math
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError
+from qsim.qmc.kernels import walk
+from qsim.qmc.samples import MOST_ROWS, Samples
+from qsim.qmc.singular import divergences
+from qsim.qmc.timestep import bounded, extrapolate
+
+VMC = {"vmc": {"walkers": 64, "blocks": 24, "steps": 12, "warmup": 100}}
+
+
+def trap(source="hooke", electrons=2, **keys):
+    return {"system": {"electrons": electrons}, "wavefunction": {"orbitals": {"source": source, **keys}}}
+
+
+def slater(symbol, charge=0, spin=0, jastrow="none", **shell):
+    rows = {"molecular_orbitals": [[1.0] + [0.0] * (2 * shell.get("l", 0))]}
+    orbitals = {"source": "sto", "shells": [{"atom": symbol, **shell}], **rows}
+    system = {"atoms": [[symbol, 0, 0, 0]], "charge": charge, "spin": spin}
+    return {"system": system, "wavefunction": {"orbitals": orbitals, "jastrow": jastrow}}
+
+
+# ------------------------------------------------------------------------------------- divergences
+
+
+@pytest.mark.parametrize(
+    ("deck", "expected"),
+    [
+        (slater("Li", 2, 1, n=1, zeta=2.6), {"an electron and the nucleus of Li": 0.4}),
+        (slater("Li", 2, 1, n=1, zeta=3.0), {}),
+        (slater("Li", 2, 1, n=2, l=1, zeta=1.2), {}),  # the density vanishes there
+        (slater("Be", 2, n=1, zeta=4.0), {"two electrons of opposite spin": 1.0}),
+        (slater("Be", 2, n=1, zeta=4.0, jastrow={"J2": {"type": "pade", "b": 2.0}}), {}),
+        (trap(omega=1.7), {}),
+        (trap("harmonic", omega=1.7, interacting=True), {"two electrons of opposite spin": 1.0}),
+        (trap("harmonic", omega=1.7), {}),
+    ],
+)
+def test_where_local_energies_diverge(qmc, deck, expected):
+    found = {one.where: one.strength for one in divergences(qmc.build(**deck, series=[VMC]).wavefunction)}
+    assert found == pytest.approx(expected, rel=1e-2)
+
+
+def test_a_function_that_vanishes_at_the_nucleus_is_told(qmc):
+    """r exp(-zeta r) is no node, but diffusion does not get its energy at any time step."""
+    deck = slater("He", 1, 1, n=2, zeta=1.4)
+    dmc = {"dmc": {"walkers": 20, "timesteps": [0.01], "blocks": 20, "steps": 5, "warmup": 0.1}}
+    assert [one.vanishes for one in divergences(qmc.build(**deck, series=[VMC]).wavefunction)] == [True]
+    warnings = qmc.execute(**deck, series=[dmc])["warnings"]
+    assert any("not reliable at any time step" in text for text in warnings)
+
+
+def test_a_variance_without_cusp_has_no_error_bar(qmc):
+    bare = qmc.execute("bare", **slater("Be", 2, n=1, zeta=3.7), series=[VMC])["scalars"]
+    assert bare["vmc_variance"]["error"] is None
+    assert bare["vmc_energy"]["error"] > 0
+    width = qmc.execute("width", **trap(omega=0.8, exponent=0.45), series=[VMC])["scalars"]
+    assert width["vmc_variance"]["error"] > 0
+
+
+# ------------------------------------------------------------------------------------ Hooke's atom
+
+
+def test_hooke_without_jastrow_has_none(qmc):
+    """Gaussians of the trap alone: 3 omega + <1/r12>, which is 2 (alpha/pi)^(1/2)."""
+    deck = trap(omega=1.1)
+    deck["wavefunction"]["jastrow"] = "none"
+    plain = qmc.execute("plain", **deck, series=[VMC])
+    energy = plain["scalars"]["vmc_energy"]
+    expected = 3 * 1.1 + 2 * math.sqrt(0.55 / math.pi)
+    assert abs(energy["value"] - expected) < 5 * energy["error"]
+    assert plain["scalars"]["vmc_variance"]["value"] > 0.05
+    problem = qmc.build(**trap(omega=1.1), series=[VMC])
+    assert problem.deck.wavefunction.jastrow.J2.type == "log1p"  # the resolved deck says what is taken
+    assert [f.kind for f in problem.wavefunction.jastrow.functions][:2] == ["none", "log1p"]
+
+
+# ------------------------------------------------------------------------------------- population
+
+
+@pytest.mark.parametrize("walkers", [12, 400])
+def test_the_bias_of_few_walkers_is_told(qmc, walkers):
+    """The estimate falls as 1/N, and is part of the error."""
+    deck = slater("H", 0, 1, n=1, zeta=0.6)
+    dmc = {"walkers": walkers, "timesteps": [0.05], "blocks": 40, "steps": 60, "warmup": 6.0}
+    scalars = qmc.execute(**deck, series=[{"dmc": dmc}])["scalars"]
+    bias, error = scalars["dmc_population_bias"]["value"], scalars["dmc_energy"]["error"]
+    assert 0.01 < bias * walkers < 1.0
+    assert error > bias
+
+
+# ------------------------------------------------------------------------------------- time steps
+
+
+def test_the_window_of_branching_grows_as_the_time_step_shrinks(qmc, monkeypatch):
+    """0.2 sqrt(N / tau), Zen and others."""
+    seen = []
+    true = walk.diffuse
+
+    def watched(*args, window, **keys):
+        seen.append(window)
+        return true(*args, window=window, **keys)
+
+    monkeypatch.setattr(walk, "diffuse", watched)
+    dmc = {"walkers": 10, "timesteps": [0.09, 0.01], "blocks": 1, "steps": 1, "warmup": 0.0}
+    qmc.run(**trap("harmonic", electrons=2, omega=1.0), series=[{"dmc": dmc}])
+    assert sorted(set(np.round(seen, 9))) == pytest.approx(
+        [0.2 * math.sqrt(2 / 0.09), 0.2 * math.sqrt(2 / 0.01)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "curvature", "taus", "scale"),
+    [
+        ("linear", 3.0, [0.6, 0.3], 4.0),
+        ("linear", -5.0, [0.4, 0.2, 0.1], 9.0),
+        ("linear", 40.0, [0.4, 0.2, 0.1, 0.05], 9.0),
+        ("quadratic", 2.0, [0.5, 0.25, 0.125], 2.0),
+    ],
+)
+def test_powers_that_a_fit_leaves_out_are_in_its_error(order, curvature, taus, scale):
+    """Energies 1 + tau + c tau^2 (+ c scale tau^3) without noise; error bars that are far too small for a line."""
+    x = np.array(taus)
+    energies = 1.0 + x + curvature * x**2 + (curvature * scale * x**3 if order == "quadratic" else 0.0)
+    errors = np.full(x.size, 1e-4)
+    plain = extrapolate(x, energies, errors, order)
+    assert abs(plain.value - 1.0) > 5 * plain.error
+    found = bounded(plain, x, energies, errors, order, scale)
+    assert found.value == plain.value
+    assert abs(found.value - 1.0) < 1.5 * found.error < 30 * abs(found.value - 1.0)
+
+
+def test_small_time_steps_add_little_to_the_error():
+    x = np.array([0.01, 0.005, 0.0025])
+    errors = np.array([1e-3, 1.2e-3, 1.5e-3])
+    plain = extrapolate(x, -1.0 + 0.1 * x, errors)
+    found = bounded(plain, x, -1.0 + 0.1 * x, errors, "linear", 4.0)
+    assert found.error < 1.05 * plain.error
+    assert found.truncation < 0.3 * plain.error
+
+
+# ------------------------------------------------------------------------------------------ scales
+
+
+@pytest.mark.parametrize(
+    ("taus", "told"),
+    [([15.0, 0.1], True), ([0.3], True), ([0.05, 0.02], False)],
+    ids=["steps", "scale", "right"],
+)
+def test_time_steps_of_other_units_are_told(qmc, taus, told):
+    """Z^2 tau of helium is above 1 from a quarter on."""
+    dmc = {"dmc": {"walkers": 10, "timesteps": taus, "blocks": 20}}
+    loaded = qmc.load(**slater("He", n=1, zeta=1.7), series=[dmc])
+    found = [f for f in loaded.deck.check() if "highest energy" in f.message]
+    assert len(found) == told
+    assert all(f.key == "series.0.dmc.timesteps.0" and f.severity == "warning" for f in found)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "charge", "zeta", "told"),
+    [
+        ("He", 0, 0.17, True),
+        ("He", 0, 17.0, True),
+        ("He", 0, 1.3, False),
+        ("Be", 2, 3.7, False),
+        ("Be", 2, 0.37, True),
+    ],
+)
+def test_exponents_of_another_scale_are_told(qmc, symbol, charge, zeta, told):
+    loaded = qmc.load(**slater(symbol, charge, n=1, zeta=zeta), series=[VMC])
+    found = [f for f in loaded.deck.check() if "n zeta" in f.message]
+    assert len(found) == told
+    assert all(f.key == "wavefunction.orbitals.shells.0.zeta" for f in found)
+
+
+# ----------------------------------------------------------------------------------------- samples
+
+
+def test_samples_are_joined_without_loss():
+    """More rows than are kept: sums, and where blocks begin, stay."""
+    count = 3 * MOST_ROWS + 7
+    rows = np.random.default_rng(1).random((count, 2, 8))
+    whole = Samples(2, 3)
+    for k, row in enumerate(rows):
+        if k == count // 2:
+            whole = Samples(2, 3, whole.state())
+        whole.add(row)
+    kept = whole.after(0)
+    assert kept.shape[0] < MOST_ROWS
+    length = round(3 / whole.rows_per_block)
+    used = count // length * length
+    np.testing.assert_allclose(kept, rows[:used].reshape(-1, length, 2, 8).sum(axis=1))
+    assert whole.after(8).shape[0] == kept.shape[0] - math.ceil(8 * 3 / length)
+
+
+@pytest.mark.parametrize("walkers", [5, 12, 13])
+def test_walkers_are_shared_out_to_groups(walkers):
+    sums = np.random.default_rng(2).random((walkers, 8))
+    samples = Samples(5)
+    samples.add_walkers(sums)
+    expected = [sums[g::5].sum(axis=0) for g in range(5)]
+    np.testing.assert_allclose(samples.after(0)[0], expected)
+
+
+def test_optimisations_of_hooke_without_parameters_are_refused(qmc):
+    with pytest.raises(DeckError, match="no parameters"):
+        qmc.build(**trap(), series=[{"optimize": {"walkers": 20}}])

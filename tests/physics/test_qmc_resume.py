@@ -1,0 +1,94 @@
+"""A run that was stopped and resumed has the bits of one that was not, in every section and every number."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from qsim.core import checkpoint
+from qsim.core.errors import Stopped
+from qsim.core.progress import Monitor
+from qsim.qmc import output
+
+DECK = {
+    "run": {"seed": 21},
+    "system": {"atoms": [["Li", 0, 0, 0]], "charge": 1},
+    "wavefunction": {
+        "orbitals": {"source": "sto", "shells": [{"atom": "Li", "n": 1, "l": 0, "zeta": 2.7}]},
+        "jastrow": {"J1": {"rcut": 5.0, "size": 4}, "J2": {"type": "pade", "b": 0.7}},
+    },
+    "series": [
+        {"optimize": {"walkers": 40, "iterations": 3, "steps": 4, "warmup": 30, "timestep": 0.1}},
+        {"vmc": {"walkers": 30, "blocks": 21, "steps": 3, "warmup": 30, "timestep": 0.1}},
+        {
+            "optimize": {
+                "walkers": 30,
+                "iterations": 2,
+                "steps": 3,
+                "warmup": 5,
+                "target": "mixed",
+                "timestep": 0.1,
+            }
+        },
+        {"dmc": {"walkers": 24, "timesteps": [0.01, 0.005], "blocks": 20, "steps": 4, "warmup": 0.05}},
+        {"vmc": {"walkers": 50, "blocks": 20, "steps": 2, "sweeps": 2, "warmup": 10, "timestep": 0.1}},
+    ],
+    "estimators": [{"radial_density": {"bins": 6, "rmax": 3.0}}],
+}
+TIMED = ("seconds", "walker_generations_per_second")
+
+
+class StopAfter(Monitor):
+    """Stops, with a checkpoint, at the so-and-so-manieth place where that is possible."""
+
+    def __init__(self, calls, **settings):
+        super().__init__(quiet=True, **settings)
+        self.calls = calls
+
+    def _stop_reason(self, now):
+        self.calls -= 1
+        return "enough" if self.calls < 0 else ""
+
+
+def numbers(result):
+    """Return all arrays and scalars with their errors, but for wall times."""
+    found = {name: array for name, array in output.arrays(result).items() if not name.endswith(TIMED)}
+    for name, scalar in output.scalars(result).items():
+        if name not in TIMED:
+            found[name] = np.array([scalar.value, np.nan if scalar.error is None else scalar.error], float)
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    from tests.physics.conftest import Decks
+
+    return numbers(Decks("qmc", tmp_path_factory.mktemp("whole")).run(**DECK))
+
+
+@pytest.mark.parametrize("calls", [1, 3, 5, 6, 11, 27, 29, 34, 52, 70, 90])
+def test_every_number_is_the_same_after_a_stop(qmc, calls, uninterrupted):
+    """Stops in warm-ups, between iterations and blocks, and at the ends of sections."""
+    file = qmc.folder / "c.ckpt.h5"
+    with pytest.raises(Stopped):
+        qmc.run(monitor=StopAfter(calls, checkpoint=file), **DECK)
+    state, _ = checkpoint.load(file)
+    resumed = numbers(qmc.run(monitor=Monitor(quiet=True, restored=state), **DECK))
+    assert resumed.keys() == uninterrupted.keys()
+    for name, array in uninterrupted.items():
+        np.testing.assert_array_equal(resumed[name], array, err_msg=name)
+
+
+def test_a_run_that_is_stopped_again_and_again_is_the_same(qmc, uninterrupted):
+    file = qmc.folder / "c.ckpt.h5"
+    state, result = None, None
+    for _ in range(40):
+        try:
+            result = qmc.run(monitor=StopAfter(9, checkpoint=file, restored=copy.deepcopy(state)), **DECK)
+            break
+        except Stopped:
+            state, _ = checkpoint.load(file)
+    assert result is not None
+    found = numbers(result)
+    for name, array in uninterrupted.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)

@@ -1,0 +1,70 @@
+"""Error bars of qmc cover known means as a normal law says, on random decks; a planted lie is caught."""
+
+import dataclasses
+
+import pytest
+
+from qsim.core.coverage import Claim, cover
+from qsim.qmc import statistics
+from qsim.qmc.coverage.oracles import IONS, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
+
+DECKS = 40
+
+
+@pytest.fixture(scope="module")
+def covered():
+    return cover("qmc", DECKS, 1)
+
+
+def test_error_bars_cover_known_means(covered):
+    assert covered.ok, [(t.index, t.failure) for t in covered.failures]
+    assert sum(trial.refused is not None for trial in covered.trials) <= 3
+    assert len(covered.statistical) > DECKS
+
+
+def test_error_bars_are_taken_back_where_they_do_not_hold(covered):
+    """Most claims stand; of those that warnings take back, some would have held."""
+    assert covered.withdrawn < 0.3 * len(covered.statistical)
+
+
+def test_a_planted_lie_is_caught(monkeypatch):
+    def lie(*args, **keys):
+        found = true(*args, **keys)
+        return found if found.error is None else dataclasses.replace(found, error=0.01 * found.error)
+
+    true = statistics._estimate
+    monkeypatch.setattr(statistics, "_estimate", lie)
+    assert not cover("qmc", 12, 1).ok
+
+
+def test_claims_are_statistical(covered):
+    assert all(isinstance(claim, Claim) and claim.statistical for t in covered.trials for claim in t.claims)
+
+
+# ------------------------------------------------------------------------------------------ the oracles
+
+
+def test_oracles_agree_where_they_meet():
+    """Exact trial functions have the energy of the ground state and no variance; virial theorem."""
+    exact = hydrogen_ion(3, 2, 1, 1.5)
+    assert exact.trial["energy"] == pytest.approx(exact.ground)
+    assert exact.trial["kinetic"] == pytest.approx(-exact.ground)
+    assert exact.trial["variance"] == pytest.approx(0.0, abs=1e-12)
+    trap = oscillators(4, 1, 0.7, 2.0, 0.7)
+    assert trap.exact
+    assert trap.trial["energy"] == pytest.approx(trap.ground)
+    import numpy as np
+
+    hooke = pair(0.5, 1.0, 0.25, lambda r: -np.log1p(0.5 * r))
+    assert hooke.ground == pytest.approx(2.0, abs=1e-6)
+    assert hooke.trial["energy"] == pytest.approx(2.0, abs=1e-6)
+    free = pair(1.3, 1.0, 0.65, np.zeros_like)
+    assert free.trial["electron_electron"] == pytest.approx(2.0 * (0.65 / np.pi) ** 0.5)
+
+
+def test_oracles_are_variational():
+    assert ion_pair(2, 1.6875).trial["energy"] == pytest.approx(-2.84765625)
+    assert all(ion_pair(Z, Z - 0.3125).trial["energy"] > IONS[Z] for Z in (1, 2, 3, 4))
+    assert molecular_ion(1.238).trial["energy"] == pytest.approx(
+        -0.5865, abs=2e-4
+    )  # Finkelstein and Horowitz
