@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian import davidson, gsf
+from qsim.sturmian import davidson, reference
+from qsim.sturmian.blocks import Gsf
 from qsim.sturmian.extrapolation import partial_wave_limit
-from qsim.sturmian.observables import observe, radial_defect
+from qsim.sturmian.limits import radius_needed, wall_shift
+from qsim.sturmian.observables import observe
 from qsim.sturmian.operator import TwoElectron
 
 if TYPE_CHECKING:
@@ -21,15 +24,20 @@ if TYPE_CHECKING:
 
     from qsim.core.progress import Monitor
     from qsim.sturmian.build import Problem, Sector
+    from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Sturmians
 
 __all__ = ["BoundResult", "Scan", "State", "run_bound"]
 
 MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
-DEFECT_WORK = 5e10  # flops of the error estimate on the whole grid from which it is left out
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
 ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
-SATELLITES = 2  # smaller l_max computed besides, which tell how far the partial waves have converged
+SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
+ROUGH = (
+    0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
+)
+ENLARGEMENTS = 4  # times that an automatic box may grow
+LARGEST_GROWTH = 3.0  # of its radius, at once
 
 
 @dataclass
@@ -45,16 +53,24 @@ class State:
     error_solver : float
         Bound of the error of the eigensolver, residual^2 / gap, and what rounding leaves.
     error_radial : float
-        How far the energy lies above that of the whole radial grid, estimated; 0 for that grid, NaN where it was not computed.
+        How far the energy lies from that of the same pairs on a finer grid, estimated: functions, grid and quadrature together;
+        NaN where it was not computed.
+    error_box : float
+        How much the wall at R raises it, estimated.
     error_angular : float
-        How far it lies above the limit of all pairs, estimated; NaN where it was not computed.
+        How far it lies above the limit of all pairs, estimated; NaN where it was not computed, or the deck lists its pairs.
+    error_threshold : float
+        How far the threshold lies from that on the finer grid; NaN where it was not computed.
+    one_electron : float
+        Lowest one-electron level of the momenta that occur.
     threshold : float
-        Energy above which an electron leaves: the lowest one-electron level that the symmetry leaves behind, and the one-body
-        potential at R where that is positive.
+        Energy above which an electron leaves: that level, and the one-body potential at R where that is positive.
     residual : float
     iterations, unknowns : int
     moments : dict of float
         See :class:`qsim.sturmian.observables.Observed`.
+    wall : float
+        ``int |du/dr1|^2 dr2`` at r1 = R, of one electron, 1/bohr^3.
     density : (n,) float64
     map : (n, n) float64 or None
     weights : (P,) float64
@@ -68,21 +84,30 @@ class State:
     energy: float
     error_solver: float
     error_radial: float
+    error_box: float
     error_angular: float
+    error_threshold: float
+    one_electron: float
     threshold: float
     residual: float
     iterations: int
     unknowns: int
     moments: dict[str, float]
+    wall: float
     density: NDArray[np.float64]
     map: NDArray[np.float64] | None
     weights: NDArray[np.float64]
     pairs: NDArray[np.int64]
 
     @property
+    def error_in_pairs(self) -> float:
+        """Distance to the exact energy of a model with these pairs only, hartree: solver, functions, grid and box."""
+        return _sum(self.error_solver, self.error_radial, self.error_box)
+
+    @property
     def error(self) -> float:
-        """Distance to the limit of the radial basis for these pairs, hartree."""
-        return self.error_solver + (0.0 if np.isnan(self.error_radial) else self.error_radial)
+        """Distance to the exact energy, hartree, without the other pairs where the deck lists its own."""
+        return _sum(self.error_in_pairs, self.error_angular)
 
     @property
     def bound(self) -> bool:
@@ -167,19 +192,23 @@ class _Run:
         self.order = _order(problem)
         self.points = _points(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
+        self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
         self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": []}
+        self.smaller: dict[tuple[int, int, str], tuple[Sequence[tuple[int, int]], davidson.Eigenpairs]] = {}
         self.search: Mapping[str, Any] | None = None
         if monitor.restored is not None:
             self.done = dict(monitor.restored["done"])
             self.search = monitor.restored["search"] or None
         self.count = len(self.done["energies"])
+        if grown := self.done.get("grown"):
+            self.problem = problem.with_(**grown)
 
     def run(self) -> BoundResult:
         monitor = self.monitor
         monitor.begin(1 + len(self.points), "solutions", "bound states", done=self.count or None)
         if not self.done["states"]:
             with monitor.stage("states"):
-                self._main()
+                self._states()
             monitor.step(1, self._state)
         with monitor.stage("convergence"):
             for number in range(len(self.done["energies"]), len(self.points)):
@@ -209,9 +238,7 @@ class _Run:
         """Poisson kernels of a grid, kept for all that share it."""
         return self.planes.setdefault(id(problem.grid), (problem.grid, {}))[1]
 
-    def _solve(
-        self, problem: Problem, sector: Sector, name: str
-    ) -> tuple[TwoElectron | None, davidson.Eigenpairs]:
+    def _solve(self, problem: Problem, sector: Sector, name: str) -> tuple[TwoElectron, davidson.Eigenpairs]:
         roots = max(sector.roots) + 1
         if problem.deck.solver.type == "dense":
             return self._dense(problem, sector, roots)
@@ -244,19 +271,50 @@ class _Run:
 
     # ---------------------------------------------------------------------------------- the states
 
-    def _main(self) -> None:
+    def _states(self) -> None:
+        """Find the states of the deck, again in a larger box where an automatic one does not hold them."""
+        for _ in range(ENLARGEMENTS):
+            states = self._main()
+            grown = self._larger(states)
+            if grown is None:
+                return
+            self.done |= {"states": [], "info": {}, "grown": grown}
+            self.problem = self.problem.with_(**grown)
+            self.monitor.note(
+                f"grid.R: {grown['R']:.6g} bohr, for the state found reaches further than estimated"
+            )
+        self._main()
+
+    def _larger(self, states: list[State]) -> dict[str, Any] | None:
+        """Return the parameters of a larger box that the lowest states need; None if they need none or the deck gives R."""
+        problem = self.problem
+        if problem.deck.grid.R != "auto" or problem.deck.grid.bounds is not None:
+            return None
+        lowest: dict[tuple[int, int, str], State] = {}
+        for state in sorted(states, key=lambda state: state.root):
+            lowest.setdefault((state.L, state.S, state.parity), state)
+        needed = [R for state in lowest.values() if (R := radius_needed(problem, state)) is not None]
+        if not needed:
+            return None
+        weakest = min(state.threshold - state.energy for state in states if state.bound)
+        return {"R": min(max(needed), LARGEST_GROWTH * problem.values.R), **automatic_basis(problem, weakest)}
+
+    def _main(self) -> list[State]:
         problem = self.problem
         states: dict[tuple[Any, ...], State] = {}
         iterations = products = unknowns = 0
         flops, histories = 0.0, []
         for number, sector in enumerate(problem.sectors):
             operator, found = self._solve(problem, sector, f"main {number}")
-            assert operator is not None
             iterations, products = iterations + found.iterations, products + found.products
             unknowns, flops = max(unknowns, operator.size), max(flops, operator.flops)
             histories.append(found.history)
+            self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, found)
+            finer = self._reference(operator, sector, found)
             for root in sector.roots:
-                states[sector.L, sector.S, sector.parity, root] = self._examine(operator, sector, found, root)
+                state = self._examine(operator, sector, found, root)
+                _compare(state, finer)
+                states[sector.L, sector.S, sector.parity, root] = state
         self.done["states"] = [asdict(states[key]) for key in self.order]
         self.done["info"] = {
             "iterations": iterations,
@@ -268,11 +326,14 @@ class _Run:
         for key, state in states.items():
             if (lost := state.moments["symmetry_error"]) > SYMMETRY:
                 raise NumericsError(f"state {key}: the exchange symmetry is lost by {lost:.1e}")
+        return list(states.values())
 
     def _examine(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs, root: int) -> State:
         problem, x = self.problem, found.vectors[root]
         seen = observe(operator, x, problem.V)
         energy = float(found.values[root])
+        level = min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
+        threshold = level + max(float(problem.V[-1]), 0.0)
         return State(
             L=sector.L,
             S=sector.S,
@@ -281,28 +342,32 @@ class _Run:
             energy=energy,
             error_solver=float(found.errors[root])
             + ROUNDING * (abs(seen.moments["kinetic"]) + abs(seen.moments["nuclear"])),
-            error_radial=self._radial_error(operator, x, energy),
+            error_radial=float("nan"),
+            error_box=wall_shift(seen.wall, threshold - energy, float(problem.grid.R)),
             error_angular=float("nan"),
-            threshold=min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
-            + max(float(problem.V[-1]), 0.0),
+            error_threshold=float("nan"),
+            one_electron=level,
+            threshold=threshold,
             residual=float(found.residuals[root]),
             iterations=found.iterations,
             unknowns=operator.size,
             moments=seen.moments,
+            wall=seen.wall,
             density=seen.density,
             map=seen.map if seen.map.shape[0] <= MAP_POINTS else None,
             weights=seen.weights,
             pairs=np.array(sector.pairs, np.int64),
         )
 
-    def _radial_error(self, operator: TwoElectron, x: Any, energy: float) -> float:
-        problem, n = self.problem, operator.points
-        if not problem.is_gsf:
-            return 0.0
-        if 8.0 * len(operator.pairs) * float(n) ** 3 > DEFECT_WORK:
-            return float("nan")
-        whole = {l: gsf.orbitals(problem.grid, l, problem.V, None) for l in operator.sizes}
-        return radial_defect(operator, x, energy, whole, self._kernels(problem))
+    def _reference(
+        self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs
+    ) -> reference.Reference | None:
+        """Return the states of a sector on the finer grid, None where that is too much work."""
+        problem = self.problem
+        if self.fine is None or self.fine[0] is not problem.grid:
+            self.fine = (problem.grid, cache(lambda: reference.finer(problem.grid)), {})
+        _, fine, planes = self.fine
+        return reference.relax(operator, found, problem.potential, planes=planes, fine=fine)
 
     # --------------------------------------------------------------------------------------- scans
 
@@ -322,13 +387,46 @@ class _Run:
             if not sector.pairs:  # an l_max too small for this L
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
-            operator, found = self._solve(problem, sector, name)
-            assert operator is not None
-            unknowns = max(unknowns, operator.size)
-            for root in sector.roots:
-                energies[sector.L, sector.S, sector.parity, root] = float(found.values[root])
+            own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
+            rough = point.key == "partial" and not self.problem.extrapolate and not own >= set(sector.pairs)
+            try:
+                unknowns = max(unknowns, self._energies(problem, sector, name, energies, rough=rough))
+            except NumericsError:
+                if point.key != "partial" or self.problem.extrapolate:
+                    raise
+                # nobody asked for it: it tells an error only
+                energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
+
+    def _energies(
+        self,
+        problem: Problem,
+        sector: Sector,
+        name: str,
+        energies: dict[tuple[Any, ...], float],
+        *,
+        rough: bool,
+    ) -> int:
+        """Add the energies of a sector's states, rough ones from those of the deck with fewer pairs; return its unknowns."""
+        key = (sector.L, sector.S, sector.parity)
+        if rough and key in self.smaller:
+            pairs, found = self.smaller[key]
+            operator = self._operator(problem, sector)
+            gaps = np.clip(found.gaps, 1e-3, 1.0)
+            values, _ = davidson.relax(
+                operator,
+                embedded(operator, pairs, found.vectors),
+                found.values,
+                gaps,
+                settled=ROUGH,
+                max_steps=40,
+            )
+        else:
+            operator, found = self._solve(problem, sector, name)
+            values = found.values
+        energies |= {(*key, root): float(values[root]) for root in sector.roots}
+        return operator.size
 
     # -------------------------------------------------------------------------------------- result
 
@@ -341,22 +439,14 @@ class _Run:
         }
         partial = scans.pop("partial", _EMPTY)
         limits = []
-        if partial.values.size > SATELLITES:
-            fitted = [
-                partial_wave_limit(
-                    [int(l) for l in partial.values],
-                    partial.energies[:, k].tolist(),
-                    L=state.L,
-                    S=state.S,
-                    parity=state.parity,
-                    uncertainty=state.error,
-                )
-                for k, state in enumerate(states)
-            ]
-            if problem.extrapolate:
-                limits = [(fit[0], fit[1]) for fit in fitted]
-            for state, fit in zip(states, fitted, strict=True):
-                state.error_angular = max(state.energy - fit[0], fit[1])
+        for k, state in enumerate(states):
+            used = self._used(partial, state, k)
+            if used.sum() <= SATELLITES:
+                limits.append((float("nan"), float("nan")))
+                continue
+            limit, error, total = _limit(state, partial.values[used], partial.energies[used, k])
+            state.error_angular = max(abs(state.energy - limit), error)
+            limits.append((limit, total))
         ls = sorted({int(l) for state in states for l in state.pairs.ravel()})
         return BoundResult(
             problem=problem,
@@ -364,13 +454,21 @@ class _Run:
             bases={l: problem.functions(l) for l in ls} if problem.is_gsf else {},
             convergence=scans,
             partial=partial,
-            limits=limits,
+            limits=limits if problem.extrapolate else [],
             solver_iterations=int(info["iterations"]),
             products=int(info["products"]),
             unknowns=int(info["unknowns"]),
             flops=float(info["flops"]),
             histories=[np.asarray(history) for history in info["histories"]],
         )
+
+    def _used(self, partial: Scan, state: State, k: int) -> NDArray[np.bool_]:
+        """Return which of the partial waves tell the limit of a state."""
+        finite = np.isfinite(partial.energies[:, k]) if partial.values.size else np.zeros(0, bool)
+        if self.problem.extrapolate:
+            return finite
+        own = satellites([(int(a), int(b)) for a, b in state.pairs])
+        return finite & np.isin(partial.values, own)
 
     def _scan(self, numbers: list[int]) -> Scan:
         return Scan(
@@ -380,7 +478,68 @@ class _Run:
         )
 
 
+def _sum(*errors: float) -> float:
+    """Return the sum of those errors that are known."""
+    return float(sum(error for error in errors if np.isfinite(error)))
+
+
 _EMPTY = Scan(np.zeros(0), np.zeros((0, 0)), np.zeros(0, np.int64))
+
+
+def _same(one: Sector, other: Sector) -> bool:
+    return (one.L, one.S, one.parity) == (other.L, other.S, other.parity)
+
+
+def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: Any) -> Any:
+    """Return vectors (m, P, M, M) of some pairs among those of an operator with more pairs and the same orbitals."""
+    out = operator.device.xp.zeros((vectors.shape[0], *operator.shape))
+    M = vectors.shape[-1]
+    for p, pair in enumerate(pairs):
+        out[:, operator.pairs.index(pair), :M, :M] = vectors[:, p]
+    return out
+
+
+def _compare(state: State, finer: reference.Reference | None) -> None:
+    """Set the errors that the states on a finer grid tell."""
+    if finer is None or not np.isfinite(finer.energies[state.root]):
+        return
+    off = abs(state.energy - float(finer.energies[state.root]))
+    state.error_radial = off + float(finer.errors[state.root])
+    ls = {int(l) for l in state.pairs.ravel()}
+    level = min(finer.levels[l] for l in ls)
+    state.error_threshold = abs(level - state.one_electron)
+
+
+def _limit(
+    state: State, l_max: NDArray[np.float64], energies: NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Return the partial-wave limit, its error from the fit alone, and with what the errors of the energies become in it."""
+    fits = [
+        partial_wave_limit(
+            [int(l) for l in l_max],
+            energies,
+            L=state.L,
+            S=state.S,
+            parity=state.parity,
+            uncertainty=uncertainty,
+        )
+        for uncertainty in (0.0, state.error_in_pairs)
+    ]
+    return fits[0][0], fits[0][1], fits[1][1]
+
+
+def automatic_basis(problem: Problem, ionisation: float) -> dict[str, float]:
+    """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
+    from qsim.sturmian import automatic
+
+    basis, found = problem.deck.basis, {}
+    if not isinstance(basis, Gsf):
+        return {}
+    if basis.energy == "auto":
+        found["energy"] = automatic.energy(ionisation, basis.generating.type)
+        if problem.deck.alpha == "auto":
+            found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
+    return found
 
 
 def _order(problem: Problem) -> list[tuple[int, int, str, int]]:
@@ -394,16 +553,20 @@ def _order(problem: Problem) -> list[tuple[int, int, str, int]]:
 
 def _points(problem: Problem) -> list[_Point]:
     """Return what is to be solved besides the deck itself: partial waves, then the scans."""
-    points = [_Point("partial", l, {"l_max": l}) for l in problem.extrapolate]
-    if not points and problem.deck.channels.pairs is None:
-        tops = [max(max(pair) for pair in sector.pairs) for sector in problem.sectors]
-        lows = [min(max(pair) for pair in sector.pairs) for sector in problem.sectors]
-        top, low = max(tops), max(lows)
-        if len(set(tops)) == 1 and top - SATELLITES >= low:
-            points = [_Point("partial", l, {"l_max": l}) for l in range(top - SATELLITES, top + 1)]
+    wanted = problem.extrapolate
+    if not wanted and problem.deck.channels.pairs is None:
+        wanted = sorted({l for sector in problem.sectors for l in satellites(sector.pairs)})
+    points = [_Point("partial", l, {"l_max": l}) for l in wanted]
     for key, values in problem.scan.items():
         points += [_Point(key, value, {key: value}) for value in values]
     return points
+
+
+def satellites(pairs: Sequence[tuple[int, int]]) -> range:
+    """Return l_max of the partial waves that tell the error of all pairs up to the largest: smaller ones if there are enough."""
+    top, low = max(max(pair) for pair in pairs), min(max(pair) for pair in pairs)
+    first = max(top - SATELLITES, low)
+    return range(first, first + SATELLITES + 1)
 
 
 def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck import SturmianDeck
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Orbitals, Sturmians
+    from qsim.sturmian.potentials import OneBody
 
 PLAN_POINTS = 500  # radial functions up to which the plan computes a basis, to find mistakes early
 VECTORS = 40  # of a subspace of the eigensolver
@@ -97,6 +98,13 @@ class Problem:
     def Z(self) -> float:
         """Charge of the nucleus."""
         return float(self.deck.system.Z)
+
+    @property
+    def potential(self) -> OneBody:
+        """One-body potential as a function of the radius."""
+        from qsim.sturmian.potentials import OneBody
+
+        return OneBody(self.deck.system.potential, self.deck.system.Z)
 
     @property
     def tolerance(self) -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.operator import TwoElectron
 
-__all__ = ["Eigenpairs", "lowest"]
+__all__ = ["Eigenpairs", "lowest", "relax"]
 
 LEVEL_SHIFT = 0.05  # hartree; a denominator is not smaller than this
 FLOOR = 1e-7  # residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure
@@ -176,6 +176,84 @@ def lowest(
                 }
 
             observe(iteration, float(values[0]), worst, state)
+
+
+def relax(
+    operator: TwoElectron,
+    start: Any,
+    energies: NDArray[np.float64],
+    gaps: NDArray[np.float64],
+    *,
+    settled: float,
+    max_steps: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower energies of approximate states, good enough to tell how far these were off.
+
+    Parameters
+    ----------
+    operator
+        Hamiltonian of one symmetry.
+    start : (k, P, M, M)
+        Approximations of its lowest states.
+    energies : (k,) float64
+        Their energies elsewhere, hartree: what is wanted is the difference to them.
+    gaps : (k,) float64
+        Distances to neighbouring states, hartree.
+    settled : float
+        The search ends when what it may still gain is this share of the difference.
+    max_steps : int
+        At most so many; with 0, nothing but perturbation theory of second order.
+
+    Returns
+    -------
+    energies, errors : (k,) float64
+        Hartree; the errors are estimates of what may still be gained.
+    """
+    xp, k = operator.device.xp, len(energies)
+    m, model_values, model_vectors = operator.model_space()
+    precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    if max_steps and k > 1:  # a state that the start does not hold at all
+        extra = xp.zeros((min(k, model_values.size), *operator.shape))
+        extra[:, :, :m, :m] = operator.device.asarray(model_vectors[: extra.shape[0]])
+        start = xp.concatenate([start, extra])
+    V = _orthonormal(xp, start, None)
+    AV = operator.apply(V)
+    step = 0
+    while True:
+        values, weights = np.linalg.eigh(_gram(operator, V, AV))
+        count = min(k, values.size)
+        w = operator.device.asarray(np.ascontiguousarray(weights[:, :count].T))
+        X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+        R = AX - operator.device.asarray(values[:count])[:, None, None, None] * X
+        gain = _second_order(operator, precondition.diagonal, R, values[:count])
+        norms = np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3))))
+        # residuals among the lowest states count by the gap, all others by the height of the functions they go to
+        left = np.minimum(norms / gaps[:count], 4.0 * gain) if step else gain
+        off = np.abs(values[:count] - energies[:count])
+        open_ = np.flatnonzero(left > np.maximum(settled * off, 1e-13 * (1.0 + np.abs(values[:count]))))
+        if step >= max_steps or (not open_.size and step):
+            break
+        chosen = open_ if open_.size else np.arange(count)
+        T = precondition(R[chosen], X[chosen], values[chosen])
+        T = _orthonormal(xp, operator.symmetrise(T), V)
+        if not T.shape[0]:
+            break
+        V = xp.concatenate([V, T])
+        AV = xp.concatenate([AV, operator.apply(T)])
+        step += 1
+    if not max_steps:
+        values[:count] -= gain
+    missing = k - count
+    return np.pad(values[:count], (0, missing), constant_values=np.nan), np.pad(left, (0, missing))
+
+
+def _second_order(
+    operator: TwoElectron, diagonal: Any, R: Any, values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return ``sum_k |<k|R>|^2 / (H_kk - E)`` of residuals R (m, P, M, M), hartree."""
+    xp = operator.device.xp
+    gap = xp.maximum(diagonal - operator.device.asarray(values)[:, None, None, None], 2.0 * LEVEL_SHIFT)
+    return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
 
 
 def _gram(operator: TwoElectron, V: Any, AV: Any) -> NDArray[np.float64]:

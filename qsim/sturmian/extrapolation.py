@@ -61,8 +61,9 @@ def partial_wave_limit(
     limit : float
         Hartree.
     error : float
-        Half of the change when the last term and the lowest l_max are left out, which holds for helium-like S and P states (with
-        two points: the change when the power is raised by one), plus the uncertainty of the energies as the fit enlarges it.
+        Half of the change when the last term and the lowest l_max are left out, or, if that is more and there are four points, the
+        change when the powers grow by the other step (with two points: when the power is raised by one), plus the uncertainty of
+        the energies as the fit enlarges it.
     coefficients : (m,) float64
         A_0, A_1, ... with m = min(k - 1, 4), of the powers p, q, ...; negative ones lower the energy.
 
@@ -79,12 +80,16 @@ def partial_wave_limit(
     natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
     first = leading_power(S, natural=natural)
     terms = min(points.size - 1, TERMS)
-    powers = [first + (1 if L == S == 0 else 2) * k for k in range(terms)]
+    step = 1 if L == S == 0 else 2
+    powers = [first + step * k for k in range(terms)]
     start = points + 1.5 - 0.5 * (L if natural else L - 1)
     limit, coefficients, weights = _fit(start, values, powers)
     if terms > 1:
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
         error = 0.5 * abs(limit - other)
+        if terms > 2:  # two fits that agree by chance: the powers themselves are uncertain beyond the first
+            other, _, _ = _fit(start, values, [first + (3 - step) * k for k in range(terms)])
+            error = max(error, abs(limit - other))
     else:
         other, _, _ = _fit(start, values, [first + 1])
         error = abs(limit - other)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.sturmian.bound_task import BoundResult, State
+    from qsim.sturmian.build import Problem
     from qsim.sturmian.deck import SturmianDeck
-    from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.parameters import Values
 
 BOX_DENSITY = 1e-8  # 1/bohr: largest density at R of a state that is contained in the box
 POINTS_PER_WAVE = 5.0
-POOR = 1e-3  # hartree: estimated error of the radial basis that is worth a warning
+POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
+DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
 REACH = 12.0  # decay lengths after which nothing is left of a bound function
 
 
@@ -101,50 +102,104 @@ def outer_density(R: float, ionisation: float, charge: float) -> float:
     return 2.0 * kappa * math.exp(min(power * math.log(x) - x - math.lgamma(power + 1.0), 0.0))
 
 
-def box_density(grid: RadialGrid, state: State) -> float:
+def wall_shift(wall: float, binding: float, R: float) -> float:
+    """Return how much the wall at R raises the energy of two electrons, hartree.
+
+    By the Hellmann-Feynman theorem ``dE/dR = -wall`` for two electrons with ``wall = int |du/dr1|^2 dr2`` each.  Of a state bound
+    by ``binding = kappa^2 / 2``, wall falls like ``exp(-2 kappa R)``, so that ``wall / (2 kappa)`` is left; of a free one like
+    ``R^-3``, which leaves ``wall R / 2``.  The smaller one is returned.
+
+    Parameters
+    ----------
+    wall : float
+        1/bohr^3.
+    binding : float
+        Energy below the threshold, hartree; not positive if the state is not bound.
+    R : float
+        Bohr.
+    """
+    free = 0.5 * wall * R
+    return free if binding <= 0.0 else min(free, wall / (2.0 * math.sqrt(2.0 * binding)))
+
+
+def box_density(state: State) -> float:
     """Return the density that a bound state would have at R if there were no wall, 1/bohr.
 
     The wall makes ``exp(-kappa r)`` a difference of two exponentials, whose slope at R is twice as steep; ``kappa = sqrt(2 I)``.
     """
     kappa = math.sqrt(2.0 * max(state.threshold - state.energy, 1e-6))
-    return float(state.density[-1]) / (2.0 * kappa * (grid.R - float(grid.r[-1]))) ** 2
+    return state.wall / (2.0 * kappa) ** 2
+
+
+def radius_needed(problem: Problem, state: State) -> float | None:
+    """Return the radius of a box that holds a bound state, bohr; None if its own does."""
+    from qsim.sturmian.parameters import core_charge
+
+    density = box_density(state)
+    if density <= BOX_DENSITY or not state.bound:
+        return None
+    R, binding = float(problem.grid.R), state.threshold - state.energy
+    charge = max(core_charge(problem.deck) - 1.0, 0.0)
+    if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
+        return None  # the box is large enough; what is out there is the error of a small basis
+    return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
+
+
+def virial_gain(state: State) -> float:
+    """Return by how much scaling its lengths would lower the energy of charges at rest, ``T (2 - q)^2 / 4``, hartree.
+
+    With the virial ratio ``q = -V/T`` the energy ``s^2 T + s V`` is lowest at ``s = q / 2``.
+    """
+    return 0.25 * state.moments["kinetic"] * (2.0 - state.moments["virial_ratio"]) ** 2
 
 
 def require_contained(result: BoundResult) -> list[str]:
-    """Refuse a result whose lowest states the box cuts off; return what is to be said about higher ones.
+    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
 
     Raises
     ------
     NumericsError
         With the radius that would do.
     """
-    from qsim.sturmian.parameters import core_charge
-
-    grid, doubts = result.problem.grid, []
+    said = []
     seen: set[tuple[int, int, str]] = set()
     for k, state in enumerate(result.states):
         symmetry = (state.L, state.S, state.parity)
         first = symmetry not in seen
         seen.add(symmetry)
-        name = term(state.L, state.S, state.parity, state.root)
-        if state.error_radial > POOR:
-            text = f"the basis is poor for it, its energy may lie {state.error_radial:.1g} hartree lower; give more functions"
-            doubts.append(f"state {k} ({name}): {text}, or a basis.energy and alpha closer to its own (auto)")
-        if not state.bound:
-            text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
-            doubts.append(f"state {k} ({name}): {text}: not a bound state, but one of box and basis")
+        name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
+        said += [f"{name}: {text}" for text in _doubts(result, state)]
+        needed = radius_needed(result.problem, state)
+        if needed is None:
             continue
-        density = box_density(grid, state)
-        if density <= BOX_DENSITY:
-            continue
-        charge = max(core_charge(result.problem.deck) - 1.0, 0.0)
-        if outer_density(grid.R, state.threshold - state.energy, charge) < 0.01 * BOX_DENSITY:
-            continue  # the box is large enough; what is out there is the error of a small basis
-        kappa = math.sqrt(2.0 * (state.threshold - state.energy))
-        needed = math.ceil(grid.R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / kappa)
-        text = f"state {k} ({name}) is not contained in the box: its density at R = {grid.R:.4g} is {density:.1e} per bohr"
-        hint = f"grid.R of about {needed} bohr holds it"
+        density, R = box_density(state), result.problem.grid.R
+        text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
+        hint = f"grid.R of about {needed:g} bohr holds it"
         if first:
             raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
-        doubts.append(f"{text}; {hint}")
-    return doubts
+        said.append(f"{text}; {hint}")
+    return said
+
+
+def _doubts(result: BoundResult, state: State) -> Iterator[str]:
+    """Yield what makes a state or its error doubtful."""
+    if not state.bound:
+        text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
+        yield f"{text}: not a bound state, but one of box and basis"
+    remedy = "more functions, a basis.energy and alpha closer to its own (auto), or a finer grid"
+    remedy = remedy if result.problem.is_gsf else "a higher grid.order, or more elements"
+    if not math.isfinite(state.error_radial):
+        yield "what functions and grid leave out was not estimated, for it is too much work; scan grid.order and basis.N"
+    elif state.error_radial > POOR:
+        text = (
+            f"functions and grid are poor for it, its energy may be off by {state.error_radial:.1g} hartree"
+        )
+        yield f"{text}; give {remedy}"
+    if result.problem.deck.channels.pairs is None and not math.isfinite(state.error_angular):
+        yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
+    if result.problem.deck.system.potential.type == "coulomb":
+        gain = virial_gain(state)
+        if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
+            ratio = state.moments["virial_ratio"]
+            text = f"the virial ratio {ratio:.8g} says that its energy is off by {gain:.1g} hartree at least"
+            yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"

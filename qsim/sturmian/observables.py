@@ -1,4 +1,4 @@
-"""What a two-electron state tells: moments, densities, and what the radial basis leaves out."""
+"""What a two-electron state tells: moments, densities, and its slope at the wall."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.sturmian.grid import lobatto
 from qsim.sturmian.operator import TwoElectron
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.sturmian.gsf import Orbitals
+    from qsim.sturmian.grid import RadialGrid
 
-__all__ = ["Observed", "observe", "radial_defect"]
+__all__ = ["Observed", "observe", "wall_derivative"]
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,15 @@ class Observed:
         ``sum over pairs of |u_p(r1, r2)|^2`` at the nodes, symmetric, integral 1.
     weights : (P,) float64
         Weight of each pair, both orders together.
+    wall : float
+        ``int |du/dr1|^2 dr2`` at r1 = R, mean of both electrons, 1/bohr^3.
     """
 
     moments: dict[str, float]
     density: NDArray[np.float64]
     map: NDArray[np.float64]
     weights: NDArray[np.float64]
+    wall: float
 
 
 def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
@@ -92,7 +94,20 @@ def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
         "edge_density": float((electron / w)[edge].max()) if edge.any() else 0.0,
     }
     weights = np.asarray(host(operator.device.xp.sum(x[0] ** 2, axis=(1, 2))))
-    return Observed(moments, electron / w, probability / np.outer(w, w), weights)
+    slope = wall_derivative(grid)
+    wall = 0.5 * float(np.sum((stored @ slope) ** 2) + np.sum((stored.transpose(0, 2, 1) @ slope) ** 2))
+    return Observed(moments, electron / w, probability / np.outer(w, w), weights, wall)
+
+
+def wall_derivative(grid: RadialGrid) -> NDArray[np.float64]:
+    """Return ``chi_j'(R)`` of the functions of a real grid, (n,), bohr^(-3/2)."""
+    _, _, D = lobatto(grid.order)
+    half = 0.5 * (grid.bounds[-1] - grid.bounds[-2])
+    inside = min(grid.order - 1, grid.size)  # nodes of the last element without the wall
+    slope = np.zeros(grid.size)
+    slope[-inside:] = D[-1, -1 - inside : -1] / half
+    result: NDArray[np.float64] = slope / np.sqrt(grid.w)
+    return result
 
 
 def _dipole(operator: TwoElectron, F: NDArray[np.float64], r: NDArray[np.float64] | None) -> float:
@@ -106,36 +121,3 @@ def _dipole(operator: TwoElectron, F: NDArray[np.float64], r: NDArray[np.float64
             A[p, c] * np.vdot(F[p], weighted[c]) for p, c in np.argwhere(A)
         )  # swapped components are transposes
     )
-
-
-def radial_defect(
-    operator: TwoElectron,
-    x: Any,
-    energy: float,
-    whole: Mapping[int, Orbitals],
-    planes: dict[int, NDArray[Any]],
-) -> float:
-    """Estimate how much lower the energy would be on the whole radial grid, hartree (positive).
-
-    Second order in the residual of the state on the grid: ``sum_k |<k|H - E|x>|^2 / (H_kk - E)`` over the product functions k
-    of the eigenvectors of h_l on the grid, with the diagonal of ``H``.
-
-    Parameters
-    ----------
-    operator
-        Hamiltonian in the basis.
-    x : (P, M, M)
-        The state, on the device.
-    energy
-        Its energy, hartree.
-    whole
-        Eigenvectors of h_l on the grid.
-    planes
-        Kernels of the repulsion, as of `operator`.
-    """
-    device, P = operator.device, len(operator.pairs)
-    full = TwoElectron(device, operator.grid, whole, operator.L, operator.S, operator.pairs, planes)
-    y = full.symmetrise(full.project(operator.on_grid(x[None])[:, :P]))
-    residual = full.apply(y) - energy * y
-    gap = device.xp.maximum(full.diagonal() - energy, 0.1)
-    return float(device.to_host(device.xp.sum(residual[0] ** 2 / gap)))

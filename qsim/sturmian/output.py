@@ -33,7 +33,13 @@ TABLES = (
         "energies of the states",
         note="nonrelativistic, nucleus at rest; in the basis and up to l_max of the deck",
     ),
-    Table("energy_errors", ("state",), HARTREE, "estimated errors of solver and radial basis"),
+    Table(
+        "energy_errors",
+        ("state",),
+        HARTREE,
+        "estimated errors of the energies",
+        note="solver, radial functions and grid, box and missing partial waves; without these if the deck lists its pairs",
+    ),
     Table("L", ("state",), "", "total orbital momentum"),
     Table("S", ("state",), "", "total spin"),
     Table("root", ("state",), "", "number of the state in its symmetry"),
@@ -89,11 +95,15 @@ TABLES = (
 )
 
 HEADLINE = (
+    "energy_extrapolated",
     "energy_0",
+    "error_solver_0",
+    "error_radial_0",
+    "error_box_0",
+    "error_angular_0",
     "energy_1",
     "energy_2",
     "energy_3",
-    "energy_extrapolated",
     "error_to_exact",
     "virial_ratio_0",
     "orthogonality_error",
@@ -291,6 +301,24 @@ _MOMENTS = {
 }
 
 
+#: Parts of the error of an energy.
+_PARTS = {
+    "solver": "eigensolver and rounding",
+    "radial": "functions, grid and its quadrature, from the same pairs on a finer grid",
+    "box": "wall at R",
+    "angular": "pairs of angular momenta beyond l_max",
+}
+
+
+def _headline(result: BoundResult, k: int, name: str) -> str:
+    """Return what an energy is and what its error is made of."""
+    if result.problem.deck.channels.pairs is not None:
+        return (
+            f"energy of {name} with the pairs of the deck only; error: solver, radial functions and grid, box"
+        )
+    return f"energy of {name} up to l_max; error: solver, radial functions and grid, box, and the missing partial waves"
+
+
 def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
     from qsim.sturmian.limits import box_density
 
@@ -302,7 +330,7 @@ def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
             float(state.energy),
             HARTREE,
             float(state.error),
-            f"energy of {names[k]} in this basis, up to l_max",
+            _headline(result, k, names[k]),
         )
     out |= _limit_scalars(result, names)
     for k, state in enumerate(result.states):
@@ -312,15 +340,16 @@ def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
         out[f"ionisation_energy_{k}"] = Scalar(
             float(state.threshold - state.energy),
             HARTREE,
+            state.error + (state.error_threshold if np.isfinite(state.error_threshold) else 0.0),
             description=f"energy below the ionisation threshold, {names[k]}",
         )
         text = f"density at R if there were no wall, {names[k]}"
-        out[f"box_density_{k}"] = Scalar(box_density(problem.grid, state), "1/bohr", description=text)
+        out[f"box_density_{k}"] = Scalar(box_density(state), "1/bohr", description=text)
         out[f"residual_{k}"] = Scalar(float(state.residual), HARTREE, description=f"|H x - E x|, {names[k]}")
-        for part in ("radial", "angular"):
+        for part, text in _PARTS.items():
             value = getattr(state, f"error_{part}")
             if np.isfinite(value):
-                text = f"estimated error of the {part} basis, {names[k]}"
+                text = f"part of the error of energy_{k}: {text}, {names[k]}"
                 out[f"error_{part}_{k}"] = Scalar(float(value), HARTREE, description=text)
     out |= _basis_quality(result.bases) | _parameters(problem)
     out["unknowns"] = Scalar(int(result.unknowns), description="coefficients of a state")
@@ -352,7 +381,7 @@ def _limit_scalars(result: BoundResult, names: list[str]) -> dict[str, Scalar]:
         out |= {"error_to_exact": scalar} if k == 0 else {}
         out[f"error_to_exact_{k}"] = scalar
         out[f"above_exact_{k}"] = Scalar(
-            bool(state.energy >= exact - (state.error)),
+            bool(state.energy >= exact - state.error_in_pairs),
             description=f"whether the energy up to l_max is an upper bound of the known one, {names[k]}",
         )
     return out

@@ -70,6 +70,11 @@ class OneBody:
         if isinstance(given, int | float):
             self.charge, self.coulombic = float(given), True
 
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Radii where V is known not to be smooth: the ends of a table, bohr."""
+        return () if self._spline is None else (float(self._spline.x[0]), float(self._spline.x[-1]))
+
     def __call__(self, r: NDArray[Any]) -> NDArray[Any]:
         """Return V at some radii.
 

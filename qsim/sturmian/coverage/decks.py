@@ -1,0 +1,280 @@
+"""Random decks over what the deck language allows, hard cases on purpose: coarse grids, small boxes, potentials with edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Model", "basis", "bound"]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One-body potential of a deck, as the oracle sees it.
+
+    Attributes
+    ----------
+    block
+        ``system.potential`` of the deck; None for the nucleus alone.
+    Z : float
+        Charge of the nucleus.
+    charge : float
+        Scale of lengths, 1/bohr.
+    value
+        V(r), hartree.
+    breaks : tuple of float
+        Where V is not smooth, bohr.
+    known
+        Name of an exactly known family: ``coulomb``, ``oscillator`` or nothing.
+    """
+
+    block: dict[str, Any] | None
+    Z: float
+    charge: float
+    value: Callable[[Array], Array]
+    breaks: tuple[float, ...] = ()
+    known: str = ""
+
+
+def _coin(rng: np.random.Generator, probability: float) -> bool:
+    return bool(rng.random() < probability)
+
+
+def _pick(rng: np.random.Generator, *values: Any) -> Any:
+    return values[int(rng.integers(len(values)))]
+
+
+def _log(rng: np.random.Generator, low: float, high: float, digits: int = 4) -> float:
+    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.{digits}g}")
+
+
+# ------------------------------------------------------------------------------------------- potentials
+
+
+def _formula(text: str, Z: float, charge: float, value: Callable[[Array], Array], *breaks: float) -> Model:
+    return Model({"type": "expression", "value": text}, Z, charge, value, breaks)
+
+
+def _screened(rng: np.random.Generator, Z: float) -> Model:
+    a = _log(rng, 0.02, 0.3 * Z)
+    return _formula(f"-Z*exp(-{a}*r)/r", Z, Z, lambda r: -Z * np.exp(-a * r) / r)
+
+
+def _core(rng: np.random.Generator, Z: float) -> Model:
+    a = _log(rng, 0.5, 4.0 * Z)
+    return _formula(f"-(2 + (Z - 2)*exp(-{a}*r))/r", Z, Z, lambda r: -(2.0 + (Z - 2.0) * np.exp(-a * r)) / r)
+
+
+def _step(rng: np.random.Generator, Z: float) -> Model:
+    h, a = round(rng.uniform(-1.5, 1.5) * Z, 3), _log(rng, 0.1, 4.0)
+    text = f"-Z/r + ({h})*heaviside({a} - r)"
+    return _formula(text, Z, Z, lambda r: -Z / r + h * np.heaviside(a - r, 0.5), a)
+
+
+def _shell(rng: np.random.Generator, Z: float) -> Model:
+    h, a, w = round(rng.uniform(-3.0, 3.0) * Z, 3), _log(rng, 0.2, 4.0), _log(rng, 0.01, 0.5)
+    near = tuple(a + k * w for k in (-4.0, -1.5, 0.0, 1.5, 4.0))
+    text = f"-Z/r + ({h})*exp(-((r - {a})/{w})^2)"
+    return _formula(text, Z, Z, lambda r: -Z / r + h * np.exp(-(((r - a) / w) ** 2)), *near)
+
+
+def _soft(rng: np.random.Generator, Z: float) -> Model:
+    a = _log(rng, 0.02, 1.0)
+    text = f"-Z/sqrt(r^2 + {a}^2)"
+    return _formula(text, Z, Z / (1.0 + a), lambda r: -Z / np.sqrt(r**2 + a**2), a, 3.0 * a)
+
+
+def _oscillator(rng: np.random.Generator, _: float) -> Model:
+    omega = _pick(rng, 0.1, 0.5, _log(rng, 0.1, 1.0))
+    block = {"type": "expression", "value": f"0.5*({omega}*r)^2"}
+    return Model(
+        block, 1.0, 2.0 * math.sqrt(omega), lambda r: 0.5 * (omega * r) ** 2, (), f"oscillator {omega}"
+    )
+
+
+def _table(rng: np.random.Generator, Z: float, folder: Path) -> Model:
+    from scipy.interpolate import CubicSpline
+
+    rows, a = int(rng.integers(12, 60)), _log(rng, 0.3, 2.0)
+    r = np.geomspace(0.01, rng.uniform(4.0, 12.0), rows)
+    V = -(1.5 + (Z - 1.5) * np.exp(-a * r)) / r
+    file = folder / "potential.csv"
+    np.savetxt(file, np.stack([r, V], axis=1), delimiter=",", header="r,V", fmt="%.15e")
+    r, V = np.loadtxt(file, delimiter=",").T
+    spline = CubicSpline(r, r * V)
+    first, slope, end = float(spline(r[0])), float(spline(r[0], 1)), float(r[-1] * V[-1])
+
+    def value(x: Array) -> Array:
+        inside = np.clip(x, r[0], r[-1])
+        rV = np.where(x < r[0], first + slope * (x - r[0]), np.where(x > r[-1], end, spline(inside)))
+        return np.asarray(rV / x, float)
+
+    return Model({"type": "table", "file": file.name}, Z, Z, value, (float(r[0]), float(r[-1])))
+
+
+def _model(rng: np.random.Generator, folder: Path) -> Model:
+    Z = float(_pick(rng, 1, 2, 2, 2, 3, 4, round(rng.uniform(1.2, 9.0), 2)))
+    kind = rng.random()
+    if kind < 0.55:
+        return Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")
+    Z = max(Z, 2.0)
+    if kind < 0.63:
+        return _table(rng, Z, folder)
+    return _pick(rng, _screened, _core, _step, _step, _shell, _shell, _soft, _oscillator)(rng, Z)
+
+
+# ----------------------------------------------------------------------------------------- grid and basis
+
+
+def _grid(rng: np.random.Generator, size: float) -> Any:
+    """Draw a grid for a state that needs a box of `size` bohr."""
+    kind = rng.random()
+    if kind < 0.2:
+        return "auto"
+    R = round(size * _log(rng, 0.85, 2.0), 3)
+    order = int(_pick(rng, 3, 4, 5, 6, 8, 8, 10, 12, 12, 15, 20))
+    if kind < 0.35:
+        return {"R": "auto", "order": order}
+    if kind < 0.6:
+        return {"R": R, "order": order}
+    if kind < 0.85:
+        most = max(2, 130 // order)
+        return {"R": R, "order": order, "elements": int(rng.integers(1, most + 1))}
+    count = int(rng.integers(2, max(3, 130 // order)))
+    bounds = np.sort(R * rng.uniform(0.0, 1.0, count) ** _pick(rng, 1, 2, 3))
+    return {"order": order, "elements": [*(float(f"{b:.5g}") for b in bounds), R]}
+
+
+def _generating(rng: np.random.Generator, rate: float, folder: Path | None) -> Any:
+    kind = _pick(rng, "yukawa", "yukawa", "hulthen", "exponential", "coulomb", "square_well", "table")
+    if kind == "coulomb" or (kind == "table" and folder is None):
+        return "coulomb"
+    if kind == "square_well":
+        return {"type": kind, "r0": round(3.0 / rate, 3), "tail": _pick(rng, 0.0, round(1.0 / rate, 3))}
+    if kind == "table":
+        assert folder is not None
+        r = np.geomspace(0.001, 20.0 / rate, 80)
+        np.savetxt(folder / "generating.dat", np.stack([r, np.exp(-0.5 * rate * r) / r], axis=1))
+        return {"type": kind, "file": "generating.dat"}
+    return {"type": kind, "alpha": "auto" if _coin(rng, 0.6) else float(f"{rate * _log(rng, 0.2, 1.0):.4g}")}
+
+
+def _basis(rng: np.random.Generator, rate: float, folder: Path, harmonic: bool) -> Any:
+    """Draw a basis for a state that falls off like exp(-rate r)."""
+    if _coin(rng, 0.4):
+        return "fedvr"
+    energy = -0.5 * rate**2 * _log(rng, 0.3, 5.0)
+    automatic = _coin(rng, 0.4) and not harmonic
+    block: dict[str, Any] = {
+        "type": "gsf",
+        "generating": _generating(rng, rate, folder),
+        "energy": "auto" if automatic else float(f"{energy:.4g}"),
+        "N": int(rng.integers(3, 26)),
+    }
+    if _coin(rng, 0.15):
+        block["N"] = [int(n) for n in rng.integers(3, 22, size=3)]
+    if _coin(rng, 0.1):
+        block["auxiliary"] = {"charge": round(rng.uniform(0.0, 2.0), 2)}
+    return block
+
+
+# ------------------------------------------------------------------------------------------- whole decks
+
+
+def _channels(rng: np.random.Generator) -> dict[str, Any]:
+    L = int(_pick(rng, 0, 0, 0, 1, 1, 2))
+    out: dict[str, Any] = {"L": L, "S": _pick(rng, 0, 0, 1)}
+    if L == 1 and _coin(rng, 0.2):
+        return {**out, "parity": "even", "l_max": int(rng.integers(1, 3))}
+    if _coin(rng, 0.12):
+        pairs = {0: [[0, 0], [2, 2], [1, 1]], 1: [[0, 1], [3, 2], [1, 2]], 2: [[0, 2], [1, 1], [1, 3]]}[L]
+        return {**out, "pairs": pairs[: int(rng.integers(1, 4))]}
+    return {**out, "l_max": L + int(rng.integers(0, 4 if L == 0 else 3))}
+
+
+def bound(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Model]:
+    """Draw a deck of bound states."""
+    model, channels = _model(rng, folder), _channels(rng)
+    harmonic = model.known.startswith("oscillator")
+    roots = int(_pick(rng, 1, 1, 1, 2, 3)) if model.Z > 1.1 or harmonic else 1
+    if model.Z < 1.1 and not harmonic:  # H- has one bound state
+        channels |= {"L": 0, "S": 0, "l_max": int(rng.integers(0, 4))}
+        for key in ("parity", "pairs"):
+            channels.pop(key, None)
+    outer = max(model.Z - 1.0, 0.35)
+    level = max(roots, channels["L"] + 1, 1) + (1 if channels["L"] == 0 and channels["S"] else 0)
+    ground = level == 1 and channels["L"] == channels["S"] == 0
+    rate = max(0.45 * model.Z, 0.24) if ground else outer / level
+    rate = math.sqrt(model.charge) if harmonic else rate
+    deck: dict[str, Any] = {
+        "system": {"Z": model.Z},
+        "grid": _grid(rng, 12.0 / rate + 4.0 / model.Z if not harmonic else 6.0 / rate),
+        "basis": _basis(rng, rate, folder, harmonic),
+        "channels": channels,
+        "task": {"type": "bound", "n_roots": roots},
+    }
+    if model.block is not None:
+        deck["system"]["potential"] = model.block
+    if "L" in channels and "pairs" not in channels and _coin(rng, 0.12):
+        deck["states"] = [
+            {
+                "L": channels["L"],
+                "S": S,
+                "root": int(rng.integers(0, 2)),
+                "parity": channels.get("parity", "natural"),
+            }
+            for S in ((1, 0) if model.Z > 1.1 else (0,))
+        ]
+        deck["channels"] = {"l_max": channels["l_max"]}
+        deck["task"] = "bound"
+        if model.Z < 1.1:
+            deck["states"][0]["root"] = 0
+    if deck["basis"] != "fedvr" and np.max(deck["basis"]["N"]) < 13 and _coin(rng, 0.4):
+        deck["solver"] = "dense"
+    elif _coin(rng, 0.25):
+        deck["solver"] = {"type": "matrix_free", "tolerance": _pick(rng, 1e-12, 1e-8, 1e-6, 1e-4)}
+    if "pairs" not in channels and _coin(rng, 0.25):
+        low = channels["L"] + int(rng.integers(0, 2))
+        low = max(low, 1) if channels.get("parity") else low
+        values = [low]
+        for _ in range(int(rng.integers(2, 5))):
+            values.append(values[-1] + int(_pick(rng, 1, 1, 2)))
+        deck["extrapolate"] = {"l_max": values}
+    if _coin(rng, 0.1):
+        deck["scan"] = (
+            {"order": [6, 9]} if deck["grid"] != "auto" else {"l_max": [channels["L"], channels["L"] + 1]}
+        )
+        if "pairs" in channels or channels.get("parity"):
+            deck["scan"] = {"order": [7]}
+    return deck, model
+
+
+def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
+    """Draw a deck that makes the bound functions of one l, alone."""
+    Z = float(_pick(rng, 1, 2, 3))
+    kappa = _log(rng, 0.4, 1.5) * Z
+    deck: dict[str, Any] = {
+        "system": {"Z": Z},
+        "grid": {"R": round(_log(rng, 8.0, 40.0) / kappa, 3), "order": int(_pick(rng, 4, 6, 9, 12, 16))},
+        "basis": {
+            "type": "gsf",
+            "generating": _generating(rng, kappa, None),
+            "energy": float(f"{-0.5 * kappa**2:.6g}"),
+            "N": int(rng.integers(2, 16)),
+        },
+        "task": {"type": "basis", "l": int(rng.integers(0, 4))},
+    }
+    if _coin(rng, 0.5):
+        deck["grid"]["elements"] = int(rng.integers(2, 16))
+    return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")

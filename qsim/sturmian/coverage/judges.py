@@ -1,0 +1,166 @@
+"""Claims of a sturmian results file beside their true values."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.coverage import Claim
+from qsim.sturmian.coverage import known
+from qsim.sturmian.coverage.oracle import Functions, Symmetry, energies
+
+if TYPE_CHECKING:
+    from qsim.core.results import Results
+    from qsim.sturmian.coverage.decks import Model
+
+__all__ = ["basis", "bound"]
+
+PARTS = ("solver", "radial", "box")
+UNSURE = 1e-3  # hartree: error of the oracle from which it tells nothing
+COUNT = 16  # functions of each l of the oracle
+WITHDRAWS = "not a bound state|was not estimated"  # that errors may be too small is said by these
+
+
+def bound(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
+    """Return the claims of every energy: within its pairs, with all partial waves, extrapolated."""
+    claims: list[Claim] = []
+    Ls, Ss, roots = (np.asarray(results[name][...]).astype(int) for name in ("L", "S", "root"))
+    found = _truths(results, model, roots)
+    for k, (L, S, root) in enumerate(zip(Ls, Ss, roots, strict=True)):
+        energy = results.scalars[f"energy_{k}"]
+        warning = rf"state {k} \(.*({WITHDRAWS})"
+        parts = [
+            results.scalars[name].value for part in PARTS if (name := f"error_{part}_{k}") in results.scalars
+        ]
+        claimed = float(sum(parts)) if len(parts) == len(PARTS) else _error(energy)
+        true, oracle = found[k]
+        if oracle > UNSURE:
+            continue
+        claims.append(Claim(f"energy_{k} of its pairs", energy.value - true, claimed, 0.0, oracle, warning))
+        if "pairs" in deck["channels"]:
+            claims.append(Claim(f"energy_{k}", energy.value - true, _error(energy), 0.0, oracle, warning))
+            continue
+        limit = _limit(results, model, k, (int(L), int(S), int(root)))
+        if limit is None:
+            continue
+        claims.append(Claim(f"energy_{k}", energy.value - limit[0], _error(energy), 0.0, limit[1], warning))
+        if (name := f"energy_extrapolated_{k}") in results.scalars:
+            scalar = results.scalars[name]
+            claims.append(Claim(name, scalar.value - limit[0], _error(scalar), 0.0, limit[1], warning))
+    return claims
+
+
+def _error(scalar: Any) -> float:
+    return math.nan if scalar.error is None else float(scalar.error)
+
+
+def _truths(results: Results, model: Model, roots: Any) -> list[tuple[float, float]]:
+    """Return the energy and its error of every state, with the pairs of the run."""
+    symmetries = [_symmetry(results, k) for k in range(len(roots))]
+    out = []
+    for k, symmetry in enumerate(symmetries):
+        top = max(int(r) for r, other in zip(roots, symmetries, strict=True) if other == symmetry) + 1
+        values, errors = _energies(symmetry, top, model)
+        out.append((float(values[roots[k]]), float(errors[roots[k]])))
+    return out
+
+
+@lru_cache(maxsize=32)
+def _energies(symmetry: Symmetry, roots: int, model: Model) -> tuple[Any, Any]:
+    return energies(
+        symmetry, roots, model.value, model.charge, count=COUNT + 2 * (roots - 1), breaks=model.breaks
+    )
+
+
+def _symmetry(results: Results, k: int) -> Symmetry:
+    pairs = zip(results[f"pair_weights/{k}/la"][...], results[f"pair_weights/{k}/lb"][...], strict=True)
+    L, S = (int(results[name][...][k]) for name in ("L", "S"))
+    return Symmetry(L, S, tuple((int(la), int(lb)) for la, lb in pairs))
+
+
+def _limit(results: Results, model: Model, k: int, state: tuple[int, int, int]) -> tuple[float, float] | None:
+    L, S, root = state
+    la, lb = _symmetry(results, k).pairs[0]
+    natural = (la + lb - L) % 2 == 0
+    if model.known == "coulomb":
+        return known.limit(model.Z, L, S, natural, root)
+    if model.known.startswith("oscillator") and state == (0, 0, 0):
+        energy = known.oscillator(float(model.known.split()[1]))
+        return None if energy is None else (energy, 1e-12)
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ basis
+
+
+def basis(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
+    """Return the claims of the eigenvalues beta."""
+    block, l = deck["basis"], int(deck["task"]["l"])
+    generating = block["generating"]
+    exponent = math.sqrt(-2.0 * block["energy"])
+    edge = generating["r0"] if isinstance(generating, dict) and "r0" in generating else 0.0
+    alpha = float(results.scalars["basis_alpha"].value) if "basis_alpha" in results.scalars else 0.0
+    beta = np.asarray(results[f"basis/l{l}/beta"][...])
+    name = f"basis/l{l}/beta_error"
+    errors = np.asarray(results[name][...]) if name in results else np.full(beta.size, math.nan)
+    sets = [
+        Functions(exponent, 2.0 / exponent, count, model.value, (edge,) if edge else ()) for count in (44, 36)
+    ]
+    found = [_strengths(functions, l, block, alpha)[: beta.size] for functions in sets]
+    claims = []
+    for n in range(beta.size):
+        oracle = 2.0 * abs(found[0][n] - found[1][n]) + 1e-9 * abs(found[0][n])
+        if oracle > 1e-3 * abs(found[0][n]):
+            continue  # more than the oracle can tell
+        claims.append(
+            Claim(
+                f"beta of n = {n + 1}",
+                float(beta[n] - found[0][n]),
+                float(errors[n]),
+                0.0,
+                oracle,
+                "functions of",
+            )
+        )
+    return claims
+
+
+def _strengths(functions: Functions, l: int, block: dict[str, Any], alpha: float) -> Any:
+    from scipy.linalg import eigh
+
+    v = _generating(block["generating"], alpha, functions.r)
+    u, _ = functions.functions(l)
+    A = functions.one_body(l) - block["energy"] * np.eye(functions.count)
+    mu = eigh((u * (functions.w * v)) @ u.T, _root(A), eigvals_only=True) if _definite(A) else None
+    if mu is None:
+        inverse = np.linalg.inv(A)
+        R = np.linalg.qr((u * np.sqrt(functions.w * v)).T, mode="r")
+        mu = np.linalg.eigvalsh(R @ inverse @ R.T)
+    largest = np.abs(mu).max()
+    beta = 1.0 / mu[np.abs(mu) > 1e-13 * largest]
+    return np.sort(beta)
+
+
+def _definite(A: Any) -> bool:
+    return bool(np.linalg.eigvalsh(A)[0] > 0.0)
+
+
+def _root(A: Any) -> Any:
+    return 0.5 * (A + A.T)
+
+
+def _generating(block: Any, alpha: float, r: Any) -> Any:
+    kind = block if isinstance(block, str) else block["type"]
+    if kind == "coulomb":
+        return 1.0 / r
+    if kind == "yukawa":
+        return np.exp(-alpha * r) / r
+    if kind == "hulthen":
+        return 1.0 / np.expm1(alpha * r)
+    if kind == "exponential":
+        return np.exp(-alpha * r)
+    beyond = np.exp(-(r - block["r0"]) / block["tail"]) if block["tail"] else np.zeros_like(r)
+    return np.where(r <= block["r0"], 1.0, beyond)

@@ -1,0 +1,172 @@
+"""What functions and grid leave out: the same states on a finer grid that integrates the potential exactly.
+
+The states of a run are put on a grid with more points per element, whose one-body potential is integrated by a quadrature far
+denser than the nodes, and relaxed there by a few steps of Davidson's method.  The energies that they reach tell what all radial
+approximations of the run come to: too few or unfit Sturmian functions, a coarse grid, and its quadrature of the potential and of
+the repulsion.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.sturmian import davidson, gsf
+from qsim.sturmian.grid import RadialGrid
+from qsim.sturmian.operator import TwoElectron
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.potentials import OneBody
+
+__all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
+
+MORE = 3  # points that an element gets in addition
+MORE_OF_MANY = 2  # the same where it has MANY
+MANY = 10
+PANELS = 24  # of an element at least, for the quadrature of the potential
+PANEL_WIDTH = 0.05  # bohr, of a panel, as long as there are at most MOST_PANELS
+MOST_PANELS = 400
+GAUSS = 8  # points of a panel
+SETTLED = 0.1  # share of an estimated error by which it may itself be wrong
+WORK = 6e10  # operations of the products from which the states are not relaxed
+STEP_WORK = 2e11  # operations of the first products from which there is no estimate
+MAX_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Energies on the finer grid.
+
+    Attributes
+    ----------
+    energies : (k,) float64
+        Of the lowest states, hartree.
+    errors : (k,) float64
+        What the relaxation leaves of them, hartree.
+    levels : dict of int to float
+        Lowest one-electron level of each l, hartree.
+    """
+
+    energies: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    levels: dict[int, float]
+
+
+def finer(grid: RadialGrid) -> RadialGrid:
+    """Return a real grid with the same elements and more points in each."""
+    return RadialGrid(grid.bounds, finer_order(grid.order))
+
+
+def finer_order(order: int) -> int:
+    """Return the points of an element on the finer grid."""
+    return order + (MORE if order < MANY else MORE_OF_MANY)
+
+
+def finer_size(elements: int, order: int) -> int:
+    """Return the number of functions of the finer grid."""
+    return elements * (finer_order(order) - 1) - 1
+
+
+def interpolation(coarse: RadialGrid, fine: RadialGrid) -> NDArray[np.float64]:
+    """Return the matrix (n_fine, n_coarse) that takes coefficients of one grid to the other; exact for `finer` grids."""
+    matrix: NDArray[np.float64] = np.sqrt(fine.w)[:, None] * coarse.basis(fine.r)
+    return matrix
+
+
+def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]:
+    """Return the matrix elements ``int chi_i V chi_j dr`` by a quadrature far denser than the nodes.
+
+    An element has `PANELS` panels at least, none wider than `PANEL_WIDTH` as long as `MOST_PANELS` do, of `GAUSS` points each; for
+    ``-Z / r`` one panel is exact.
+
+    Parameters
+    ----------
+    potential : OneBody
+        V, hartree; its ``breaks`` become bounds of panels.
+    grid : RadialGrid
+        A real grid without its last point.
+
+    Returns
+    -------
+    (n, n) float64
+        Hartree; functions of different elements only meet at the nodes between them.
+    """
+    simple = potential.type == "coulomb"
+    x, w = np.polynomial.legendre.leggauss(grid.order + 2 if simple else GAUSS)
+    V = np.zeros((grid.size, grid.size))
+    points = grid.order
+    for e, (a, b) in enumerate(zip(grid.bounds[:-1], grid.bounds[1:], strict=True)):
+        inner = [r for r in potential.breaks if a < r < b]
+        panels = 1 if simple else min(max(PANELS, math.ceil((b - a) / PANEL_WIDTH)), MOST_PANELS)
+        ends = np.unique(np.concatenate((np.linspace(a, b, panels + 1), inner)))
+        half = 0.5 * np.diff(ends)[:, None]
+        r = (ends[:-1, None] + half * (x + 1.0)).ravel()
+        weight = (half * w).ravel()
+        here = np.arange(max(e * (points - 1) - 1, 0), min((e + 1) * (points - 1), grid.size))
+        chi = grid.basis(r)[:, here]
+        with np.errstate(all="ignore"):
+            values = np.asarray(potential(r), float)
+        V[np.ix_(here, here)] += chi.T @ (
+            (weight * np.where(np.isfinite(values), values, 0.0))[:, None] * chi
+        )
+    return V
+
+
+def relax(
+    operator: TwoElectron,
+    found: davidson.Eigenpairs,
+    potential: OneBody,
+    *,
+    planes: dict[int, NDArray[Any]] | None = None,
+    fine: Callable[[], RadialGrid] | None = None,
+) -> Reference | None:
+    """Return the energies of states on the finer grid, None where that would be too much work.
+
+    Parameters
+    ----------
+    operator
+        Hamiltonian of the run.
+    found
+        Its lowest states, from the first one on.
+    potential : OneBody
+        V.
+    planes
+        Cache of the finer grid's Poisson kernels.
+    fine : callable, optional
+        Returns the finer grid, as made before.
+    """
+    device, grid = operator.device, operator.grid
+    P, roots = len(operator.pairs), len(found.values)
+    product = 8.0 * P * float(finer_size(grid.bounds.size - 1, grid.order)) ** 3
+    if roots * product > STEP_WORK:
+        return None
+    made = finer(grid) if fine is None else fine()
+    V = dense_potential(potential, made)
+    whole = {l: _orbitals(made, l, V) for l in operator.sizes}
+    full = TwoElectron(device, made, whole, operator.L, operator.S, operator.pairs, planes)
+    B = device.asarray(interpolation(grid, made))
+    xp = device.xp
+    stored = operator.on_grid(found.vectors)[:, :P]
+    start = full.symmetrise(full.project(xp.matmul(xp.matmul(B, stored), B.T)))
+    gaps = np.minimum(np.maximum(found.gaps, 1e-3), 1.0)
+    steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
+    energies, errors = davidson.relax(full, start, found.values, gaps, settled=SETTLED, max_steps=steps)
+    return Reference(energies, errors, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
+
+
+def _orbitals(grid: RadialGrid, l: int, V: NDArray[np.float64]) -> gsf.Orbitals:
+    from scipy.linalg import LinAlgError, eigh
+
+    try:
+        e, C = eigh(grid.kinetic(l) + V, overwrite_a=True, check_finite=False, driver="evd")
+    except LinAlgError as error:
+        raise NumericsError(f"the orbitals of l = {l} on the finer grid cannot be found: {error}") from error
+    return gsf.Orbitals(l, e, np.ascontiguousarray(C))
