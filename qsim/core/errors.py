@@ -25,7 +25,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from qsim.core.text import printable
+
 Severity = Literal["error", "warning"]
+
+EXCERPT = 160
+"""Characters of a line of a deck that are shown below a message."""
 
 __all__ = [
     "DeckError",
@@ -81,10 +86,15 @@ class Problem:
         """Return the offending line with a caret below the column, or an empty string if it is not known."""
         if not self.source.strip():
             return ""
-        # Tabs stay tabs below the line, so that the caret stands under its character.
-        lead = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
+        # what a terminal would obey becomes a single sign, so that the caret stands under its character
+        shown = "".join(c if c.isprintable() or c == "\t" else "\N{MIDDLE DOT}" for c in self.source)
+        before = "... " if first else ""
+        after = " ..." if len(shown) > first + EXCERPT else ""
+        lead = before + shown[first : self.column - 1].ljust(self.column - 1 - first)
+        lead = "".join("\t" if c == "\t" else " " for c in lead)
         number = f"{self.line:>5} | "
-        return f"{number}{self.source}\n{' ' * (len(number) - 2)}| {lead}^"
+        text = f"{before}{shown[first : first + EXCERPT]}{after}"
+        return f"{number}{text}\n{' ' * (len(number) - 2)}| {lead}^"
 
 
 class QsimError(Exception):
@@ -102,7 +112,11 @@ class QsimError(Exception):
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint = None if hint is None else printable(hint, newlines=True)
+
+    def __str__(self) -> str:
+        """Return the message, safe for a terminal whatever the deck or the file that it quotes holds."""
+        return printable(super().__str__(), newlines=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content: errors cross process borders, whatever their constructor takes."""

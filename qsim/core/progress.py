@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
+from qsim.core.text import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -258,6 +259,7 @@ class Monitor:
             self._say(f"warning: {text}", logging.WARNING)
 
     def _say(self, text: str, level: int) -> None:
+        text = printable(text)
         self.log.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
         _logger.log(level, "%s", text)
         if self.quiet:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from qsim.core.errors import DeckError, Problem
+from qsim.core.text import printable
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "parse_yaml"]
 
@@ -63,11 +64,11 @@ class Mark:
         lines = self.source.lines
         text = lines[self.line - 1] if self.line <= len(lines) else ""
         return Problem(
-            _printable(self.source.file),
+            printable(self.source.file),
             self.line,
             self.column,
-            _printable(key),
-            _printable(message),
+            printable(key),
+            printable(message),
             source=text,
         )
 
@@ -366,12 +367,6 @@ class _Composer:
         name = event.tag.replace(_CORE_TAG, "!!")
         message = f"the YAML tag {name!r} is not supported; remove it"
         self.problems.append(self.mark(event.start_mark).problem(_dotted(path), message))
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _dotted(path: Sequence[str | int]) -> str:
