@@ -88,6 +88,7 @@ class Problem:
             return ""
         # what a terminal would obey becomes a single sign, so that the caret stands under its character
         shown = "".join(c if c.isprintable() or c == "\t" else "\N{MIDDLE DOT}" for c in self.source)
+        first = max(0, self.column - 1 - EXCERPT // 2)
         before = "... " if first else ""
         after = " ..." if len(shown) > first + EXCERPT else ""
         lead = before + shown[first : self.column - 1].ljust(self.column - 1 - first)
