@@ -2,42 +2,169 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 
 from qsim.core.errors import FileError
+from qsim.core.reading import reading, require_file, require_room
+from qsim.core.text import reason
 
-__all__ = ["new_dataset", "open_datasets", "save_datasets"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "DAMAGED",
+    "Dataset",
+    "members",
+    "new_dataset",
+    "open_datasets",
+    "open_hdf5",
+    "require_inside",
+    "save_datasets",
+]
+
+DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy or make it again"
 
 
-def open_datasets(path: str | Path) -> tuple[Any, dict[str, Any]]:
+NUMBERS = "biufc"
+"""Kinds of NumPy types that are numbers."""
+OTHER_FILE = "copy the data into one file, for example with h5copy or h5repack; qsim reads no other file than the one named"
+
+
+class Dataset:
+    """A dataset of an open file, sliced like an array and read on demand.
+
+    Attributes
+    ----------
+    path, name
+        The file, and the name of the dataset in it.
+    shape, dtype
+        As the file says; an empty dataspace has the shape ``()`` and cannot be read.
+    """
+
+    def __init__(self, path: Path, name: str, item: h5py.Dataset) -> None:
+        self.path, self.name = path, name
+        self._item = item
+        with self._guard():
+            self.shape: tuple[int, ...] = tuple(item.shape or ())
+            self.dtype: np.dtype[Any] = item.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        """Return a part of the data.
+
+        Raises
+        ------
+        FileError
+            If they are damaged, empty, in another file, or larger than the memory.
+        """
+        with self._guard():
+            require_inside(self.path, f"dataset '{self.name}'", self._item)
+            if key is Ellipsis or key == ():
+                size = math.prod(self.shape) * self.dtype.itemsize
+                require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
+            return np.asarray(self._item[key])
+
+    def _guard(self) -> AbstractContextManager[None]:
+        return reading(self.path, "an undamaged HDF5 dataset", place=f"dataset '{self.name}'", hint=DAMAGED)
+
+
+def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
     """Open a file for reading.
 
     Returns
     -------
     file
         To be closed when the datasets are no longer needed.
-    datasets : dict
+    datasets : dict of Dataset
         Datasets of the top level and, below their path, of the group ``results``; sliced like arrays, read on demand.
 
     Raises
     ------
     FileError
-        If the file is missing or no HDF5 file.
+        If the file is missing, no HDF5 file, damaged, or refers to other files.
     """
+    path = Path(path)
+    file = open_hdf5(path, "an HDF5 file")
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
-    found = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-    results = file.get("results")
-    if isinstance(results, h5py.Group):
-        found |= {f"results/{name}": item for name, item in results.items() if isinstance(item, h5py.Dataset)}
+        with reading(path, "an HDF5 file with datasets", hint=DAMAGED):
+            found: dict[str, Dataset] = {}
+            for name, item in members(path, file):
+                if isinstance(item, h5py.Dataset):
+                    found[name] = Dataset(path, name, item)
+                elif name == "results":
+                    found |= {
+                        f"results/{inner}": Dataset(path, f"results/{inner}", dataset)
+                        for inner, dataset in members(path, item)
+                        if isinstance(dataset, h5py.Dataset)
+                    }
+    except BaseException:
+        file.close()
+        raise
     return file, found
+
+
+def open_hdf5(path: Path, expected: str) -> h5py.File:
+    """Open an HDF5 file for reading; refuse what is no regular file.
+
+    Raises
+    ------
+    FileError
+        If it is missing, something else, or damaged.
+    """
+    require_file(path, expected)
+    with reading(path, expected, hint=DAMAGED):
+        return h5py.File(path, "r")
+
+
+def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h5py.Dataset]]:
+    """Yield groups and datasets of a group; links to other files are refused, not followed.
+
+    Raises
+    ------
+    FileError
+        For an external link, and for a soft link that leads nowhere.
+    """
+    for name in group:
+        place = f"{group.name.rstrip('/')}/{name}"
+        link = group.get(name, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
+        with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
+            item = group[name]
+            if item.file.filename != group.file.filename:
+                raise FileError(
+                    f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE
+                )
+        if isinstance(item, h5py.Dataset | h5py.Group):
+            yield name, item
+
+
+def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
+    """Refuse a dataset without data, or whose data are in another file.
+
+    Raises
+    ------
+    FileError
+        For an empty dataspace, external storage, or a virtual dataset.
+    """
+    if item.shape is None:
+        raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
+    if item.external or item.is_virtual:
+        raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
 
 
 @contextmanager
@@ -53,7 +180,7 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         with h5py.File(path, "w") as file:
             yield file.create_dataset("x", shape, dtype)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {error}") from error
+        raise FileError(f"{path} cannot be written: {reason(error)}") from error
 
 
 def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
@@ -71,4 +198,4 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
                 file.create_dataset(name, data=array)
         part.replace(path)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {error}") from error
+        raise FileError(f"{path} cannot be written: {reason(error)}") from error

@@ -11,6 +11,7 @@ import lzma
 import os
 import stat
 import struct
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -42,6 +43,7 @@ DAMAGE = (
     AssertionError,  # h5py, of inconsistent references
     BufferError,
     SyntaxError,  # NumPy, of a header
+    tokenize.TokenError,  # NumPy, of a header of Python 2
     Warning,  # NumPy's about values, raised as errors below
     ParseError,
     struct.error,
@@ -74,10 +76,15 @@ def reading(path: str | Path, expected: str, *, place: str = "", hint: str | Non
     FileError
         With the name of the file, the place, what went wrong and what was expected; errors of qsim pass unchanged.
     """
+    with _damage_of(path, expected, place, hint), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _damage_of(path: str | Path, expected: str, place: str = "", hint: str | None = None) -> Iterator[None]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     except (QsimError, InvalidInput):
         raise
     except DAMAGE as error:
@@ -150,7 +157,7 @@ def open_binary(path: str | Path, expected: str) -> Iterator[BinaryIO]:
     """
     path = require_file(path, expected)
     # not blocking: the path may have been replaced by a pipe since it was looked at
-    with reading(path, expected), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as raw:  # noqa: PTH123
+    with _damage_of(path, expected), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as raw:  # noqa: PTH123
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:

@@ -7,10 +7,10 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from qsim.core.columns import read_rows
 from qsim.core.errors import FileError
 from qsim.core.expression import Expression
 from qsim.trotter import profile_blocks as blocks
-from qsim.trotter.readers import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def _table(table: blocks.TableProfile) -> Callable[[float], float]:
     points = table.points
     if points is None:
         assert table.file is not None  # check() has seen to it
-        points = read_rows(table.file, (2,), "t, f")
+        points = read_rows(table.file, "t, f", (2,))
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:
                 raise FileError(
