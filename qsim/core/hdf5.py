@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DAMAGED",
     "Dataset",
+    "member",
     "members",
     "new_dataset",
     "open_datasets",
@@ -29,7 +30,7 @@ __all__ = [
     "save_datasets",
 ]
 
-DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy or make it again"
+DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or make it anew"
 
 
 NUMBERS = "biufc"
@@ -139,18 +140,28 @@ def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h
         For an external link, and for a soft link that leads nowhere.
     """
     for name in group:
-        place = f"{group.name.rstrip('/')}/{name}"
+        item = member(path, group, name)
+        if isinstance(item, h5py.Dataset | h5py.Group):
+            yield name, item
+
+
+def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
+    """Return what a group holds under a name.
+
+    Raises
+    ------
+    FileError
+        If there is nothing, or a link to another file or to nowhere.
+    """
+    place = f"{group.name.rstrip('/')}/{name}"
+    with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
         link = group.get(name, getlink=True)
         if isinstance(link, h5py.ExternalLink):
             raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
-        with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
-            item = group[name]
-            if item.file.filename != group.file.filename:
-                raise FileError(
-                    f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE
-                )
-        if isinstance(item, h5py.Dataset | h5py.Group):
-            yield name, item
+        item = group[name]
+        if item.file.filename != group.file.filename:
+            raise FileError(f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE)
+        return item
 
 
 def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:

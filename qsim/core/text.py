@@ -7,10 +7,22 @@ a title cannot clear the screen, rename the window or turn the rest of a line ar
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
+from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["json_text", "printable", "reason", "shorten"]
+__all__ = [
+    "format_bytes",
+    "format_scalar",
+    "format_seconds",
+    "grouped",
+    "json_text",
+    "printable",
+    "reason",
+    "shorten",
+]
 
 LONGEST_VALUE = 80
 """Characters of a value that a message repeats."""
@@ -75,3 +87,50 @@ def reason(error: BaseException) -> str:
         return found[1].lower()
     text = " ".join(_ADDRESS.sub("", text).split())
     return shorten(printable(text) or type(error).__name__, LONGEST_REASON)
+
+
+# --------------------------------------------------------------------------------------- quantities
+
+
+def format_scalar(value: Any, unit: str = "", error: float | None = None, digits: int = 6) -> str:
+    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    text = str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+    if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
+        leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
+        text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
+    return f"{text} {unit}".rstrip()
+
+
+def format_bytes(number: int) -> str:
+    """Return a size such as ``17.2 GB`` (powers of 1000)."""
+    size = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000.0
+    return f"{size:.3g} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time such as ``0.31 s``, ``12.3 s`` or ``1:02:03``."""
+    if seconds < 99.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"
+
+
+def grouped(files: Iterable[str]) -> list[str]:
+    """Return names of files with those that differ only in their ending together: ``run.field.{png,pdf}``."""
+    endings: dict[str, list[str]] = {}
+    for file in files:
+        stem, _, ending = file.rpartition(".")
+        endings.setdefault(stem, []).append(ending)
+    return [
+        f"{stem}.{{{','.join(found)}}}" if len(found) > 1 else f"{stem}.{found[0]}"
+        for stem, found in endings.items()
+    ]

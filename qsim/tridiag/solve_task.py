@@ -253,14 +253,11 @@ def _located(problem: Systems) -> Iterator[None]:
         yield
     except InvalidInput as error:
         _blame(problem, error.key, str(error))
-    except NumericsError as error:
-        if file := _file_of(problem, "a"):
-            raise NumericsError(f"{file}: {error}", hint=error.hint) from error
-        raise
-    except MemoryError as error:
-        if file := _file_of(problem, "a"):
-            raise MemoryLimitError(f"the system of {file} does not fit into memory: {error}") from error
-        raise
+    except (NumericsError, MemoryError) as error:
+        if not (file := _file_of(problem, "a")):
+            raise
+        kind = MemoryLimitError if isinstance(error, MemoryError) else NumericsError
+        raise kind(f"{file}: {error}", hint=getattr(error, "hint", None)) from error
     except ValueError as error:
         text = str(error)
         if "finite" in text:
