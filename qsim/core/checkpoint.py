@@ -24,7 +24,7 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
-from qsim.core.hdf5 import member, require_inside
+from qsim.core.hdf5 import member, require_inside, require_text
 from qsim.core.reading import reading, require_file, require_room
 from qsim.core.signals import Signals
 from qsim.core.text import reason, shorten
@@ -332,6 +332,7 @@ def _write_text(file: h5py.File, name: str, text: str) -> None:
 def _read_text(file: _Opened, name: str) -> str:
     dataset = member(file.path, file.root, name)
     require_inside(file.path, name, dataset)
+    require_text(file.path, name, dataset)
     text: str = dataset.asstr()[()]
     if zlib.crc32(text.encode()) != dataset.attrs["crc32"]:
         raise ValueError(f"checksum of {name} is wrong")

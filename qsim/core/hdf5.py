@@ -27,6 +27,7 @@ __all__ = [
     "open_datasets",
     "open_hdf5",
     "require_inside",
+    "require_text",
     "save_datasets",
 ]
 
@@ -35,6 +36,8 @@ DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it ag
 
 NUMBERS = "biufc"
 """Kinds of NumPy types that are numbers."""
+TEXT_HEAD = 16
+"""Bytes that stand for a text of any length in a dataset: its length, 4 bytes, and where it is."""
 OTHER_FILE = "copy the data into one file, for example with h5copy or h5repack; qsim reads no other file than the one named"
 
 
@@ -77,6 +80,7 @@ class Dataset:
             if key is Ellipsis or key == ():
                 size = math.prod(self.shape) * self.dtype.itemsize
                 require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
+            require_text(self.path, f"dataset '{self.name}'", self._item)
             return np.asarray(self._item[key])
 
     def _guard(self) -> AbstractContextManager[None]:
@@ -176,6 +180,27 @@ def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
         raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
     if item.external or item.is_virtual:
         raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
+
+
+def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
+    """Refuse texts that announce more characters than the file has bytes: HDF5 would allocate them before it looks.
+
+    Raises
+    ------
+    FileError
+        With the announced length.
+    """
+    kind, offset = h5py.check_string_dtype(item.dtype), item.id.get_offset()
+    if kind is None or kind.length is not None or offset is None:  # a fixed length, or stored in chunks
+        return
+    with path.open("rb") as raw:
+        raw.seek(offset)
+        heads = raw.read(TEXT_HEAD * item.size)
+    lengths = np.frombuffer(heads[: len(heads) // TEXT_HEAD * TEXT_HEAD], dtype="<u4")[:: TEXT_HEAD // 4]
+    if (announced := int(lengths.sum(dtype=np.uint64))) > path.stat().st_size:
+        raise FileError(
+            f"{path}: {place} announces {announced} characters, more than the file has", hint=DAMAGED
+        )
 
 
 @contextmanager

@@ -35,7 +35,7 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import member, members, open_hdf5, require_inside
+from qsim.core.hdf5 import member, members, open_hdf5, require_inside, require_text
 from qsim.core.reading import reading, require_room
 from qsim.core.summary import json_ready, python_scalar, summary, write_summary
 from qsim.core.tables import Scalar, Table, Value, leaf, match_tables, parent, resolve_dimensions, storable
@@ -317,6 +317,7 @@ class Results:
             size = dataset.size * dataset.dtype.itemsize
             require_room(self.path, f"array '{name}' of shape {dataset.shape}", size)
             if h5py.check_string_dtype(dataset.dtype) is not None:
+                require_text(self.path, f"array '{name}'", dataset)
                 return np.asarray(dataset.asstr()[()], dtype=np.str_)
             if dataset.dtype.kind not in "biufc":
                 raise TypeError(f"it holds {dataset.dtype}")
@@ -460,6 +461,7 @@ def _read_value(path: Path, dataset: h5py.Dataset) -> Value:
     if dataset.shape != ():
         raise ValueError(f"{dataset.name} has shape {dataset.shape}, but should be a single value")
     if h5py.check_string_dtype(dataset.dtype) is not None:
+        require_text(path, dataset.name, dataset)
         return str(dataset.asstr()[()])
     value = python_scalar(dataset[()])
     if not isinstance(value, bool | int | float | str):
