@@ -24,8 +24,8 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
-from qsim.core.hdf5 import member, require_inside, require_text
-from qsim.core.reading import reading, require_file, require_room
+from qsim.core.hdf5 import attribute, is_plain, member, open_hdf5, require_inside, require_text
+from qsim.core.reading import reading, require_room
 from qsim.core.signals import Signals
 from qsim.core.text import reason, shorten
 
@@ -161,11 +161,8 @@ def _reading(path: str | Path) -> Iterator[_Opened]:
     path = Path(path)
     if not path.exists():
         raise FileError(f"no checkpoint {path}", hint="start the run without --resume")
-    require_file(path, "a checkpoint")
-    with (
-        reading(f"checkpoint {path}", "the complete state of a run", hint=_REPEAT),
-        h5py.File(path, "r") as file,
-    ):
+    expected = "a checkpoint with the complete state of a run"
+    with open_hdf5(path, expected, _REPEAT) as file, reading(path, expected, hint=_REPEAT):
         _check_format(path, file)
         yield _Opened(path, file)
 
@@ -232,9 +229,9 @@ _UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, A
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
-    if file.attrs.get("format") != "qsim-checkpoint":
+    if attribute(file, "format") != "qsim-checkpoint":
         raise FileError(f"{path} is not a qsim checkpoint", hint=_REPEAT)
-    major, minor = (int(number) for number in file.attrs["format_version"])
+    major, minor = (int(number) for number in attribute(file, "format_version"))
     if major > FORMAT_VERSION[0]:
         raise FileError(
             f"checkpoint {path} has format {major}.{minor}; this qsim reads up to {FORMAT_VERSION[0]}.x",
@@ -312,16 +309,18 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
 def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
     dataset = member(path, arrays, name)
     require_inside(path, f"array {name}", dataset)
+    if not is_plain(dataset.dtype):
+        raise TypeError(f"array {name} holds {dataset.dtype}")
     require_room(path, f"array {name} of shape {dataset.shape}", dataset.size * dataset.dtype.itemsize)
     array = np.empty(dataset.shape, dataset.dtype)
     if array.size:  # not dataset[()], which gives a number in native byte order where there is no dimension
         dataset.read_direct(array)
-    if zlib.crc32(array.data) != dataset.attrs["crc32"]:
+    if zlib.crc32(array.data) != attribute(dataset, "crc32"):
         raise ValueError(f"checksum of array {dataset.name} is wrong")
-    if "dtype" not in dataset.attrs:
+    if (kind := attribute(dataset, "dtype")) is None:
         return array
-    shape = tuple(int(size) for size in dataset.attrs["shape"])
-    return np.frombuffer(array.tobytes(), dtype=np.dtype(dataset.attrs["dtype"])).reshape(shape).copy()
+    shape = tuple(int(size) for size in attribute(dataset, "shape"))
+    return np.frombuffer(array.tobytes(), dtype=np.dtype(kind)).reshape(shape).copy()
 
 
 def _write_text(file: h5py.File, name: str, text: str) -> None:
@@ -333,8 +332,10 @@ def _read_text(file: _Opened, name: str) -> str:
     dataset = member(file.path, file.root, name)
     require_inside(file.path, name, dataset)
     require_text(file.path, name, dataset)
+    if h5py.check_string_dtype(dataset.dtype) is None or dataset.shape != ():
+        raise TypeError(f"{name} is no text")
     text: str = dataset.asstr()[()]
-    if zlib.crc32(text.encode()) != dataset.attrs["crc32"]:
+    if zlib.crc32(text.encode()) != attribute(dataset, "crc32"):
         raise ValueError(f"checksum of {name} is wrong")
     return text
 

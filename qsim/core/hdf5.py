@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
 __all__ = [
     "DAMAGED",
     "Dataset",
+    "attribute",
+    "is_plain",
+    "is_scale",
     "member",
     "members",
     "new_dataset",
     "open_datasets",
     "open_hdf5",
     "require_inside",
+    "require_sound_heaps",
     "require_text",
     "save_datasets",
+    "scale_names",
 ]
 
 DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or make it anew"
@@ -36,6 +42,13 @@ DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it ag
 
 NUMBERS = "biufc"
 """Kinds of NumPy types that are numbers."""
+HEAP, HEAP_HEAD = b"GCOL\x01\0\0\0", 16
+SCALES = "DIMENSION_LIST"
+"""Attribute with references to the dimension scales of each axis."""
+MAX_ATTRIBUTE = 1000
+"""Numbers of an attribute."""
+MAX_SCAN = 2**30
+"""Bytes of a file beyond which it is not searched for damaged heaps; such files hold numbers."""
 TEXT_HEAD = 16
 """Bytes that stand for a text of any length in a dataset: its length, 4 bytes, and where it is."""
 OTHER_FILE = "copy the data into one file, for example with h5copy or h5repack; qsim reads no other file than the one named"
@@ -80,7 +93,8 @@ class Dataset:
             if key is Ellipsis or key == ():
                 size = math.prod(self.shape) * self.dtype.itemsize
                 require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
-            require_text(self.path, f"dataset '{self.name}'", self._item)
+            if not is_plain(self.dtype):
+                raise FileError(f"{self.path}: dataset '{self.name}' holds {self.dtype}, not numbers")
             return np.asarray(self._item[key])
 
     def _guard(self) -> AbstractContextManager[None]:
@@ -122,7 +136,7 @@ def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
     return file, found
 
 
-def open_hdf5(path: Path, expected: str) -> h5py.File:
+def open_hdf5(path: Path, expected: str, hint: str = DAMAGED) -> h5py.File:
     """Open an HDF5 file for reading; refuse what is no regular file.
 
     Raises
@@ -131,8 +145,45 @@ def open_hdf5(path: Path, expected: str) -> h5py.File:
         If it is missing, something else, or damaged.
     """
     require_file(path, expected)
-    with reading(path, expected, hint=DAMAGED):
+    with reading(path, expected, hint=hint):
+        require_sound_heaps(path)
         return h5py.File(path, "r")
+
+
+def require_sound_heaps(path: Path) -> None:
+    """Refuse a file whose heaps of texts are damaged such that HDF5 (to 2.0 at least) would read them for ever.
+
+    A global heap is a list of objects, index (2 bytes), references (2), reserved (4), length (8), and the text, in multiples of
+    8 bytes; index 0 stands for free space, whose length includes this head.  HDF5 goes from object to object without a look at
+    lengths of zero, or beyond the end (HDF5 File Format Specification, III.E).
+
+    Raises
+    ------
+    FileError
+        With the place of the heap.
+    """
+    size = path.stat().st_size
+    if not HEAP_HEAD < size <= MAX_SCAN:
+        return
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(HEAP)
+        while start >= 0:
+            length = int.from_bytes(data[start + 8 : start + HEAP_HEAD], "little")
+            if length <= size - start and not _is_sound(data[start + HEAP_HEAD : start + length]):
+                raise FileError(f"{path}: the texts stored at byte {start} are damaged", hint=DAMAGED)
+            start = data.find(HEAP, start + 1)
+
+
+def _is_sound(heap: bytes) -> bool:
+    at = 0
+    while at + HEAP_HEAD <= len(heap):
+        length = int.from_bytes(heap[at + 8 : at + HEAP_HEAD], "little")
+        free = heap[at : at + 2] == b"\0\0"
+        step = length if free else HEAP_HEAD + (length + 7) // 8 * 8
+        if step < (1 if free else HEAP_HEAD) or at + step > len(heap):
+            return False
+        at += step
+    return True
 
 
 def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h5py.Dataset]]:
@@ -182,6 +233,57 @@ def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
         raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
 
 
+def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default: object = None) -> Any:
+    """Return an attribute that is a text or numbers; other types, which HDF5 may crash on, are refused unread.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    if name not in holder.attrs:
+        return default
+    found = holder.attrs.get_id(name)
+    text = h5py.check_string_dtype(found.dtype)
+    if (
+        found.shape is None
+        or math.prod(found.shape) > MAX_ATTRIBUTE
+        or (text is None and not is_plain(found.dtype))
+    ):
+        raise TypeError(f"its attribute '{name}' is neither text nor a few numbers")
+    return holder.attrs[name]
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a type is that of numbers; of others, a damaged file may send HDF5 anywhere."""
+    return dtype.kind in NUMBERS and h5py.check_vlen_dtype(dtype) is None
+
+
+def is_scale(item: h5py.Dataset) -> bool:
+    """Tell whether a dataset is a dimension scale; HDF5's own function crashes on a damaged attribute."""
+    return bool(attribute(item, "CLASS") == b"DIMENSION_SCALE")
+
+
+def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
+    """Return the path of the first dimension scale of each axis, ``""`` where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError, KeyError
+        If the references are damaged.
+    """
+    if SCALES not in item.attrs:
+        return ("",) * item.ndim
+    found = item.attrs.get_id(SCALES)
+    if (
+        found.shape != (item.ndim,)
+        or h5py.check_ref_dtype(h5py.check_vlen_dtype(found.dtype)) is not h5py.Reference
+    ):
+        raise TypeError(f"its attribute '{SCALES}' is no list of references")
+    lists = item.attrs[SCALES]
+    return tuple(str(item.file[references[0]].name or "") if len(references) else "" for references in lists)
+
+
 def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
     """Refuse texts that announce more characters than the file has bytes: HDF5 would allocate them before it looks.
 
@@ -191,7 +293,11 @@ def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
         With the announced length.
     """
     kind, offset = h5py.check_string_dtype(item.dtype), item.id.get_offset()
-    if kind is None or kind.length is not None or offset is None:  # a fixed length, or stored in chunks
+    if kind is None or kind.length is not None:  # a fixed length
+        return
+    if offset is None:
+        if item.chunks is None and item.id.get_storage_size():
+            raise FileError(f"{path}: {place} is not stored as qsim stores texts", hint=DAMAGED)
         return
     with path.open("rb") as raw:
         raw.seek(offset)

@@ -99,7 +99,9 @@ def problems_of(error: ValidationError, model: Model, root: Node) -> tuple[list[
     problems: dict[Problem, None] = {}
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
-        found = describe(node) if done == len(mistake.key) else "nothing"
+        # a short form, `outputs: 100`, has no keys below it
+        there = done == len(mistake.key) or not isinstance(node.value, dict)
+        found = describe(node) if there else "nothing"
         problems.setdefault(node.mark.problem(dotted(mistake.key), mistake.text(found)))
     return list(problems), untold
 
@@ -220,12 +222,27 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
     if guess := did_you_mean(key, allowed):
         return f"unknown key; did you mean {guess!r}? {listing}", guess
-    homes = {
-        dotted(home) or "the top level" for home, other in blocks_below(model) if key in fields_of(other)
-    }
+    homes, types = _homes(key, model, tuple(str(part) for part in path[:-1] if not isinstance(part, int)))
+    if types:
+        return f"unknown key here; it belongs to type: {_listing(types, 8)}; {listing}", None
     if homes:
-        return f"unknown key here; it belongs to {_listing(sorted(homes), 3)}; {listing}", None
+        return f"unknown key here; it belongs to {_listing(homes, 3)}; {listing}", None
     return f"unknown key; {listing}", None
+
+
+def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the other blocks that have a key, and the types of blocks at this very place that have it."""
+    homes: set[str] = set()
+    types: list[str] = []
+    for home, block in blocks_below(model):
+        fields = fields_of(block)
+        if key not in fields:
+            continue
+        if home == here and "type" in fields:
+            types += [str(word) for word in literals(Annotation.of_field(fields["type"]))]
+        elif home != here:
+            homes.add(dotted(home) or "the top level")
+    return sorted(homes), list(dict.fromkeys(types))
 
 
 def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | None) -> tuple[str, Path]:

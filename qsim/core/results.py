@@ -35,7 +35,17 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import member, members, open_hdf5, require_inside, require_text
+from qsim.core.hdf5 import (
+    attribute,
+    is_plain,
+    is_scale,
+    member,
+    members,
+    open_hdf5,
+    require_inside,
+    require_text,
+    scale_names,
+)
 from qsim.core.reading import reading, require_room
 from qsim.core.summary import json_ready, python_scalar, summary, write_summary
 from qsim.core.tables import Scalar, Table, Value, leaf, match_tables, parent, resolve_dimensions, storable
@@ -278,13 +288,12 @@ class Results:
     def __init__(self, path: Path, file: h5py.File) -> None:
         self.path = path
         self._file = file
-        attributes = file.attrs
-        major, minor = (int(number) for number in attributes["format_version"])
+        major, minor = (int(number) for number in attribute(file, "format_version"))
         self.format_version = (major, minor)
-        self.method = _text_attribute(attributes, "method")
-        self.title = _text_attribute(attributes, "title")
-        self.status = _text_attribute(attributes, "status")
-        self.created = str(attributes.get("created", ""))
+        self.method = _text_attribute(file, "method")
+        self.title = _text_attribute(file, "title")
+        self.status = _text_attribute(file, "status")
+        self.created = str(attribute(file, "created", ""))
         scalars, provenance = member(path, file, "scalars"), member(path, file, "provenance")
         self.scalars = {name: _read_scalar(path, item) for name, item in members(path, scalars)}
         self.provenance = {name: _read_entry(path, item) for name, item in members(path, provenance)}
@@ -319,7 +328,7 @@ class Results:
             if h5py.check_string_dtype(dataset.dtype) is not None:
                 require_text(self.path, f"array '{name}'", dataset)
                 return np.asarray(dataset.asstr()[()], dtype=np.str_)
-            if dataset.dtype.kind not in "biufc":
+            if not is_plain(dataset.dtype):
                 raise TypeError(f"it holds {dataset.dtype}")
             return np.asarray(dataset[()])
 
@@ -334,7 +343,7 @@ class Results:
 
     def _attribute(self, name: str, key: str, default: str) -> str:
         with self._reading(name):
-            return str(self._table(name).attrs.get(key, default))
+            return str(attribute(self._table(name), key, default))
 
     def unit(self, name: str) -> str:
         """Return the unit of an array, ``""`` for pure numbers."""
@@ -353,9 +362,9 @@ class Results:
         """Return the names of the axes of an array."""
         dataset = self._table(name)
         with self._reading(name):
-            if dataset.is_scale:
+            if is_scale(dataset):
                 return (leaf(name),)
-            return tuple(leaf(axis[0].name or "") if len(axis) else "" for axis in dataset.dims)
+            return tuple(leaf(path) for path in scale_names(dataset))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array without reading it."""
@@ -404,24 +413,24 @@ _DEEPEST = 16
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
-    kind = file.attrs.get("format")
+    kind = attribute(file, "format")
     if kind == "qsim-checkpoint":
         raise FileError(f"{path} is a checkpoint, not a results file", hint="continue its run with --resume")
     if kind != "qsim":
         raise FileError(
             f"{path} is an HDF5 file, but not one of qsim", hint="give the .h5 file that a run has written"
         )
-    major, minor = (int(number) for number in file.attrs["format_version"])
+    major, minor = (int(number) for number in attribute(file, "format_version"))
     if major > FORMAT_VERSION[0]:
-        writer = file.attrs.get("qsim_version") or "a newer version"
+        writer = attribute(file, "qsim_version") or "a newer version"
         raise FileError(
             f"{path} has format {major}.{minor}; this qsim reads up to {FORMAT_VERSION[0]}.x",
             hint=f"it was written by qsim {writer}; install that version or a newer one",
         )
 
 
-def _text_attribute(attributes: Mapping[str, Any], name: str) -> str:
-    text = attributes[name]
+def _text_attribute(file: h5py.File, name: str) -> str:
+    text = attribute(file, name)
     if not isinstance(text, str):
         raise TypeError(f"its attribute '{name}' is no text")
     return text
@@ -433,26 +442,25 @@ def _tables(path: Path, group: h5py.Group, prefix: str = "") -> Iterator[tuple[s
     for key, item in members(path, group):
         if isinstance(item, h5py.Group):
             yield from _tables(path, item, f"{prefix}{key}/")
-        elif not bytes(item.attrs.get("NAME", b"")).startswith(PLAIN_DIMENSION[:40].encode()):
+        elif not bytes(attribute(item, "NAME", b"")).startswith(PLAIN_DIMENSION[:40].encode()):
             yield prefix + key, item
 
 
 def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
     with reading(path, "a number or a text", place=f"scalar '{leaf(dataset.name)}'", hint=_DAMAGED):
-        attributes = dataset.attrs
-        error = attributes.get("error")
+        error = attribute(dataset, "error")
         return Scalar(
-            value=None if "null" in attributes else _read_value(path, dataset),
-            unit=str(attributes.get("units", "")),
+            value=None if "null" in dataset.attrs else _read_value(path, dataset),
+            unit=str(attribute(dataset, "units", "")),
             error=None if error is None else float(error),
-            description=str(attributes.get("long_name", "")),
+            description=str(attribute(dataset, "long_name", "")),
         )
 
 
 def _read_entry(path: Path, dataset: h5py.Dataset) -> Any:
     with reading(path, "a value or JSON", place=f"provenance '{leaf(dataset.name)}'", hint=_DAMAGED):
         value = _read_value(path, dataset)
-        return json.loads(value) if dataset.attrs.get("encoding") == "json" else value
+        return json.loads(value) if attribute(dataset, "encoding") == "json" else value
 
 
 def _read_value(path: Path, dataset: h5py.Dataset) -> Value:
@@ -463,7 +471,7 @@ def _read_value(path: Path, dataset: h5py.Dataset) -> Value:
     if h5py.check_string_dtype(dataset.dtype) is not None:
         require_text(path, dataset.name, dataset)
         return str(dataset.asstr()[()])
-    value = python_scalar(dataset[()])
+    value = python_scalar(dataset[()]) if is_plain(dataset.dtype) else None
     if not isinstance(value, bool | int | float | str):
         raise TypeError(f"{dataset.name} holds {dataset.dtype}")
     return value
