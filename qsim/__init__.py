@@ -41,12 +41,21 @@ def run(deck: str | Path, **options: Any) -> Results:
     ------
     QsimError
         One of the errors of `qsim.core.errors`; a mistaken deck is a `DeckError` that lists every mistake.
+    TypeError
+        If `deck` is no path.
     """
+    import os
+
     from qsim import methods
     from qsim.core.deck import peek_method
     from qsim.core.errors import DeckError
     from qsim.core.pipeline import Options, execute
 
+    if not isinstance(deck, str | os.PathLike):
+        raise TypeError(
+            f"qsim.run takes the path of a YAML deck, not a {type(deck).__name__}; write the deck to a file, "
+            "and give changes as overrides=['KEY=VALUE', ...]"
+        )
     if options.get("dry_run"):
         raise ValueError("a dry run has no results; qsim.core.pipeline.execute returns its plan")
     name = peek_method(deck)

@@ -7,8 +7,8 @@ fast.
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,32 @@ import click
 from click.shell_completion import CompletionItem
 
 from qsim import __version__, methods
+from qsim.core.text import (
+    format_bytes,
+    format_scalar,
+    format_seconds,
+    grouped,
+    json_text,
+    printable,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from qsim.core.check import Case, Report
     from qsim.core.deck import LoadedDeck
     from qsim.core.errors import Problem
     from qsim.core.results import Results
+
+__all__ = [
+    "COMMANDS",
+    "DeckFile",
+    "columns",
+    "format_bytes",
+    "format_scalar",
+    "format_seconds",
+    "grouped",
+    "say_warnings",
+]
 
 DECK_SUFFIXES = (".yaml", ".yml")
 
@@ -95,9 +115,12 @@ class MethodName(click.ParamType):  # type: ignore[type-arg]  # generic since cl
 
 
 def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
-    """Return rows of texts as aligned columns; nothing is cut or folded, so that paths can be copied."""
+    """Return rows of texts as aligned columns; nothing is cut or folded, so that paths can be copied.
+
+    Control characters are escaped: the texts may come from a deck or a results file.
+    """
     lines = [list(header)] if header else []
-    lines += [list(row) for row in rows]
+    lines += [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     if header:
@@ -105,60 +128,16 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
     return "\n".join(texts)
 
 
-def grouped(files: Iterable[str]) -> list[str]:
-    """Return names of files with those that differ only in their ending together: ``run.field.{png,pdf}``."""
-    endings: dict[str, list[str]] = {}
-    for file in files:
-        stem, _, ending = file.rpartition(".")
-        endings.setdefault(stem, []).append(ending)
-    return [
-        f"{stem}.{{{','.join(found)}}}" if len(found) > 1 else f"{stem}.{found[0]}"
-        for stem, found in endings.items()
-    ]
-
-
 def say_warnings(warnings: Iterable[str]) -> None:
     """Say warnings on standard error, one per line."""
     for warning in warnings:
-        click.secho(f"warning: {warning}", fg="yellow", err=True)
-
-
-def format_scalar(value: Any, unit: str = "", error: float | None = None, digits: int = 6) -> str:
-    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    text = str(value) if isinstance(value, int) else f"{value:.{digits}g}"
-    if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
-        leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
-        text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
-    return f"{text} {unit}".rstrip()
-
-
-def format_bytes(number: int) -> str:
-    """Return a size such as ``17.2 GB`` (powers of 1000)."""
-    size = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000.0
-    return f"{size:.3g} TB"
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a time such as ``0.31 s``, ``12.3 s`` or ``1:02:03``."""
-    if seconds < 99.95:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}"
+        click.secho(f"warning: {printable(warning)}", fg="yellow", err=True)
 
 
 def _print_json(content: Any) -> None:
     from qsim.core.summary import json_ready
 
-    click.echo(json.dumps(json_ready(content), indent=2, ensure_ascii=False))
+    click.echo(json_text(json_ready(content)))
 
 
 # ------------------------------------------------------------------------------------------ decks
@@ -225,7 +204,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         for problem in problems:
             click.echo(str(problem), err=True)
         if failure or valid:
-            click.echo(f"{path}: {failure or 'valid'}", err=True)
+            click.echo(f"{printable(str(path))}: {failure or 'valid'}", err=True)
         found.append(
             {
                 "file": str(path),
@@ -345,7 +324,8 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
 
     with open_results(file) as results:
         if deck:
-            click.echo(results.provenance.get("deck_text", ""), nl=False)
+            text = str(results.provenance.get("deck_text", ""))  # a file or a pipe gets it as it was
+            click.echo(printable(text, newlines=True) if sys.stdout.isatty() else text, nl=False)
         elif as_json:
             _print_json(_content(results))
         else:
@@ -409,12 +389,13 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
     """Draw the figures of a results file, all or those NAMEd; print the paths of the files."""
     from qsim.core.files import figure_paths, refuse_existing, require_folder
     from qsim.core.pipeline import draw_figure
+    from qsim.core.reading import reading
     from qsim.core.results import open_results
     from qsim.core.stages import stage
 
     with open_results(file) as results:
         if not methods.is_available(results.method):
-            raise click.UsageError(methods.refusal(results.method))
+            raise click.UsageError(printable(methods.refusal(shorten(results.method))))
         stages = stage(results.method, "output")
         if unknown := [name for name in names if name not in stages.FIGURES]:
             known = ", ".join(stages.FIGURES) or "none"
@@ -427,7 +408,8 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
                 [path for name in chosen for path in figure_paths(stem, name)], "-o DIR draws elsewhere"
             )
         for name in chosen:
-            written = draw_figure(stages, results, name, stem)
+            with reading(file, f"what the figure '{name}' shows", place=f"figure '{name}'"):
+                written = draw_figure(stages, results, name, stem)
             for path in written:
                 click.echo(str(path))
             if not written:

@@ -194,7 +194,7 @@ def test_a_resolved_deck_gives_the_same_run(counter, command):
     [
         ({"fail": "bug"}, [], 1, "internal error: RuntimeError: the counter lost count"),
         ({"stepz": 3}, [], 3, r"deck.yaml:5:3: count.stepz: unknown key; did you mean 'steps'?"),
-        ({}, ["--set", "count.steps=x"], 3, "<--set count.steps>:1:1: count.steps: "),
+        ({}, ["--set", "count.steps=x"], 3, "<--set count.steps>: count.steps: "),
         ({"huge": "true"}, [], 4, "lower count.steps"),
         ({}, ["--device", "cuda:77"], 4, "cuda:77"),
         ({"fail": "nan"}, [], 5, "value is nan after 5 steps"),

@@ -15,6 +15,8 @@ from pydantic_core import PydanticCustomError, core_schema
 from qsim.core.describe import complex_text
 from qsim.core.errors import Severity
 from qsim.core.fields import LARGEST, Annotation, fields_of, tags
+from qsim.core.reading import unusable
+from qsim.core.text import reason, shorten
 from qsim.core.units import Duration
 
 if TYPE_CHECKING:
@@ -135,19 +137,19 @@ class _DeckPath:
     """The validator behind `DeckPath`; it finds the deck's folder in the validation context."""
 
     def _resolve(self, value: str | Path, info: "ValidationInfo") -> Path:
-        base = Path((info.context or {}).get("base", "."))
+        base, shown = Path((info.context or {}).get("base", ".")), shorten(repr(str(value)))
         try:
             path = base / Path(value).expanduser()
             if not path.name.isprintable():
-                problem = f"{str(value)!r} cannot be used as a path"
-            elif path.is_dir():
-                problem = f"{str(value)!r} is a folder, not a file"
+                problem = f"{shown} cannot be used as a path"
             elif not path.exists():
-                problem = f"file {str(value)!r} not found; looked for {path.absolute()}"
+                problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
+            elif kind := unusable(path):  # a pipe or a device may never end
+                problem = f"{shown} is {kind}"
             else:
                 return path
         except (OSError, RuntimeError, ValueError) as error:  # too long, no permission, unknown ~user, NUL
-            problem = f"{str(value)!r} cannot be used as a path ({error})"
+            problem = f"{shown} cannot be used as a path ({reason(error)})"
         raise PydanticCustomError("deck_path", "{text}", {"text": problem})
 
     def _write(self, value: Path, info: "SerializationInfo") -> str | dict[str, str]:
@@ -181,9 +183,12 @@ def _digest(path: Path) -> str:
     """Return what identifies the content of a file: its SHA-256, or its size where it is very large."""
     try:
         size = path.stat().st_size
+        if unusable(path):
+            return "not a file"
         if size > _HASHED:
             return f"{size} bytes"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.sha256(file.read(_HASHED)).hexdigest()
     except OSError:
         return "missing"
 

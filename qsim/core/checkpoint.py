@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,18 +23,22 @@ import h5py
 import numpy as np
 
 from qsim.core.atomic import replacing
-from qsim.core.errors import DeckError, FileError
+from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
+from qsim.core.hdf5 import attribute, is_plain, member, open_hdf5, require_inside, require_text
+from qsim.core.reading import reading, require_room
 from qsim.core.signals import Signals
+from qsim.core.text import reason, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
+    from qsim.core.progress import Monitor
 
-__all__ = ["FORMAT_VERSION", "Signals", "compatible", "load", "load_meta", "save"]
+__all__ = ["FORMAT_VERSION", "Signals", "compatible", "continuing", "fitting", "load", "load_meta", "save"]
 
 FORMAT_VERSION = (1, 0)
-_REPEAT = "delete it, or repeat the run without --resume"
+_REPEAT = "start anew with --force instead of --resume"
 
 
 # ------------------------------------------------------------------------------------------ save, load
@@ -91,42 +97,143 @@ def load(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         If the file is missing, damaged, not a checkpoint, or of a newer format.
     """
     with _reading(path) as file:
-        text = _read_text(file, "state")
-        state = _decode(json.loads(text), file["arrays"])
-        return state, json.loads(_read_text(file, "meta"))
+        arrays = member(file.path, file.root, "arrays")
+        state = _decode(json.loads(_read_text(file, "state")), file.path, arrays)
+        if not isinstance(state, dict):
+            raise TypeError("its state is not a mapping")
+        return state, _read_meta(file)
 
 
 def load_meta(path: str | Path) -> dict[str, Any]:
     """Return the meta data of a checkpoint without reading its arrays; errors as for :func:`load`."""
     with _reading(path) as file:
-        meta: dict[str, Any] = json.loads(_read_text(file, "meta"))
-        return meta
+        return _read_meta(file)
+
+
+class _Meta(dict[str, Any]):
+    """Meta data of a checkpoint; an entry that is missing is an error of the file."""
+
+    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.path = path
+
+    def __missing__(self, key: str) -> Any:
+        raise FileError(f"checkpoint {self.path} does not say '{key}'", hint=_REPEAT)
+
+
+def _read_meta(file: _Opened) -> _Meta:
+    content = json.loads(_read_text(file, "meta"))
+    if not isinstance(content, dict):
+        raise TypeError("its meta data are not a mapping")
+    for key, allowed in _META.items():
+        value = content.get(key)
+        if key in content and (not isinstance(value, allowed) or (value is True or value is False)):
+            raise TypeError(f"its entry '{key}' is {shorten(repr(value))}")
+    if not 0.0 <= content.get("elapsed", 0.0) < math.inf:
+        raise ValueError(f"its entry 'elapsed' is {content['elapsed']}")
+    return _Meta(file.path, content)
+
+
+_META: dict[str, type | tuple[type, ...]] = {
+    "method": str,
+    "physics": dict,
+    "seed": (int, type(None)),
+    "elapsed": (int, float),
+    "precision": str,
+    "device": str,
+    "qsim_version": str,
+}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An open checkpoint."""
+
+    path: Path
+    root: h5py.File
 
 
 @contextmanager
-def _reading(path: str | Path) -> Iterator[h5py.File]:
+def _reading(path: str | Path) -> Iterator[_Opened]:
     """Open a checkpoint; whatever goes wrong while it is read becomes a FileError."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileError(f"no checkpoint {path}", hint="start the run without --resume")
+    expected = "a checkpoint with the complete state of a run"
+    with open_hdf5(path, expected, _REPEAT) as file, reading(path, expected, hint=_REPEAT):
+        _check_format(path, file)
+        yield _Opened(path, file)
+
+
+def fitting(state: Mapping[str, Any], name: str, shape: tuple[int | None, ...]) -> Any:
+    """Return an array of a restored state; refuse another shape, which kernels would read past its end.
+
+    Parameters
+    ----------
+    state
+        What a checkpoint held.
+    name
+        Name of the array.
+    shape
+        What the problem of this run needs; None for an axis of any length.
+
+    Raises
+    ------
+    FileError
+        If the array is missing, of another shape, or holds no numbers.
+    """
+    array = state.get(name)
+    found = getattr(array, "shape", None)
+    good = found is not None and len(found) == len(shape)
+    good = good and all(b in (None, a) for a, b in zip(found or (), shape, strict=False))
+    if not good or getattr(array, "dtype", np.dtype("O")).kind not in "biufc":
+        wanted = " x ".join("any" if size is None else str(size) for size in shape)
+        raise FileError(
+            f"the checkpoint does not fit this deck: '{name}' has shape {found}, the deck needs {wanted} numbers",
+            hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+        )
+    return array
+
+
+@contextmanager
+def continuing(monitor: Monitor) -> Iterator[None]:
+    """Turn what goes wrong with a restored state, before the run reports its first step, into an error of the checkpoint.
+
+    Parameters
+    ----------
+    monitor
+        The monitor of the run that the block carries out; without a restored state nothing is changed.
+
+    Raises
+    ------
+    FileError
+        If the state lacks something, or does not fit the problem.
+    """
     try:
-        with h5py.File(path, "r") as file:
-            _check_format(path, file)
-            yield file
-    except FileError:
+        yield
+    except (QsimError, InvalidInput):
         raise
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
-        raise FileError(f"checkpoint {path} is damaged: {error}", hint=_REPEAT) from error
+    except Exception as error:
+        foreseen = isinstance(error, _UNFIT) or type(error).__module__.startswith("numba.")
+        if monitor.restored is None or monitor.polled or not foreseen:
+            raise
+        raise FileError(
+            f"the run cannot be continued from {monitor.checkpoint}, whose state does not fit this deck: {reason(error)}",
+            hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+        ) from error
+
+
+_UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
-    if file.attrs.get("format") != "qsim-checkpoint":
+    if attribute(file, "format") != "qsim-checkpoint":
         raise FileError(f"{path} is not a qsim checkpoint", hint=_REPEAT)
-    major, minor = (int(number) for number in file.attrs["format_version"])
+    major, minor = (int(number) for number in attribute(file, "format_version"))
     if major > FORMAT_VERSION[0]:
         raise FileError(
             f"checkpoint {path} has format {major}.{minor}; this qsim reads up to {FORMAT_VERSION[0]}.x",
-            hint="continue with the qsim that wrote it, or repeat the run without --resume",
+            hint="continue with the qsim that wrote it, or start anew with --force instead of --resume",
         )
 
 
@@ -157,28 +264,28 @@ def _encode(value: Any, arrays: list[Any], where: str) -> Any:
     raise TypeError(f"{where} is a {type(value).__name__}, which a checkpoint cannot hold")
 
 
-def _decode(value: Any, arrays: h5py.Group) -> Any:
+def _decode(value: Any, path: Path, arrays: h5py.Group) -> Any:
     """Return what :func:`_encode` was given."""
     if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
+        return [_decode(item, path, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     tag = next(iter(value), "")
     if not tag.startswith("#"):
-        return {key: _decode(item, arrays) for key, item in value.items()}
+        return {key: _decode(item, path, arrays) for key, item in value.items()}
     content: Any = value[tag]
     if tag == "#array":
-        return _read_array(arrays[str(content)])
+        return _read_array(path, arrays, str(content))
     if tag == "#number":
-        return _read_array(arrays[str(content)])[()]
+        return _read_array(path, arrays, str(content))[()]
     if tag == "#bytes":
         return base64.b64decode(content)
     if tag == "#complex":
         return complex(*content)
     if tag == "#tuple":
-        return tuple(_decode(item, arrays) for item in content)
+        return tuple(_decode(item, path, arrays) for item in content)
     if tag == "#pairs":
-        return {_decode(key, arrays): _decode(item, arrays) for key, item in content}
+        return {_decode(key, path, arrays): _decode(item, path, arrays) for key, item in content}
     raise ValueError(f"unknown tag {tag}")
 
 
@@ -197,16 +304,21 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
         dataset.attrs["shape"] = np.array(array.shape, dtype=np.int64)
 
 
-def _read_array(dataset: h5py.Dataset) -> NDArray[Any]:
+def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
+    dataset = member(path, arrays, name)
+    require_inside(path, f"array {name}", dataset)
+    if not is_plain(dataset.dtype):
+        raise TypeError(f"array {name} holds {dataset.dtype}")
+    require_room(path, f"array {name} of shape {dataset.shape}", dataset.size * dataset.dtype.itemsize)
     array = np.empty(dataset.shape, dataset.dtype)
     if array.size:  # not dataset[()], which gives a number in native byte order where there is no dimension
         dataset.read_direct(array)
-    if zlib.crc32(array.data) != dataset.attrs["crc32"]:
+    if zlib.crc32(array.data) != attribute(dataset, "crc32"):
         raise ValueError(f"checksum of array {dataset.name} is wrong")
-    if "dtype" not in dataset.attrs:
+    if (kind := attribute(dataset, "dtype")) is None:
         return array
-    shape = tuple(int(size) for size in dataset.attrs["shape"])
-    return np.frombuffer(array.tobytes(), dtype=np.dtype(dataset.attrs["dtype"])).reshape(shape).copy()
+    shape = tuple(int(size) for size in attribute(dataset, "shape"))
+    return np.frombuffer(array.tobytes(), dtype=np.dtype(kind)).reshape(shape).copy()
 
 
 def _write_text(file: h5py.File, name: str, text: str) -> None:
@@ -214,10 +326,14 @@ def _write_text(file: h5py.File, name: str, text: str) -> None:
     dataset.attrs["crc32"] = zlib.crc32(text.encode())
 
 
-def _read_text(file: h5py.File, name: str) -> str:
-    dataset = file[name]
+def _read_text(file: _Opened, name: str) -> str:
+    dataset = member(file.path, file.root, name)
+    require_inside(file.path, name, dataset)
+    require_text(file.path, name, dataset)
+    if h5py.check_string_dtype(dataset.dtype) is None or dataset.shape != ():
+        raise TypeError(f"{name} is no text")
     text: str = dataset.asstr()[()]
-    if zlib.crc32(text.encode()) != dataset.attrs["crc32"]:
+    if zlib.crc32(text.encode()) != attribute(dataset, "crc32"):
         raise ValueError(f"checksum of {name} is wrong")
     return text
 

@@ -37,10 +37,11 @@ from qsim.core.blocks import (
     RunBlock,
     short_form,
 )
-from qsim.core.errors import DeckError, FileError, Problem
+from qsim.core.errors import MOST, DeckError, FileError, Problem
 from qsim.core.fields import Annotation, fields_of, literals
 from qsim.core.messages import describe, did_you_mean, problems_of
 from qsim.core.template import deck_reference, schema, template
+from qsim.core.text import shorten
 from qsim.core.yaml_marks import MAX_DEPTH, Mark, Node, Source, override, parse_yaml
 
 __all__ = [
@@ -88,7 +89,7 @@ class LoadedDeck(Generic[D]):
     root
         The tree of values and places, overrides included.
     warnings
-        Formatted warnings of the cross-checks.
+        Formatted warnings of the cross-checks, `MOST` of them at most.
     """
 
     deck: D
@@ -97,6 +98,7 @@ class LoadedDeck(Generic[D]):
     root: Node
     overrides: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    _warnings: dict[str, None] = field(default_factory=dict, repr=False)  # each once, in order, without limit
 
     @property
     def name(self) -> str:
@@ -149,8 +151,11 @@ class LoadedDeck(Generic[D]):
         """
         problems = _in_order([self.problem(finding) for finding in findings], str(self.path))
         for problem in problems:
-            if problem.severity == "warning" and str(problem) not in self.warnings:
-                self.warnings.append(str(problem))
+            if problem.severity == "warning":
+                self._warnings.setdefault(str(problem))
+        self.warnings[:] = list(self._warnings)[:MOST]
+        if (untold := len(self._warnings) - MOST) > 0:
+            self.warnings.append(f"... and {untold} more warnings")
         if errors := [problem for problem in problems if problem.severity == "error"]:
             raise DeckError(errors)
 
@@ -183,8 +188,8 @@ def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -
     try:
         deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
     except ValidationError as error:
-        problems += problems_of(error, model, root)
-        raise DeckError(_in_order(problems, str(path))) from None
+        more, untold = problems_of(error, model, root)
+        raise DeckError(_in_order([*problems, *more], str(path)), untold=untold) from None
     loaded = LoadedDeck(deck, path, text, root, tuple(overrides))
     findings = list(deck.check())
     problems += [loaded.problem(finding) for finding in findings if finding.severity == "error"]
@@ -301,7 +306,7 @@ def _override(root: Node, item: str) -> tuple[Node, list[Problem]]:
     mark = Mark(Source(file, (item.split("\n")[0],)), 1, 1)
     parts = name.split(".")
     if not equals:
-        return root, [mark.problem("", f"expected KEY=VALUE, found {item!r}")]
+        return root, [mark.problem("", f"expected KEY=VALUE, found {shorten(repr(item))}")]
     if not all(parts):
         return root, [mark.problem(name, "expected a key such as grid.points before '='")]
     try:
@@ -324,8 +329,8 @@ def _require_method(path: Path, root: Node, model: type[Deck], problems: list[Pr
     if not names or node is None or node.value in names or not isinstance(node.value, str):
         return
     guess = did_you_mean(node.value, names)
-    hint = f"did you mean {guess!r}?" if guess else f"run it with 'qsim {node.value} {path}'"
-    message = f"the deck is for method {node.value!r}, not for {names[0]!r}; {hint}"
+    hint = f"did you mean {guess!r}?" if guess else f"run it with 'qsim {shorten(node.value)} {path}'"
+    message = f"the deck is for method {shorten(repr(node.value))}, not for {names[0]!r}; {hint}"
     others = [problem for problem in problems if not problem.key]
     raise DeckError(_in_order([*others, node.mark.problem("method", message)], str(path)))
 

@@ -25,9 +25,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from qsim.core.text import printable
+
 Severity = Literal["error", "warning"]
 
+MOST = 50
+"""Problems that are told one by one."""
+EXCERPT = 160
+"""Characters of a line of a deck that are shown below a message."""
+
 __all__ = [
+    "MOST",
     "DeckError",
     "DeviceError",
     "FileError",
@@ -35,11 +43,13 @@ __all__ = [
     "InvalidInput",
     "MemoryLimitError",
     "MismatchError",
+    "More",
     "NumericsError",
     "Problem",
     "QsimError",
     "Severity",
     "Stopped",
+    "at_most",
 ]
 
 
@@ -75,16 +85,55 @@ class Problem:
         """Return ``file:line:column: key: message``, the form that editors and terminals make clickable."""
         key = f"{self.key}: " if self.key else ""
         kind = "warning: " if self.severity == "warning" else ""
-        return f"{self.file}:{self.line}:{self.column}: {key}{kind}{self.message}"
+        # an override is one line, and its key begins it
+        start = self.file.startswith("<--set") and (self.line, self.column) == (1, 1)
+        place = "" if start else f":{self.line}:{self.column}"
+        return printable(f"{self.file}{place}: {key}{kind}{self.message}")
 
     def excerpt(self) -> str:
         """Return the offending line with a caret below the column, or an empty string if it is not known."""
         if not self.source.strip():
             return ""
-        # Tabs stay tabs below the line, so that the caret stands under its character.
-        lead = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
+        # what a terminal would obey becomes a single sign, so that the caret stands under its character
+        shown = "".join(c if c.isprintable() or c == "\t" else "\N{MIDDLE DOT}" for c in self.source)
+        first = max(0, self.column - 1 - EXCERPT // 2)
+        before = "... " if first else ""
+        after = " ..." if len(shown) > first + EXCERPT else ""
+        lead = before + shown[first : self.column - 1].ljust(self.column - 1 - first)
+        lead = "".join("\t" if c == "\t" else " " for c in lead)
         number = f"{self.line:>5} | "
-        return f"{number}{self.source}\n{' ' * (len(number) - 2)}| {lead}^"
+        text = f"{before}{shown[first : first + EXCERPT]}{after}"
+        return f"{number}{text}\n{' ' * (len(number) - 2)}| {lead}^"
+
+
+@dataclass(frozen=True)
+class More(Problem):
+    """Stands for further problems that are not told one by one."""
+
+    def __str__(self) -> str:
+        """Return ``... and 12 more``."""
+        return self.message
+
+
+def at_most(problems: Iterable[Problem], untold: int = 0) -> tuple[Problem, ...]:
+    """Return the first `MOST` problems and, if there are others, how many.
+
+    Parameters
+    ----------
+    problems
+        In the order in which they are told.
+    untold
+        Number of further problems that are not among them.
+    """
+    every = tuple(problems)
+    untold += sum(int(p.message.split()[2]) if isinstance(p, More) else 1 for p in every[MOST:])
+    if untold <= 0:
+        return every
+    last = every[min(len(every), MOST) - 1]
+    return (
+        *every[:MOST],
+        More(last.file, last.line, last.column, "", f"... and {untold} more", last.severity),
+    )
 
 
 class QsimError(Exception):
@@ -102,7 +151,11 @@ class QsimError(Exception):
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint = None if hint is None else printable(hint, newlines=True)
+
+    def __str__(self) -> str:
+        """Return the message, safe for a terminal whatever the deck or the file that it quotes holds."""
+        return printable(super().__str__(), newlines=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content: errors cross process borders, whatever their constructor takes."""
@@ -142,16 +195,25 @@ class DeckError(QsimError):
         Every mistake found, in the order of the file; or one text where no place in a deck can be named.
     hint
         What to do about it.
+    untold
+        Number of further mistakes that are not among `problems`.
+
+    Attributes
+    ----------
+    problems
+        The first `MOST` mistakes; if there are others, a last entry tells how many.
     """
 
     exit_code = 3
 
-    def __init__(self, problems: str | Problem | Iterable[Problem], *, hint: str | None = None) -> None:
+    def __init__(
+        self, problems: str | Problem | Iterable[Problem], *, hint: str | None = None, untold: int = 0
+    ) -> None:
         self.problems: tuple[Problem, ...] = ()
         if isinstance(problems, Problem):
             self.problems = (problems,)
         elif not isinstance(problems, str):
-            self.problems = tuple(problems)
+            self.problems = at_most(problems, untold)
         text = problems if isinstance(problems, str) else "\n".join(map(str, self.problems))
         super().__init__(text, hint=hint)
 

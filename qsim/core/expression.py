@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qsim.core.errors import NumericsError
+from qsim.core.text import shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -210,7 +211,9 @@ class Expression:
             for name, value in given.items()
             if name in self.names
         )
-        raise NumericsError(f"the formula {self.text!r} is not finite" + (f" at {place}" if place else ""))
+        raise NumericsError(
+            f"the formula {shorten(repr(self.text))} is not finite" + (f" at {place}" if place else "")
+        )
 
 
 def _implementations() -> dict[str, Callable[..., Any]]:
@@ -344,11 +347,11 @@ class _Parser:
             "fabs": "abs",
             "pow": "^",
         }
-        close = [special[name]] if name in special else difflib.get_close_matches(name, known, n=1)
+        close = [special[name]] if name in special else difflib.get_close_matches(name[:80], known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         kinds = {"variables": self.variables, "constants": CONSTANTS, "functions": FUNCTIONS}
         allowed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
-        return f"unknown {'function' if called else 'name'} {name!r}; {hint}{allowed}"
+        return f"unknown {'function' if called else 'name'} {shorten(repr(name))}; {hint}{allowed}"
 
     def call(self, token: _Token, depth: int) -> None:
         opened = self.take()
@@ -360,7 +363,7 @@ class _Parser:
                 self.take()
                 self.expression(0, depth + 1)
                 count += 1
-        self.close(opened, f"{token.text!r}")
+        self.close(opened, shorten(repr(token.text)))
         least, most = FUNCTIONS[token.text]
         if count < least or (most is not None and count > most):
             wanted = f"{least} argument{'' if least == 1 else 's'}" + ("" if most else " or more")
@@ -425,7 +428,7 @@ class ExpressionText:
                 Expression(value, self.variables)
             except ExpressionError as error:
                 raise PydanticCustomError(
-                    "expression", "{text}", {"text": f"{error} (in {value!r})"}
+                    "expression", "{text}", {"text": f"{error} (in {shorten(repr(value))})"}
                 ) from None
         return value
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from qsim.core.describe import number, quantity_of
-from qsim.core.errors import Problem
+from qsim.core.errors import MOST, Problem
 from qsim.core.fields import (
     Annotation,
     Step,
@@ -25,12 +25,16 @@ from qsim.core.fields import (
     tags,
     walk,
 )
+from qsim.core.text import shorten
 from qsim.core.yaml_marks import Node
 
 __all__ = ["describe", "did_you_mean", "dotted", "problems_of"]
 
 Model = type[BaseModel]
 Path = tuple[str | int, ...]
+
+EXPLAINED = 2 * MOST
+"""Values whose mistakes are explained."""
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -80,17 +84,45 @@ class _Mistake:
         return self.message or f"expected {self.phrase}, found {found}{hint}"
 
 
-def problems_of(error: ValidationError, model: Model, root: Node) -> list[Problem]:
-    """Return the mistakes that pydantic found in the deck `root`, merged, explained and placed."""
-    mistakes = [_explain(item, model, root) for item in error.errors(include_url=False)]
-    problems: list[Problem] = []
+def problems_of(error: ValidationError, model: Model, root: Node) -> tuple[list[Problem], int]:
+    """Return the mistakes that pydantic found in the deck `root`, merged, explained and placed.
+
+    Returns
+    -------
+    problems
+        Those that stand first in the deck, a few more than are told.
+    untold
+        Number of values with further mistakes.
+    """
+    items, untold = _first(error, model, root)
+    mistakes = [_explain(item, step, model, root) for item, step in items]
+    problems: dict[Problem, None] = {}
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
-        found = describe(node) if done == len(mistake.key) else "nothing"
-        problem = node.mark.problem(dotted(mistake.key), mistake.text(found))
-        if problem not in problems:
-            problems.append(problem)
-    return problems
+        # a short form, `outputs: 100`, has no keys below it
+        there = done == len(mistake.key) or not isinstance(node.value, dict)
+        found = describe(node) if there else "nothing"
+        problems.setdefault(node.mark.problem(dotted(mistake.key), mistake.text(found)))
+    return list(problems), untold
+
+
+def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple[Any, Step]], int]:
+    """Return the errors of the first values of the deck, with their places, and the number of other values.
+
+    To explain a mistake takes a search for similar names in the whole model: thousands are not explained, but counted.
+    """
+    items = [
+        (item, walk(model, item["loc"])) for item in error.errors(include_url=False, include_input=False)
+    ]
+    places: dict[Path, tuple[int, int]] = {}
+    for _, step in items:
+        if step.path not in places:
+            mark = root.find(step.path)[0].mark
+            places[step.path] = (mark.line, mark.column)
+    if len(places) <= EXPLAINED:
+        return items, 0
+    kept = set(sorted(places, key=lambda path: places[path])[:EXPLAINED])
+    return [(item, step) for item, step in items if step.path in kept], len(places) - len(kept)
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -114,19 +146,18 @@ def describe(node: Node) -> str:
 def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     """Return the name that `word` most probably is a misspelling of."""
     by_lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:80].lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
-def _explain(item: Any, model: Model, root: Node) -> _Mistake:
-    """Say one of pydantic's errors anew."""
+def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
+    """Say one of pydantic's errors, whose place is `step`, anew."""
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
-    step = walk(model, loc)
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
     if loc[-1:] == ("[key]",):
         phrase = context.get("expected") or _phrase(kind, context, None, None) or "something else"
-        message = f"expected the key to be {phrase}, found {str(loc[-2])!r}"
+        message = f"expected the key to be {phrase}, found {shorten(repr(str(loc[-2])))}"
         return _Mistake(kind, step, step.path, message=message)
     if kind == "missing":
         return _Mistake(kind, step, step.path, message=_missing(step.path, model, loc))
@@ -191,12 +222,27 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
     if guess := did_you_mean(key, allowed):
         return f"unknown key; did you mean {guess!r}? {listing}", guess
-    homes = {
-        dotted(home) or "the top level" for home, other in blocks_below(model) if key in fields_of(other)
-    }
+    homes, types = _homes(key, model, tuple(str(part) for part in path[:-1] if not isinstance(part, int)))
+    if types:
+        return f"unknown key here; it belongs to type: {_listing(types, 8)}; {listing}", None
     if homes:
-        return f"unknown key here; it belongs to {_listing(sorted(homes), 3)}; {listing}", None
+        return f"unknown key here; it belongs to {_listing(homes, 3)}; {listing}", None
     return f"unknown key; {listing}", None
+
+
+def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the other blocks that have a key, and the types of blocks at this very place that have it."""
+    homes: set[str] = set()
+    types: list[str] = []
+    for home, block in blocks_below(model):
+        fields = fields_of(block)
+        if key not in fields:
+            continue
+        if home == here and "type" in fields:
+            types += [str(word) for word in literals(Annotation.of_field(fields["type"]))]
+        elif home != here:
+            homes.add(dotted(home) or "the top level")
+    return sorted(homes), list(dict.fromkeys(types))
 
 
 def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | None) -> tuple[str, Path]:
@@ -210,7 +256,7 @@ def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | Non
     word = str(given.value) if given and isinstance(given.value, str) else ""
     guess = did_you_mean(word, allowed)
     hint = f"did you mean {guess!r}? " if guess else ""
-    text = f"unknown {discriminator} {describe(given) if given else context['tag']}; {hint}{listing}"
+    text = f"unknown {discriminator} {describe(given) if given else shorten(str(context['tag']))}; {hint}{listing}"
     return text, (*step.path, discriminator) if is_mapping else step.path
 
 
@@ -242,7 +288,7 @@ def _validator_text(item: Any, exact: Node | None) -> str:
     if exact is None or isinstance(exact.value, (dict, list)):
         return text
     found = describe(exact)
-    return text if found in text or str(exact.value) in text else f"{text}; found {found}"
+    return text if found in text or str(exact.value)[:40] in text else f"{text}; found {found}"
 
 
 def _s(counted: Sized) -> str:

@@ -169,7 +169,7 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
         with out_of_memory(device, plan.memory), device.use():
             with monitor.stage("build"):
                 problem = stage(method, "build").build(loaded, device, comm)
-            with monitor.stage("run"):
+            with monitor.stage("run"), checkpoint.continuing(monitor):
                 result = stage(method, "run").run(problem, monitor)
                 device.synchronize()
             monitor.end()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.streams import PatientText
+from qsim.core.text import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -79,6 +80,8 @@ class Monitor:
         Last lines of everything said.
     restored : mapping or None
         State to continue from.
+    polled : bool
+        Whether the run has reported anything yet.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class Monitor:
         self._save_seconds = 0.0
         self._polled_at = clock()
         self._longest_gap = 0.0
+        self.polled = False
         self._stop_since: float | None = None
         self._savable = False
         self._task: _Task | None = None
@@ -198,6 +202,7 @@ class Monitor:
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
         now = self._clock()
+        self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
         if reason := self._stop_reason(now):
@@ -259,6 +264,7 @@ class Monitor:
             self._say(f"warning: {text}", logging.WARNING)
 
     def _say(self, text: str, level: int) -> None:
+        text = printable(text)
         self.log.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
         _logger.log(level, "%s", text)
         if self.quiet:

@@ -26,7 +26,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,18 @@ import numpy as np
 
 from qsim.core.atomic import replacing
 from qsim.core.errors import FileError
+from qsim.core.hdf5 import (
+    attribute,
+    is_plain,
+    is_scale,
+    member,
+    members,
+    open_hdf5,
+    require_inside,
+    require_text,
+    scale_names,
+)
+from qsim.core.reading import reading, require_room
 from qsim.core.summary import json_ready, python_scalar, summary, write_summary
 from qsim.core.tables import Scalar, Table, Value, leaf, match_tables, parent, resolve_dimensions, storable
 
@@ -281,65 +294,90 @@ class Results:
     def __init__(self, path: Path, file: h5py.File) -> None:
         self.path = path
         self._file = file
-        attributes = file.attrs
-        major, minor = (int(number) for number in attributes["format_version"])
+        major, minor = (int(number) for number in attribute(file, "format_version"))
         self.format_version = (major, minor)
-        self.method = str(attributes["method"])
-        self.title = str(attributes["title"])
-        self.status = str(attributes["status"])
-        self.created = str(attributes.get("created", ""))
-        self.scalars = {name: _read_scalar(dataset) for name, dataset in file["scalars"].items()}
-        self.provenance = {name: _read_entry(dataset) for name, dataset in file["provenance"].items()}
-        text = file["log"].asstr()[()] if "log" in file else ""
-        self.log = tuple(text.splitlines())
-        self.names = tuple(_table_names(file["results"]))
+        self.method = _text_attribute(file, "method")
+        self.title = _text_attribute(file, "title")
+        self.status = _text_attribute(file, "status")
+        self.created = str(attribute(file, "created", ""))
+        scalars, provenance = member(path, file, "scalars"), member(path, file, "provenance")
+        self.scalars = {name: _read_scalar(path, item) for name, item in members(path, scalars)}
+        self.provenance = {name: _read_entry(path, item) for name, item in members(path, provenance)}
+        self.log = (
+            tuple(str(_read_value(path, member(path, file, "log"))).splitlines()) if "log" in file else ()
+        )
+        self._tables = dict(_tables(path, member(path, file, "results")))
+        self.names = tuple(self._tables)
 
     @property
     def deck(self) -> dict[str, Any]:
         """Resolved deck of the run, every default filled in."""
-        return dict(self.provenance.get("deck") or {})
+        deck = self.provenance.get("deck")
+        return dict(deck) if isinstance(deck, dict) else {}
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return the array called ``name``."""
+        """Return the array called ``name``.
+
+        Raises
+        ------
+        FileError
+            If it is damaged, empty, in another file, or larger than the memory.
+        """
         dataset = self._table(name)
-        try:
+        with self._reading(name):
+            require_inside(self.path, f"array '{name}'", dataset)
+            size = dataset.size * dataset.dtype.itemsize
+            require_room(self.path, f"array '{name}' of shape {dataset.shape}", size)
             if h5py.check_string_dtype(dataset.dtype) is not None:
+                require_text(self.path, f"array '{name}'", dataset)
                 return np.asarray(dataset.asstr()[()], dtype=np.str_)
+            if not is_plain(dataset.dtype):
+                raise TypeError(f"it holds {dataset.dtype}")
             return np.asarray(dataset[()])
-        except OSError as error:
-            raise FileError(f"array '{name}' of {self.path} is damaged: {error}", hint=_DAMAGED) from error
+
+    def _reading(self, name: str) -> AbstractContextManager[None]:
+        return reading(self.path, "what qsim has written", place=f"array '{name}'", hint=_DAMAGED)
 
     def _table(self, name: str) -> h5py.Dataset:
-        if name not in self.names:
-            raise KeyError(f"{self.path} has no array '{name}'; it has {', '.join(self.names)}")
-        return self._file["results"][name]
+        if name not in self._tables:
+            listing = ", ".join(self.names)
+            raise KeyError(f"{self.path} has no array '{name}'; it has {listing}")
+        return self._tables[name]
+
+    def _attribute(self, name: str, key: str, default: str) -> str:
+        with self._reading(name):
+            return str(attribute(self._table(name), key, default))
 
     def unit(self, name: str) -> str:
         """Return the unit of an array, ``""`` for pure numbers."""
-        return str(self._table(name).attrs.get("units", ""))
+        return self._attribute(name, "units", "")
 
     def description(self, name: str) -> str:
         """Return the one-line description of an array."""
-        return str(self._table(name).attrs.get("long_name", ""))
+        return self._attribute(name, "long_name", "")
 
     def label(self, name: str) -> str:
         """Return the text for a plot axis, such as ``time (a.u.)``."""
-        text, unit = str(self._table(name).attrs.get("label", name)), self.unit(name)
+        text, unit = self._attribute(name, "label", name), self.unit(name)
         return f"{text} ({unit})" if unit else text
 
     def dims(self, name: str) -> tuple[str, ...]:
         """Return the names of the axes of an array."""
         dataset = self._table(name)
-        if dataset.is_scale:
-            return (leaf(name),)
-        return tuple(leaf(axis[0].name) if len(axis) else "" for axis in dataset.dims)
+        with self._reading(name):
+            if is_scale(dataset):
+                return (leaf(name),)
+            return tuple(leaf(path) for path in scale_names(dataset))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array without reading it."""
-        return tuple(self._table(name).shape)
+        dataset = self._table(name)
+        with self._reading(name):
+            require_inside(self.path, f"array '{name}'", dataset)
+            return tuple(dataset.shape)
 
     def close(self) -> None:
         """Close the file; arrays can no longer be read."""
@@ -365,68 +403,81 @@ def open_results(path: str | Path) -> Results:
     path = Path(path)
     if not path.is_file():
         raise FileError(f"no results file {path}", hint="give the .h5 file that a run has written")
+    file = open_hdf5(path, "a results file of qsim")
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise FileError(f"cannot read {path} as HDF5: {error}", hint=_DAMAGED) from error
-    try:
-        _check_format(path, file)
-        return Results(path, file)
-    except FileError:
+        with reading(path, "a complete results file of qsim", hint=_DAMAGED):
+            _check_format(path, file)
+            return Results(path, file)
+    except BaseException:
         file.close()
         raise
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        file.close()
-        raise FileError(f"{path} is damaged or incomplete: {error}", hint=_DAMAGED) from error
 
 
 _DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or repeat the run"
+_DEEPEST = 16
+"""Groups inside each other, beyond which a group holds itself."""
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
-    kind = file.attrs.get("format")
+    kind = attribute(file, "format")
     if kind == "qsim-checkpoint":
         raise FileError(f"{path} is a checkpoint, not a results file", hint="continue its run with --resume")
     if kind != "qsim":
         raise FileError(
             f"{path} is an HDF5 file, but not one of qsim", hint="give the .h5 file that a run has written"
         )
-    major, minor = (int(number) for number in file.attrs["format_version"])
+    major, minor = (int(number) for number in attribute(file, "format_version"))
     if major > FORMAT_VERSION[0]:
-        writer = file.attrs.get("qsim_version") or "a newer version"
+        writer = attribute(file, "qsim_version") or "a newer version"
         raise FileError(
             f"{path} has format {major}.{minor}; this qsim reads up to {FORMAT_VERSION[0]}.x",
             hint=f"it was written by qsim {writer}; install that version or a newer one",
         )
 
 
-def _table_names(group: h5py.Group, prefix: str = "") -> list[str]:
-    names: list[str] = []
-    for key, item in group.items():
+def _text_attribute(file: h5py.File, name: str) -> str:
+    text = attribute(file, name)
+    if not isinstance(text, str):
+        raise TypeError(f"its attribute '{name}' is no text")
+    return text
+
+
+def _tables(path: Path, group: h5py.Group, prefix: str = "") -> Iterator[tuple[str, h5py.Dataset]]:
+    if prefix.count("/") > _DEEPEST:
+        raise ValueError(f"the group {prefix} is nested deeper than {_DEEPEST} levels")
+    for key, item in members(path, group):
         if isinstance(item, h5py.Group):
-            names += _table_names(item, f"{prefix}{key}/")
-        elif not bytes(item.attrs.get("NAME", b"")).startswith(PLAIN_DIMENSION[:40].encode()):
-            names.append(prefix + key)
-    return names
+            yield from _tables(path, item, f"{prefix}{key}/")
+        elif not bytes(attribute(item, "NAME", b"")).startswith(PLAIN_DIMENSION[:40].encode()):
+            yield prefix + key, item
 
 
-def _read_scalar(dataset: h5py.Dataset) -> Scalar:
-    attributes = dataset.attrs
-    error = attributes.get("error")
-    return Scalar(
-        value=None if "null" in attributes else _read_value(dataset),
-        unit=str(attributes.get("units", "")),
-        error=None if error is None else float(error),
-        description=str(attributes.get("long_name", "")),
-    )
+def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
+    with reading(path, "a number or a text", place=f"scalar '{leaf(dataset.name)}'", hint=_DAMAGED):
+        error = attribute(dataset, "error")
+        return Scalar(
+            value=None if "null" in dataset.attrs else _read_value(path, dataset),
+            unit=str(attribute(dataset, "units", "")),
+            error=None if error is None else float(error),
+            description=str(attribute(dataset, "long_name", "")),
+        )
 
 
-def _read_entry(dataset: h5py.Dataset) -> Any:
-    value = _read_value(dataset)
-    return json.loads(value) if dataset.attrs.get("encoding") == "json" else value
+def _read_entry(path: Path, dataset: h5py.Dataset) -> Any:
+    with reading(path, "a value or JSON", place=f"provenance '{leaf(dataset.name)}'", hint=_DAMAGED):
+        value = _read_value(path, dataset)
+        return json.loads(value) if attribute(dataset, "encoding") == "json" else value
 
 
-def _read_value(dataset: h5py.Dataset) -> Any:
+def _read_value(path: Path, dataset: h5py.Dataset) -> Value:
+    """Return a single number, truth value or text."""
+    require_inside(path, dataset.name, dataset)
+    if dataset.shape != ():
+        raise ValueError(f"{dataset.name} has shape {dataset.shape}, but should be a single value")
     if h5py.check_string_dtype(dataset.dtype) is not None:
+        require_text(path, dataset.name, dataset)
         return str(dataset.asstr()[()])
-    return python_scalar(dataset[()])
+    value = python_scalar(dataset[()]) if is_plain(dataset.dtype) else None
+    if not isinstance(value, bool | int | float | str):
+        raise TypeError(f"{dataset.name} holds {dataset.dtype}")
+    return value

@@ -38,6 +38,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from qsim.core.text import shorten
+
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
@@ -412,11 +414,13 @@ def _convert(number: float, unit: str, kind: str) -> float:
     article = _article(kind)
     if others:
         what = " or ".join(others[:2])
-        message = f"{unit!r} is a unit of {what}, but {article} is needed; allowed units: {allowed}"
+        message = (
+            f"{shorten(repr(unit))} is a unit of {what}, but {article} is needed; allowed units: {allowed}"
+        )
     else:
         guess = _closest(unit, _units(kind))
         hint = f"; did you mean {guess!r}?" if guess else ";"
-        message = f"unknown unit {unit!r} of {kind}{hint} allowed units: {allowed}"
+        message = f"unknown unit {shorten(repr(unit))} of {kind}{hint} allowed units: {allowed}"
     raise UnitError(message, _expected(kind), specific=True)
 
 
@@ -439,7 +443,7 @@ def _units(kind: str) -> list[str]:
 
 def _closest(unit: str, names: list[str]) -> str | None:
     same = [name for name in names if name.lower() == unit.lower()]
-    return next(iter(same or difflib.get_close_matches(unit, names, n=1, cutoff=0.5)), None)
+    return next(iter(same or difflib.get_close_matches(unit[:80], names, n=1, cutoff=0.5)), None)
 
 
 def _article(kind: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from qsim.core.errors import DeckError, Problem
+from qsim.core.text import printable, shorten
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "parse_yaml"]
 
@@ -25,6 +26,8 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "pars
 MAX_DEPTH = 50
 #: Most values in a deck after its aliases are written out; real data belongs into files beside the deck.
 MAX_NODES = 200_000
+#: Characters of a key, and of the beginning and the end of a message, that are printed.
+LONGEST_KEY, LONGEST_START, LONGEST_END = 160, 800, 200
 #: Longest number, in characters.
 MAX_DIGITS = 400
 
@@ -63,11 +66,11 @@ class Mark:
         lines = self.source.lines
         text = lines[self.line - 1] if self.line <= len(lines) else ""
         return Problem(
-            _printable(self.source.file),
+            printable(self.source.file),
             self.line,
             self.column,
-            _printable(key),
-            _printable(message),
+            shorten(printable(key), LONGEST_KEY),
+            _clipped(printable(message)),
             source=text,
         )
 
@@ -175,7 +178,7 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
     if isinstance(root.value, list):
         count = len(root.value)
         if not re.fullmatch(r"[0-9]{1,9}", part):
-            raise LookupError(f"{part!r} is no index; a list is set by number, from 0")
+            raise LookupError(f"{shorten(repr(part))} is no index; a list is set by number, from 0")
         if int(part) >= count:
             what = f"the list has items 0 to {count - 1}" if count else "the list is empty"
             raise LookupError(f"index {part} is out of range: {what}")
@@ -187,7 +190,9 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
     elif isinstance(root.value, dict):
         children = dict(root.value)
     else:
-        raise LookupError(f"there is no block to set {part!r} in, only the value {root.value!r}")
+        raise LookupError(
+            f"there is no block to set {shorten(repr(part))} in, only the value {shorten(repr(root.value))}"
+        )
     below = children.get(part, Node({}, mark))
     children[part] = override(below, rest, value, mark) if rest else value
     return Node.of(children, root.mark)
@@ -336,7 +341,9 @@ class _Composer:
         if kind not in types:
             self.check_tag(event, path)
         elif type(value) is not types[kind]:
-            self.problems.append(mark.problem(_dotted(path), f"{event.value!r} is no YAML {kind}"))
+            self.problems.append(
+                mark.problem(_dotted(path), f"{shorten(repr(event.value))} is no YAML {kind}")
+            )
         return value
 
     def resolve(self, text: str, path: tuple[str, ...], mark: Mark) -> bool | float | str | None:
@@ -364,14 +371,15 @@ class _Composer:
         if event.tag in (None, "!", _CORE_TAG + kind):
             return
         name = event.tag.replace(_CORE_TAG, "!!")
-        message = f"the YAML tag {name!r} is not supported; remove it"
+        message = f"the YAML tag {shorten(repr(name))} is not supported; remove it"
         self.problems.append(self.mark(event.start_mark).problem(_dotted(path), message))
 
 
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _clipped(message: str) -> str:
+    """Return a message without its middle, if it is very long: what it repeats of the deck has no limit."""
+    if len(message) <= LONGEST_START + LONGEST_END:
+        return message
+    return f"{message[:LONGEST_START]} ... {message[-LONGEST_END:]}"
 
 
 def _dotted(path: Sequence[str | int]) -> str:

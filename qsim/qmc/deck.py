@@ -36,13 +36,17 @@ class QmcOutput(OutputBlock):
     )
 
 
-def _is_periodic(data: dict[str, Any]) -> bool:
-    """Tell whether what stands in a deck belongs to crystals, before anything of it is checked."""
-    system, wavefunction = data.get("system"), data.get("wavefunction")
+def _has_periodic_orbitals(data: dict[str, Any]) -> bool:
+    """Tell whether the orbitals that stand in a deck belong to crystals, before anything of it is checked."""
+    wavefunction = data.get("wavefunction")
     orbitals = wavefunction.get("orbitals") if isinstance(wavefunction, dict) else None
     source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
-    if source in ("eshdf", "planewave"):
-        return True
+    return source in ("eshdf", "planewave")
+
+
+def _has_periodic_system(data: dict[str, Any]) -> bool:
+    """Tell whether the system that stands in a deck is a crystal, before anything of it is checked."""
+    system = data.get("system")
     if not isinstance(system, dict):
         return False
     cell = system.get("cell")
@@ -93,12 +97,15 @@ class QmcDeck(Deck):
     @classmethod
     def _only_crystal(cls, data: Any) -> Any:
         """Drop all other keys of a deck for a crystal, which this version does not know, so that one message says so."""
-        if not isinstance(data, dict) or not _is_periodic(data):
+        if not isinstance(data, dict):
+            return data
+        crystal, orbitals = _has_periodic_system(data), _has_periodic_orbitals(data)
+        if not (crystal or orbitals):
             return data
         kept = {key: data[key] for key in ("method", "title", "run", "output") if key in data}
         return {
             **kept,
-            "system": {"cell": "periodic"},
+            "system": {"cell": "periodic"} if crystal else {"atoms": [["H", 0, 0, 0]], "spin": 1},
             "wavefunction": {"orbitals": {"source": "eshdf"}},
         }
 
@@ -108,6 +115,9 @@ class QmcDeck(Deck):
 
         if self.system.cell != "open":
             yield Finding("system.cell", CRYSTALS)
+            return
+        if self.wavefunction.orbitals.source in ("eshdf", "planewave"):
+            yield Finding("wavefunction.orbitals.source", CRYSTALS)
             return
         yield from checks.of_deck(self)
 

@@ -17,7 +17,12 @@ import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.hdf5 import open_datasets, save_datasets
+<<<<<<< HEAD
 from qsim.qmc import occupation
+=======
+from qsim.core.reading import reading
+from qsim.core.text import shorten
+>>>>>>> readers
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 from qsim.qmc.radial import Terms
 
@@ -40,10 +45,15 @@ MOST_INSTABILITIES = 5  # that are followed
 ORTHONORMAL = 1e-7
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
 ENERGY_TOLERANCE = 1e-4  # hartree
+LARGEST = 1e100  # of a number in a cache
+EXPECTED = "a file of orbitals of qsim"
+REMAKE = "remove the file to make it anew"
 
 
 class PyscfMissing(FileError):
     """PySCF is needed and not installed, and no file holds what it would find."""
+
+    exit_code = 4  # as of a device that is not there
 
 
 @dataclass(frozen=True)
@@ -114,18 +124,81 @@ def open_cache(block: Any, folder: Path) -> Cache | None:
     if path is None or not path.exists():
         return None
     file, found = open_datasets(path)
-    with file:
-        try:
-            text = json.loads(bytes(found["description"][()]).decode())
-            arrays = {key: found[key][()] for key in Cache.ARRAYS}
-        except (KeyError, ValueError) as error:
-            raise FileError(f"{path} is not a file of orbitals of qsim: {error}") from error
-    if text.get("version") != VERSION:
-        raise FileError(
-            f"{path} has version {text.get('version')} of the orbital format, this qsim reads {VERSION}",
-            hint="remove it to make it anew",
-        )
-    return Cache(path, text["identity"], text["ecp"], text["about"], **arrays)
+    with file, reading(path, EXPECTED, hint=REMAKE):
+        for name in ("description", *Cache.ARRAYS):
+            if name not in found:
+                raise FileError(f"{path} is not a file of orbitals of qsim: it lacks '{name}'", hint=REMAKE)
+        text = json.loads(found["description"][()].tobytes().decode())
+        if not isinstance(text, dict):
+            raise FileError(f"{path} is not a file of orbitals of qsim: its description is no JSON object")
+        if text.get("version") != VERSION:
+            raise FileError(
+                f"{path} has version {shorten(repr(text.get('version')))} of the orbital format, this qsim reads {VERSION}",
+                hint="remove it to make it anew",
+            )
+        for name in ("identity", "ecp", "about"):
+            if not isinstance(text.get(name), dict):
+                raise FileError(f"{path}: its description lacks the object '{name}'", hint=REMAKE)
+        arrays = {key: found[key][()] for key in Cache.ARRAYS}
+        cache = Cache(path, text["identity"], text["ecp"], text["about"], **arrays)
+        _check_cache(path, cache)
+    return cache
+
+
+def _check_cache(path: Path, cache: Cache) -> None:
+    """Refuse energies, pseudopotentials, shells and orbitals that cannot be used."""
+    for name in ("energy", "determinant_energy"):
+        if not _is_real(cache.about.get(name)):
+            raise FileError(
+                f"{path}: {name} is {shorten(repr(cache.about.get(name)))}; expected hartree", hint=REMAKE
+            )
+    if not isinstance(cache.identity.get("ecp"), dict) or not isinstance(cache.identity.get("atoms"), list):
+        raise FileError(f"{path}: its identity lacks 'atoms' or 'ecp'", hint=REMAKE)
+    for symbol, content in cache.ecp.items():
+        with reading(
+            path,
+            "[core electrons, [[l, [[[exponent, coefficient], ...], ...]], ...]]",
+            place=f"ecp of {symbol}",
+        ):
+            core, parts = content
+            values = [
+                v for _, by_power in _as_lists(parts) for terms in by_power for pair in terms for v in pair
+            ]
+            if int(core) < 0 or not all(map(_is_real, values)):
+                raise ValueError("a number is negative or not finite")
+    shells = len(cache.shell_size)
+    whole = {
+        "shell_atom": (0, len(cache.identity["atoms"]) - 1),
+        "shell_l": (0, L_MAX),
+        "shell_size": (1, 10_000),
+    }
+    for name, (low, high) in whole.items():
+        array = getattr(cache, name)
+        if (
+            array.dtype.kind not in "iu"
+            or array.shape != (shells,)
+            or not np.all((array >= low) & (array <= high))
+        ):
+            raise FileError(
+                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected {shells} whole numbers "
+                f"from {low} to {high}",
+                hint=REMAKE,
+            )
+    size, functions = (int(cache.shell_size.sum()),), int((2 * cache.shell_l + 1).sum())
+    shapes = {"exponent": size, "coefficient": size, "orbitals": (2, functions, *cache.orbitals.shape[2:3])}
+    for name, shape in shapes.items():
+        array = getattr(cache, name)
+        if array.dtype.kind != "f" or array.shape != shape or array.ndim != (3 if name == "orbitals" else 1):
+            raise FileError(
+                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected numbers of shape {shape}",
+                hint=REMAKE,
+            )
+        if not np.all(np.abs(array) <= LARGEST) or (name == "exponent" and not np.all(array > 0.0)):
+            raise FileError(f"{path}: {name} holds a number that is not finite or not possible", hint=REMAKE)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _identity(block: Any, system: System) -> dict[str, Any]:
@@ -185,7 +258,7 @@ def _pyscf() -> Any:
     except ImportError as error:
         raise PyscfMissing(
             f"Gaussian orbitals and pseudopotentials by name need PySCF, which cannot be imported: {error}",
-            hint="pip install 'qsim[pyscf]', or give a cache file that holds them already",
+            hint="pip install pyscf, or give a cache file that holds them already",
         ) from error
     return pyscf
 

@@ -7,6 +7,7 @@ differs from the local channel, up to a cutoff.
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from qsim.core.errors import FileError
+from qsim.core.reading import read_bytes, reading
+from qsim.core.text import shorten
 from qsim.qmc import radial
 from qsim.qmc.radial import Jet, RadialFunction, Terms
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Pseudopotential", "from_ecp", "read_xml"]
 
+EXPECTED = "a semilocal pseudopotential in the FSATOM XML format"
+MAX_XML = 64 * 2**20  # bytes
+LARGEST_CHARGE = 200.0
+LARGEST_VALUE = 1e8  # hartree bohr, of r V
 LETTERS = "spdfg"
 SMALL = 1e-5  # hartree: beyond the radius where all differences are smaller, they are left out
 UNITS = {"hartree": 1.0, "rydberg": 0.5}
@@ -210,10 +217,12 @@ def read_xml(path: str | Path, symbol: str) -> Pseudopotential:
     FileError
         For files that cannot be read, that are for another element, lack a channel, or contain what is not supported.
     """
-    try:
-        root = ElementTree.parse(path).getroot()
-    except (OSError, ElementTree.ParseError) as error:
-        raise FileError(f"the pseudopotential {path} cannot be read: {error}") from error
+    text = read_bytes(path, EXPECTED, MAX_XML)
+    with reading(path, EXPECTED), np.errstate(all="ignore"):
+        return _semilocal(path, ElementTree.fromstring(text), symbol)
+
+
+def _semilocal(path: str | Path, root: ElementTree.Element, symbol: str) -> Pseudopotential:
     header, semilocal = root.find("header"), root.find("semilocal")
     if header is None or semilocal is None:
         missing = "header" if header is None else "semilocal"
@@ -233,9 +242,13 @@ def read_xml(path: str | Path, symbol: str) -> Pseudopotential:
             f"{path}: units must be hartree or rydberg and the format r*V or V, found {semilocal.get('units')!r} and {form!r}"
         )
     charge = _number(header, "zval", path)
+    if not 0.0 < charge <= LARGEST_CHARGE:
+        raise FileError(
+            f"{path}: zval = {charge:g} is no charge of an ion; expected more than 0, at most {LARGEST_CHARGE:g}"
+        )
     common = root.find("grid")
     channels, cutoffs = _channels(semilocal, common, path, scale, multiply=form == "V")
-    local_l = int(_number(semilocal, "l-local", path))
+    local_l = _whole(semilocal, "l-local", path)
     if local_l not in channels:
         raise FileError(f"{path}: the local channel is l = {local_l}, which the file does not have")
     return _assemble(symbol, charge, channels, cutoffs, local_l, str(path))
@@ -268,18 +281,28 @@ def _channels(
             values = scale * np.array((data.text or "" if data is not None else "").split(), np.float64)
         except ValueError as error:
             raise FileError(f"{path}: channel {letter}: {error}") from error
-        if len(values) != grid.size or not np.all(np.isfinite(values)):
+        if len(values) != grid.size:
             raise FileError(
                 f"{path}: channel {letter} must have {grid.size} finite numbers, found {len(values)}"
             )
         r = grid.points()
         rv = values * r if multiply else values
+        wrong = np.flatnonzero(~(np.abs(rv) <= LARGEST_VALUE))
+        if wrong.size:
+            raise FileError(
+                f"{path}: channel {letter}: number {wrong[0] + 1} is {values[wrong[0]]:g}; expected finite numbers with "
+                f"|r V| up to {LARGEST_VALUE:g} hartree bohr"
+            )
         if r[0] > 0.0:  # r V starts from 0
             r, rv = np.concatenate([[0.0], r]), np.concatenate([[0.0], rv])
         channels[l] = (r, rv)
-        cutoffs[l] = float(vps.get("cutoff", "nan"))
-    expected = semilocal.get("npots-down")
-    if expected is not None and int(expected) != len(channels):
+        cutoffs[l] = np.nan if vps.get("cutoff") is None else _number(vps, "cutoff", path)
+        if cutoffs[l] < 0.0:
+            raise FileError(
+                f"{path}: channel {letter} has the cutoff {cutoffs[l]:g}; expected a radius in bohr"
+            )
+    expected = len(channels) if semilocal.get("npots-down") is None else _whole(semilocal, "npots-down", path)
+    if expected != len(channels):
         raise FileError(f"{path}: {expected} channels are announced, {len(channels)} are there")
     return channels, cutoffs
 
@@ -322,7 +345,7 @@ def _grid(element: ElementTree.Element | None, path: str | Path) -> _Grid:
             f"{path}: grids must be linear or log, in bohr; found {kind!r} in {element.get('units')!r}"
         )
     grid = _Grid(
-        kind, _number(element, "ri", path), _number(element, "rf", path), int(_number(element, "npts", path))
+        kind, _number(element, "ri", path), _number(element, "rf", path), _whole(element, "npts", path)
     )
     if grid.size < 8 or not 0.0 <= grid.first < grid.last or (kind == "log" and grid.first == 0.0):
         raise FileError(
@@ -334,6 +357,22 @@ def _grid(element: ElementTree.Element | None, path: str | Path) -> _Grid:
 def _number(element: ElementTree.Element, name: str, path: str | Path) -> float:
     text = element.get(name)
     try:
-        return float(text or "")
+        value = float(text or "")
     except ValueError:
-        raise FileError(f"{path}: <{element.tag}> needs the number {name}, found {text!r}") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise FileError(f"{path}: <{element.tag}> needs the finite number {name}, found {_quoted(text)}")
+    return value
+
+
+def _whole(element: ElementTree.Element, name: str, path: str | Path) -> int:
+    value = _number(element, name, path)
+    if not value.is_integer():
+        raise FileError(
+            f"{path}: <{element.tag}> needs the whole number {name}, found {_quoted(element.get(name))}"
+        )
+    return int(value)
+
+
+def _quoted(text: str | None) -> str:
+    return "nothing" if text is None else shorten(repr(text))

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core import rng
-from qsim.core.errors import InvalidInput
+from qsim.core.arrays import require_finite
+from qsim.core.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.errors import FileError, InvalidInput
 from qsim.qoc.blocks import levels_of
-from qsim.qoc.hamiltonian import formula, read_columns
+from qsim.qoc.hamiltonian import formula
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,23 +170,23 @@ def strongest_path(matrix: NDArray[np.float64], start: int, goal: int) -> list[i
 
 
 def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
-    """Return a field read from two columns (t, eps) or from a qsim results file, at the midpoints (zero outside its range)."""
-    if str(path).endswith((".h5", ".hdf5")):
-        from qsim.core.results import open_results
+    """Return a field read from two columns (t, eps) or from a qsim results file, at the midpoints (zero outside its range).
 
-        with open_results(path) as results:
-            if "field" not in results or "time" not in results:
-                raise InvalidInput(
-                    "control.guess.file", f"{path} holds no field; give a results file of qsim qoc"
-                )
-            t, eps = np.asarray(results["time"]), np.asarray(results["field"])
+    Raises
+    ------
+    FileError
+        If the file is damaged or does not hold a field at ascending times.
+    InvalidInput
+        If it holds no field, or one at other times.
+    """
+    if str(path).endswith((".h5", ".hdf5")):
+        t, eps = _field_of_results(path)
     else:
-        columns = read_columns(path)
-        order = np.argsort(columns[:, 0])
-        t, eps = columns[order, 0], columns[order, 1]
+        columns = by_first_column(path, read_columns(path, 2, "t, field"), "t", least=2)
+        t, eps = columns[:, 0], columns[:, 1]
     if t.shape == times.shape and np.allclose(t, times, rtol=0, atol=1e-9 * duration):
         return eps.astype(float)
-    if t.size < 2 or np.any(np.diff(t) <= 0):
+    if t.size < 2:
         raise InvalidInput("control.guess.file", f"{path} needs at least two distinct times")
     if t[-1] < times[0] or t[0] > times[-1]:
         raise InvalidInput(
@@ -192,12 +194,31 @@ def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> N
             f"times from {t[0]:g} to {t[-1]:g} a.u. do not overlap the pulse of {duration:g} a.u.",
         )
     if t.size >= 4:
-        from scipy.interpolate import CubicSpline
-
-        value = CubicSpline(t, eps)(times)
+        value = smooth_curve(path, t, eps)(times)
         margin = 0.75 * float(np.median(np.diff(t)))  # midpoints lie up to half a step outside the samples
         return np.where((times >= t[0] - margin) & (times <= t[-1] + margin), value, 0.0)
     return np.interp(times, t, eps, left=0.0, right=0.0)
+
+
+def _field_of_results(path: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return times and field of a results file, (N,) each."""
+    from qsim.core.results import open_results
+
+    with open_results(path) as results:
+        if "field" not in results or "time" not in results:
+            raise InvalidInput(
+                "control.guess.file", f"{path} holds no field; give a results file of qsim qoc"
+            )
+        t, eps = results["time"], results["field"]
+    for name, array in (("time", t), ("field", eps)):
+        if array.dtype.kind not in "biuf" or array.shape != t.shape or array.ndim != 1:
+            raise FileError(
+                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected as many real numbers as times"
+            )
+        require_finite(path, name, array)
+    if np.any(np.diff(t) <= 0):
+        raise FileError(f"{path}: the times do not ascend")
+    return t.astype(float), eps.astype(float)
 
 
 def _random(

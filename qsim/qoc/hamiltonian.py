@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.expression import Expression
 
 if TYPE_CHECKING:
@@ -244,48 +245,12 @@ def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
 
 def spline_table(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.float64]:
     """Return a two-column table interpolated to ``x`` by a cubic spline (not-a-knot)."""
-    from scipy.interpolate import CubicSpline
-
-    table = read_columns(path)
-    order = np.argsort(table[:, 0])
-    points, values = table[order, 0], table[order, 1]
-    if points.size < 4 or np.any(np.diff(points) <= 0):
-        raise FileError(f"{path}: a table needs at least 4 rows with distinct x, found {points.size}")
+    table = by_first_column(path, read_columns(path, 2, "x, value"), "x")
+    points, values = table[:, 0], table[:, 1]
     slack = 1e-9 * (points[-1] - points[0])
     if x[0] < points[0] - slack or x[-1] > points[-1] + slack:
         raise InvalidInput(
             f"{key}.file",
             f"the table covers [{points[0]:g}, {points[-1]:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]",
         )
-    return CubicSpline(points, values)(x)
-
-
-def read_columns(path: Path) -> NDArray[np.float64]:
-    """Read two columns of numbers, separated by commas, semicolons or white space; ``#`` and one header line are skipped.
-
-    Raises
-    ------
-    FileError
-        With the line that cannot be read.
-    """
-    rows: list[list[float]] = []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path}: {error}") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split("#")[0].replace(",", " ").replace(";", " ").split()
-        if not fields:
-            continue
-        try:
-            row = [float(v) for v in fields[:2]]
-        except ValueError:
-            if not rows and number <= 2:  # a header
-                continue
-            raise FileError(f"{path}:{number}: expected two numbers, found {line.strip()!r}") from None
-        if len(row) < 2 or not np.all(np.isfinite(row)):
-            raise FileError(f"{path}:{number}: expected two finite numbers, found {line.strip()!r}")
-        rows.append(row)
-    if not rows:
-        raise FileError(f"{path}: no numbers found")
-    return np.array(rows)
+    return smooth_curve(path, points, values)(x)

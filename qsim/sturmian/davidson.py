@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.checkpoint import fitting
 from qsim.core.errors import NumericsError
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def lowest(
         AV = operator.apply(V)
         iteration, products, history = 0, int(V.shape[0]), []
     else:
-        V, AV = operator.device.asarray(restored["V"]), operator.device.asarray(restored["AV"])
+        vectors = (None, *operator.shape)
+        V = operator.device.asarray(fitting(restored, "V", vectors))
+        AV = operator.device.asarray(fitting(restored, "AV", vectors))
         iteration, products = int(restored["iteration"]), int(restored["products"])
         history = [np.asarray(row) for row in restored["history"]]
     best, since = np.inf, 0

@@ -1,24 +1,23 @@
-"""What potentials read from a deck: tables, and the complaint about a value that shows to be wrong only when it is used."""
+"""What potentials read from a deck: tables of r and a potential."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from qsim.core.errors import FileError
+from qsim.core.columns import by_first_column, read_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
 def read_table(path: Path) -> NDArray[np.float64]:
-    """Read two columns, r and a potential, separated by commas, semicolons or white space.
+    """Read two columns, r and a potential.
 
-    ``#`` begins a comment, and one header line is skipped.  A row at r = 0 is left out: what is tabulated is finite there, but
-    what is interpolated may not be.
+    A row at r = 0 is left out: what is tabulated is finite there, but what is interpolated may not be.
 
     Returns
     -------
@@ -28,30 +27,11 @@ def read_table(path: Path) -> NDArray[np.float64]:
     Raises
     ------
     FileError
-        With the line that cannot be read.
+        With the line that cannot be read, or where r is negative.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path}: {error}") from error
-    rows: list[list[float]] = []
-    for number, line in enumerate(lines, 1):
-        fields = line.split("#")[0].replace(",", " ").replace(";", " ").split()
-        if not fields:
-            continue
-        try:
-            row = [float(value) for value in fields[:2]]
-        except ValueError:
-            if not rows and number <= 2:  # a header
-                continue
-            row = []
-        if len(row) < 2 or not np.all(np.isfinite(row)):
-            raise FileError(f"{path}:{number}: expected r and a value, found {line.strip()!r}")
-        if row[0] < 0.0:
-            raise FileError(f"{path}:{number}: a radius cannot be negative, found {row[0]:g}")
-        if row[0] > 0.0:
-            rows.append(row)
-    table = np.array(sorted(rows)).reshape(-1, 2)
-    if len(table) < 4 or np.any(np.diff(table[:, 0]) <= 0.0):
-        raise FileError(f"{path}: a table needs at least 4 rows with distinct r > 0, found {len(table)} rows")
-    return table
+    table = read_columns(path, 2, "r, value", check=_radius)
+    return by_first_column(path, table[table[:, 0] > 0.0], "r > 0")
+
+
+def _radius(row: Sequence[float]) -> str:
+    return f"a radius cannot be negative, found {row[0]:g}" if row[0] < 0.0 else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.columns import smooth_curve
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.expression import Expression
 from qsim.sturmian.grid import RadialGrid
@@ -58,12 +59,12 @@ class OneBody:
         self.charge, self.coulombic = self.Z, True
         self._spline: CubicSpline | None = None
         if self.type == "table":
-            from scipy.interpolate import CubicSpline
-
             table = read_table(block.file)
+            with np.errstate(over="ignore"):  # smooth_curve refuses what is too large
+                rv = table[:, 0] * table[:, 1]
             # r V is smooth where V has the pole of the nucleus.
-            self._spline = CubicSpline(table[:, 0], table[:, 0] * table[:, 1])
-            self.charge = -float(table[-1, 0] * table[-1, 1])
+            self._spline = smooth_curve(block.file, table[:, 0], rv)
+            self.charge = -float(rv[-1])
         elif self.type == "expression":
             self.charge, self.coulombic = self._formula_charge()
         given = getattr(block, "charge", None)
@@ -222,8 +223,6 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
 
 
 def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
-    from scipy.interpolate import CubicSpline
-
     key = "basis.generating.file"
     table = read_table(block.file)
     if np.any(table[:, 1] < 0.0):
@@ -237,7 +236,8 @@ def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
         raise InvalidInput(
             key, f"the table reaches to {last:g} bohr, into the complex contour; end it at R or before"
         )
-    curve = CubicSpline(table[:, 0], table[:, 0] * table[:, 1])
+    with np.errstate(over="ignore"):  # smooth_curve refuses what is too large
+        curve = smooth_curve(block.file, table[:, 0], table[:, 0] * table[:, 1])
     v = np.zeros(r.shape, r.dtype if np.iscomplexobj(r) else float)
     within = real & (r.real <= last)
     x = r.real[within]

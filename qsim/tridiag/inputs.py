@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.expression import Expression
 
 if TYPE_CHECKING:
@@ -145,48 +146,5 @@ def spline(path: Path, name: str) -> CubicSpline:
     FileError
         If the file cannot be read or is no table.
     """
-    from scipy.interpolate import CubicSpline
-
-    table = read_columns(path, 2)
-    table = table[np.argsort(table[:, 0], kind="stable")]
-    if len(table) < 4 or np.any(np.diff(table[:, 0]) <= 0):
-        raise FileError(
-            f"{path}: a table needs at least 4 rows with distinct {name}, found {len(table)} rows"
-        )
-    return CubicSpline(table[:, 0], table[:, 1])
-
-
-def read_columns(path: Path, count: int) -> NDArray[np.float64]:
-    """Read columns of numbers, separated by commas, semicolons or white space; ``#`` and one header line are skipped.
-
-    Returns
-    -------
-    (rows, count) float64
-        The first `count` columns.
-
-    Raises
-    ------
-    FileError
-        With the line that cannot be read.
-    """
-    rows: list[list[float]] = []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path}: {error}") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split("#")[0].replace(",", " ").replace(";", " ").split()
-        if not fields:
-            continue
-        try:
-            row = [float(v) for v in fields[:count]]
-        except ValueError:
-            if not rows and number <= 2:  # a header
-                continue
-            raise FileError(f"{path}:{number}: expected {count} numbers, found {line.strip()!r}") from None
-        if len(row) < count or not np.all(np.isfinite(row)):
-            raise FileError(f"{path}:{number}: expected {count} finite numbers, found {line.strip()!r}")
-        rows.append(row)
-    if not rows:
-        raise FileError(f"{path}: no numbers found")
-    return np.array(rows)
+    table = by_first_column(path, read_columns(path, 2, f"{name}, value"), name)
+    return smooth_curve(path, table[:, 0], table[:, 1])

@@ -5,13 +5,16 @@ R. F. Boisvert, R. Pozo, K. A. Remington, "The Matrix Market exchange formats", 
 
 from __future__ import annotations
 
-import gzip
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from qsim.core.columns import text_lines
 from qsim.core.errors import FileError
+from qsim.core.reading import reading, require_room
+from qsim.core.text import shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_matrix", "read_vectors"]
 
+EXPECTED = "a MatrixMarket file"
 FORMATS = ("coordinate", "array")
 FIELDS = ("real", "integer", "complex", "double", "pattern")
 SYMMETRIES = ("general", "symmetric", "hermitian", "skew-symmetric")
@@ -55,7 +59,11 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     FileError
         If the file is no MatrixMarket file, or its matrix not square or not tridiagonal (with the entry).
     """
-    table = _read(path)
+    with reading(path, EXPECTED), np.errstate(all="ignore"):
+        return _diagonals(_read(path))
+
+
+def _diagonals(table: _Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     n = table.rows
     if table.rows != table.columns:
         table.fail(f"a square matrix is wanted, not {table.rows} x {table.columns}")
@@ -66,6 +74,7 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         table.fail(
             f"not tridiagonal: entry ({i[k] + 1}, {j[k] + 1}) is {_written(values[k])} ({len(far)} entries outside)"
         )
+    require_room(table.path, f"a matrix of {n} rows", 3 * n * values.itemsize)
     near = np.abs(i - j) <= 1
     i, j, values = i[near], j[near], values[near]
     diagonals = [np.zeros(n, values.dtype) for _ in range(3)]
@@ -76,7 +85,7 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         if len(rows) != len(np.unique(rows)):
             order = np.argsort(rows, kind="stable")
             row = int(rows[order][1:][np.diff(rows[order]) == 0][0])
-            table.fail(f"entry ({row + 1}, {row + 1 + offset}) stands twice")
+            table.fail(f"duplicate entry ({row + 1}, {row + 1 + offset})")
         diagonal[rows] = values[chosen]
     a, b, c = diagonals
     if mirrored:
@@ -91,11 +100,22 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def read_vectors(path: Path) -> NDArray[Any]:
-    """Return a right-hand side (n,), or several (n, k)."""
-    table = _read(path)
+    """Return a right-hand side (n,), or several (n, k).
+
+    Raises
+    ------
+    FileError
+        If the file is no MatrixMarket file, or its numbers do not belong to vectors.
+    """
+    with reading(path, EXPECTED), np.errstate(all="ignore"):
+        return _vectors(_read(path))
+
+
+def _vectors(table: _Table) -> NDArray[Any]:
     if table.symmetry != "general":
         table.fail(f"a right-hand side is 'general', not '{table.symmetry}'")
     i, j, values = _entries(table)
+    require_room(table.path, f"{table.columns} vectors of {table.rows} rows", table.rows * table.columns * 16)
     out = np.zeros((table.rows, table.columns), values.dtype)
     out[i, j] = values
     return out[:, 0].copy() if table.columns == 1 else out
@@ -136,15 +156,11 @@ def _array_places(table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _read(path: Path) -> _Table:
-    try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
-            return _parse(path, lines)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
+    return _parse(path, text_lines(path, EXPECTED))
 
 
-def _parse(path: Path, lines: Any) -> _Table:
-    words = lines.readline().lower().split()
+def _parse(path: Path, lines: Iterator[tuple[int, str]]) -> _Table:
+    words = next(lines, (1, ""))[1].lower().split()
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
         raise FileError(
             f"{path}: not a MatrixMarket file",
@@ -154,28 +170,30 @@ def _parse(path: Path, lines: Any) -> _Table:
         words[2:], (FORMATS, FIELDS, SYMMETRIES), ("format", "field", "symmetry"), strict=True
     ):
         if word not in known:
-            raise FileError(f"{path}:1: unknown {what} '{word}'; known are {', '.join(known)}")
+            raise FileError(f"{path}:1: unknown {what} {shorten(repr(word))}; known are {', '.join(known)}")
     form, field, symmetry = words[2:]
     if field == "pattern":
         raise FileError(f"{path}:1: a pattern has no values; store a real or a complex matrix")
     if symmetry == "hermitian" and field != "complex":
         raise FileError(f"{path}:1: a hermitian matrix is complex, not {field}; a real one is symmetric")
     number, sizes = 1, ""
-    for number, sizes in enumerate(lines, 2):  # noqa: B007 - the line number is used below
+    for number, sizes in lines:  # noqa: B007 - the line number is used below
         if sizes.strip() and not sizes.lstrip().startswith("%"):
             break
     wanted = 3 if form == "coordinate" else 2
     counts = sizes.split()
-    if len(counts) != wanted or not all(word.isdigit() for word in counts):
+    if len(counts) != wanted or not all(word.isdecimal() and len(word) < 19 for word in counts):
         what = "rows, columns and entries" if wanted == 3 else "rows and columns"
-        raise FileError(f"{path}:{number}: expected the numbers of {what}, found '{sizes.strip()}'")
+        raise FileError(
+            f"{path}:{number}: expected the numbers of {what}, found {shorten(repr(sizes.strip()))}"
+        )
     rows, columns, *entries = (int(word) for word in counts)
     if rows < 1 or columns < 1:
         raise FileError(f"{path}:{number}: a matrix of {rows} x {columns} is empty")
     if symmetry != "general" and rows != columns:
         raise FileError(f"{path}:{number}: a {symmetry} matrix is square, not {rows} x {columns}")
     width = (2 if form == "coordinate" else 0) + (2 if field == "complex" else 1)
-    body = _numbers(path, lines, number, width, field)
+    body = _numbers(path, lines, width, field)
     skew = rows * (rows - 1) // 2
     expected = {"general": rows * columns, "skew-symmetric": skew}.get(symmetry, skew + rows)
     count = entries[0] if entries else expected
@@ -191,31 +209,27 @@ def _parse(path: Path, lines: Any) -> _Table:
     return table
 
 
-def _numbers(path: Path, lines: Any, number: int, width: int, field: str) -> NDArray[np.float64]:
+def _numbers(path: Path, lines: Iterator[tuple[int, str]], width: int, field: str) -> NDArray[np.float64]:
     """Return the numbers of the body, `width` in a line."""
-    text = list(lines)
-    kept = [line for line in text if line.strip() and not line.lstrip().startswith("%")]
+    kept = [(at, line) for at, line in lines if line.strip() and not line.lstrip().startswith("%")]
     if not kept:
         return np.zeros((0, width))
     try:
-        body = np.loadtxt(kept, comments=None, ndmin=2)
+        body = np.loadtxt([line for _, line in kept], comments=None, ndmin=2)
         if body.shape[1] == width:
             return body
     except ValueError:
         pass
-    for at, line in enumerate(text, number + 1):  # slowly, to name the line
+    for at, line in kept:  # slowly, to name the line
         words = line.split()
-        if not words or words[0].startswith("%"):
-            continue
         if len(words) != width:
-            more = f"; a {field} matrix has {width}" if len(words) != width else ""
-            raise FileError(f"{path}:{at}: {len(words)} numbers in a line{more}")
+            raise FileError(f"{path}:{at}: {len(words)} numbers in a line; a {field} matrix has {width}")
         for word in words:
             try:
                 float(word)
             except ValueError:
-                raise FileError(f"{path}:{at}: '{word}' is not a number") from None
-    raise FileError(f"{path}: the numbers cannot be read")
+                raise FileError(f"{path}:{at}: {shorten(repr(word))} is not a number") from None
+    raise FileError(f"{path}: the numbers cannot be read; expected {width} in a line")
 
 
 def _written(value: Any) -> str:

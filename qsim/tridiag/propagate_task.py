@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.checkpoint import fitting
 from qsim.core.errors import NumericsError
 from qsim.tridiag.lattice import Lattice, apply_h, energy
 
@@ -75,7 +76,8 @@ def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     trace: list[NDArray[np.float64]] = []
     psi0, start = problem.psi0, 0
     if monitor.restored is not None:
-        start, psi0 = int(monitor.restored["step"]), monitor.restored["psi"]
+        start = int(monitor.restored["step"])
+        psi0 = fitting(monitor.restored, "psi", (problem.lattice.points,))
         rows = _unstacked(monitor.restored["rows"])
         trace = [monitor.restored["trace"]]
     propagator = problem.propagator(psi0, start)

@@ -6,14 +6,16 @@ side); b and c have n or n - 1 entries.  All of them may have a batch axis in fr
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.arrays import listed, map_array, map_arrays
+from qsim.core.columns import read_complex_columns
 from qsim.core.errors import FileError
 from qsim.core.hdf5 import open_datasets
+from qsim.core.reading import require_file
 from qsim.tridiag.matrix_market import read_matrix, read_vectors
 from qsim.tridiag.systems import ArraySource, System
 
@@ -24,6 +26,7 @@ __all__ = ["OpenFile", "check_shapes", "open_system", "read_rhs", "read_system"]
 
 SYSTEMS = (".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz")
 SIDES = (".npy", ".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz", ".txt", ".csv", ".dat")
+SYSTEM = "a NumPy file with the arrays a, b, c, d"
 LETTERS = {
     "a": "the diagonal",
     "b": "the lower diagonal",
@@ -105,7 +108,7 @@ class OpenFile:
                 if letter not in held:
                     wanted = "system.rhs names a file that holds it" if letter == "d" else None
                     raise FileError(
-                        f"{path}: no array '{letter}' ({LETTERS[letter]}); it holds {_listed(held)}",
+                        f"{path}: no array '{letter}' ({LETTERS[letter]}); it holds {listed(held)}",
                         hint=wanted
                         or "a system file holds a (diagonal), b (lower), c (upper) and d (right-hand side)",
                     )
@@ -180,14 +183,14 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
     keep: list[Any] = [] if opened is None else opened
     try:
         if kind == ".npy":
-            return _load(path)
+            return map_array(path, "an array of right-hand sides")
         if kind.startswith(".mtx"):
             return read_vectors(path)
         if kind in (".txt", ".csv", ".dat"):
             return _read_text(path)
         held = _arrays(path, kind, keep)
         if "d" not in held and len(held) != 1:
-            raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {_listed(held)}")
+            raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {listed(held)}")
         found = held["d"] if "d" in held else next(iter(held.values()))
         return found[...] if opened is None else found
     finally:
@@ -207,59 +210,13 @@ def _require(path: Path, allowed: tuple[str, ...], what: str) -> str:
         raise FileError(f"{path}: {what} is read from {', '.join(allowed)}, not '{path.suffix or path.name}'")
     if not path.exists():
         raise FileError(f"{path} does not exist")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder")
+    require_file(path, what)
     return kind
-
-
-def _listed(held: dict[str, Any]) -> str:
-    return ", ".join(sorted(held)) or "nothing"
-
-
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
 
 
 def _arrays(path: Path, kind: str, opened: list[Any]) -> dict[str, Any]:
     """Return the arrays of a .npz or HDF5 file, unread where that is possible."""
-    return _npz(path, opened) if kind == ".npz" else _hdf5(path, opened)
-
-
-def _npz(path: Path, opened: list[Any]) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            mapped = {m.filename.removesuffix(".npy"): _mapped(path, archive, m) for m in members}
-        if any(array is None for array in mapped.values()):
-            loaded = np.load(path, allow_pickle=False)
-            opened.append(loaded)
-            mapped |= {name: loaded[name] for name, array in mapped.items() if array is None}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
-    return mapped
-
-
-def _mapped(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    """Return a memory map of an uncompressed array inside a .npz; None if it has to be unpacked."""
-    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-        return None
-    with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        reader = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = reader(stream)
-        header = stream.tell()
-    if dtype.hasobject or 0 in shape or (fortran and len(shape) > 1):
-        return None
-    with path.open("rb") as raw:  # the local header, whose lengths may differ from those of the directory
-        raw.seek(member.header_offset + 26)
-        name, extra = (int.from_bytes(raw.read(2), "little") for _ in range(2))
-    offset = member.header_offset + 30 + name + extra + header
-    return np.memmap(path, dtype, "r", offset, shape)
+    return map_arrays(path, SYSTEM) if kind == ".npz" else _hdf5(path, opened)
 
 
 def _hdf5(path: Path, opened: list[Any]) -> dict[str, Any]:
@@ -269,36 +226,8 @@ def _hdf5(path: Path, opened: list[Any]) -> dict[str, Any]:
 
 
 def _read_text(path: Path) -> NDArray[Any]:
-    """Read columns of numbers; commas, semicolons and white space separate them, # and % begin a comment."""
-    rows: list[list[complex]] = []
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                text = line.split("#")[0].split("%")[0]
-                words = text.replace(",", " ").replace(";", " ").split()
-                if not words:
-                    continue
-                row = [_number(path, number, word) for word in words]
-                if rows and len(row) != len(rows[0]):
-                    raise FileError(
-                        f"{path}:{number}: {len(row)} columns, but {len(rows[0])} in the lines before"
-                    )
-                rows.append(row)
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
-    if not rows:
-        raise FileError(f"{path} holds no numbers")
-    values = np.array(rows)
-    if not np.iscomplexobj(values) or not np.any(values.imag):
-        values = values.real
+    values = read_complex_columns(path, "one for each right-hand side")
     return np.ascontiguousarray(values[:, 0] if values.shape[1] == 1 else values)
-
-
-def _number(path: Path, line: int, word: str) -> complex:
-    try:
-        return complex(word.replace("i", "j") if word.endswith("i") else word)
-    except ValueError:
-        raise FileError(f"{path}:{line}: '{word}' is not a number") from None
 
 
 def _require_finite(array: NDArray[Any], letter: str, name: str, batch: int, corner: int) -> None:

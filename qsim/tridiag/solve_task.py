@@ -13,7 +13,7 @@ import numpy as np
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
-from qsim.core.errors import FileError, NumericsError
+from qsim.core.errors import FileError, MemoryLimitError, NumericsError
 from qsim.core.stages import Plan
 from qsim.core.tables import Scalar, Table
 
@@ -255,14 +255,27 @@ def _located(problem: Systems) -> Iterator[None]:
         yield
     except InvalidInput as error:
         _blame(problem, error.key, str(error))
+    except (NumericsError, MemoryError) as error:
+        if not (file := _file_of(problem, "a")):
+            raise
+        kind = MemoryLimitError if isinstance(error, MemoryError) else NumericsError
+        raise kind(f"{file}: {error}", hint=getattr(error, "hint", None)) from error
     except ValueError as error:
         text = str(error)
         if "finite" in text:
-            if problem.deck.task == "solve" and getattr(problem.deck.system, "source", "") == "file":
-                raise FileError(f"{problem.deck.system.file}: {text}") from error  # type: ignore[union-attr]
+            if file := _file_of(problem, text[:1]):
+                raise FileError(f"{file}: {text}") from error
             raise NumericsError(text) from error
         blocks = "scaling.blocks" if problem.deck.task == "scaling" else "solver.blocks"
         _blame(problem, blocks if "block" in text else "system", text)
+
+
+def _file_of(problem: Systems, letter: str) -> str:
+    """Return the file that holds an array of the system, a (diagonal) to d (right-hand side); empty if none does."""
+    block: Any = problem.deck.system
+    if problem.deck.task != "solve" or getattr(block, "source", "") != "file":
+        return ""
+    return str(block.rhs if letter == "d" and block.rhs is not None else block.file)
 
 
 def _blame(problem: Systems, key: str, text: str) -> NoReturn:

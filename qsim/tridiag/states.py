@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.arrays import require_finite
+from qsim.core.columns import read_columns, smooth_curve
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.hdf5 import open_datasets
 from qsim.tridiag.eigenstates import imaginary_time, window_states
-from qsim.tridiag.inputs import formula, in_chunks, read_columns
+from qsim.tridiag.inputs import formula, in_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,42 +131,50 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
         return values
     if points.size < 4 or np.any(np.diff(points) <= 0):
         raise FileError(f"{path}: x must rise and have at least 4 values")
-    weight = np.abs(values) ** 2
-    outside = (points < x[0]) | (points > x[-1])
-    lost = float(np.sum(weight[outside]) / max(np.sum(weight), 1e-300))
+    with np.errstate(all="ignore"):  # a state too large to be squared is refused below
+        weight = np.abs(values) ** 2
+        outside = (points < x[0]) | (points > x[-1])
+        lost = float(np.sum(weight[outside]) / max(np.sum(weight), 1e-300))
+    if not math.isfinite(lost):
+        raise FileError(
+            f"{path}: the norm of the state is too large for a number, up to {np.abs(values).max():g}"
+        )
     if lost > LOST:
         raise InvalidInput(
             f"{key}.file",
             f"the grid [{x[0]:g}, {x[-1]:g}] bohr leaves out {lost:.2g} of the norm of the state in the file",
         )
-    from scipy.interpolate import CubicSpline
-
     inside = (x >= points[0]) & (x <= points[-1])
     psi = np.zeros(x.shape, dtype=complex)
-    psi[inside] = CubicSpline(points, values)(x[inside])
+    psi[inside] = smooth_curve(path, points, values)(x[inside])
     return psi
 
 
 def _read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
-    table = read_columns(path, 3)
+    table = read_columns(path, 3, "x, Re psi, Im psi")
     table = table[np.argsort(table[:, 0], kind="stable")]
     return table[:, 0], table[:, 1] + 1j * table[:, 2]
 
 
 def _read_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
     file, datasets = open_datasets(path)
+    arrays: dict[str, NDArray[Any]] = {}
     with file:
-        arrays: dict[str, NDArray[Any]] = {}
         for name in ("x", "psi_final"):
             item = datasets.get(f"results/{name}", datasets.get(name))
             if item is None:
                 raise FileError(
                     f"{path}: no array {name!r}; expected x and psi_final, as qsim tridiag writes them"
                 )
-            arrays[name] = np.asarray(item[()])
+            arrays[name] = item[()]
+            if arrays[name].dtype.kind not in ("biuf" if name == "x" else "biufc"):
+                raise FileError(f"{path}: {name} holds {arrays[name].dtype}, not numbers")
+            require_finite(path, name, arrays[name])
     x, psi = np.asarray(arrays["x"], np.float64), arrays["psi_final"]
     if psi.ndim == 2 and psi.shape[1] == 2 and not np.iscomplexobj(psi):
         psi = psi[:, 0] + 1j * psi[:, 1]
-    if psi.shape != x.shape:
-        raise FileError(f"{path}: psi_final has shape {psi.shape}, x has {x.shape}")
+    if x.ndim != 1 or psi.shape != x.shape:
+        raise FileError(
+            f"{path}: psi_final has shape {psi.shape}, x has {x.shape}; expected one value for each x"
+        )
     return x, np.asarray(psi, np.complex128)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.checkpoint import fitting
 from qsim.trotter import observables
 from qsim.trotter.batch import LARGEST, Batch
 from qsim.trotter.observer import Observer, target
@@ -69,10 +70,13 @@ class Ensemble:
         wanted = target(problem)
         self.observers = [Observer(problem, member, wanted) for member in members]
         self.reached = self.calls = 0
-        self.batch = self._carried(None if restored is None else restored["psi"])
+        size = (len(members), 1 << problem.spins)
+        self.batch = self._carried(None if restored is None else fitting(restored, "psi", size))
         self.other: Batch | None = None
         if problem.echo is not None and problem.echo.overlap:
-            self.other = self._carried(None if restored is None else restored["other"], perturbed=True)
+            self.other = self._carried(
+                None if restored is None else fitting(restored, "other", size), perturbed=True
+            )
         if restored is not None:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])
             for m, observer in enumerate(self.observers):

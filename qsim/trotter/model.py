@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.columns import read_rows
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.expression import Expression
 from qsim.trotter import blocks, disorder, lattices
 from qsim.trotter.profiles import factor, is_constant
-from qsim.trotter.readers import read_component_matrices, read_matrix, read_rows
+from qsim.trotter.readers import read_component_matrices, read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -265,7 +266,7 @@ def _field(
     elif term.values is not None:
         values = values + np.asarray(term.values, dtype=np.float64)
     elif term.file is not None:
-        values = np.array(read_rows(term.file, (1,), "one value per site"))[:, 0]
+        values = np.array(read_rows(term.file, "one value per site", (1,)))[:, 0]
         if values.size != sites.size:
             raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
     h = np.zeros((3, spins))
@@ -355,7 +356,7 @@ def _positions(term: Any, lattice: Any, spins: int) -> NDArray[np.float64]:
         return np.array(lattices.positions(lattice, spins))
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
-    found = np.array(read_rows(term.positions, (3,), "x, y, z"))
+    found = np.array(read_rows(term.positions, "x, y, z", (3,)))
     if len(found) != spins:
         raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
     return found
@@ -404,7 +405,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
     rows = term.list
     if rows is None:
         assert term.file is not None  # check() has seen to it
-        rows = read_rows(term.file, (3, 5), "j, k, Jx, Jy, Jz or j, k, J")
+        rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5))
         for number, message in blocks.pair_problems(rows, spins):
             raise FileError(f"{term.file}, pair {number + 1}: {message}")
     J = np.zeros((3, spins, spins))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qsim.core.columns import read_rows
 from qsim.core.errors import FileError
 from qsim.core.expression import Expression
 from qsim.trotter import profile_blocks as blocks
-from qsim.trotter.readers import read_rows
 
 __all__ = ["Factor", "factor", "is_constant"]
 
@@ -91,7 +91,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     points = table.points
     if points is None:
         assert table.file is not None  # check() has seen to it
-        points = read_rows(table.file, (2,), "t, f")
+        points = read_rows(table.file, "t, f", (2,))
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:
                 raise FileError(

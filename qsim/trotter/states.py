@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.arrays import listed, read_arrays, require_finite
 from qsim.core.errors import FileError
 from qsim.core.hdf5 import open_datasets
 from qsim.trotter import state_blocks as blocks
-from qsim.trotter.readers import read_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: i
     if isinstance(block, blocks.ProductInitial | blocks.PolarisedInitial):
         return product_state(*_angles(block, spins), device, dtype)
     if isinstance(block, blocks.MpsInitial):
-        return contract_mps(read_mps(block.file, spins), device, dtype)
+        return contract_mps(read_mps(block.file, spins), device, dtype, str(block.file))
     if isinstance(block, blocks.FileInitial):
         return load_state(block.file, spins, device, dtype, block.name)
     with device.use():
@@ -169,12 +169,11 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
     """
     if path.suffix != ".npz":
         raise FileError(f"{path}: tensors are read from an .npz file, one array per site")
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, f"tensors of {spins} sites, A0 to A{spins - 1}, in an .npz file")
     prefix = next((p for p in ("A", "arr_") if f"{p}0" in arrays), None)
     if prefix is None or len(arrays) != spins or any(f"{prefix}{k}" not in arrays for k in range(spins)):
-        found = ", ".join(arrays) or "no arrays"
         raise FileError(
-            f"{path} holds {found}; expected one tensor for each of {spins} sites, A0 to A{spins - 1}"
+            f"{path} holds {listed(arrays)}; expected one tensor for each of {spins} sites, A0 to A{spins - 1}"
         )
     tensors = []
     for site in range(spins):
@@ -188,8 +187,9 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
             raise FileError(
                 f"{path}: {name} has shape {arrays[name].shape}, expected (left bond, 2, right bond)"
             )
-        if not np.isfinite(tensor).all():
-            raise FileError(f"{path}: {name} holds a number that is not finite")
+        if 0 in tensor.shape:
+            raise FileError(f"{path}: {name} has shape {tensor.shape}; bonds have at least the size 1")
+        require_finite(path, name, arrays[name])
         tensors.append(tensor.astype(np.complex128))
     for site, tensor in enumerate(tensors):
         after = tensors[(site + 1) % spins]
@@ -201,10 +201,17 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
     return tensors
 
 
-def contract_mps(tensors: list[NDArray[np.complex128]], device: Device, dtype: Any) -> Any:
+def contract_mps(
+    tensors: list[NDArray[np.complex128]], device: Device, dtype: Any, origin: str = "the tensors"
+) -> Any:
     """Return the normalised vector ``psi(i_0 ... i_{N-1}) = tr(A_0^{i_0} ... A_{N-1}^{i_{N-1}})``, Eq. (A.2).
 
     Two halves of the chain are contracted first; their product is the vector.
+
+    Parameters
+    ----------
+    origin
+        Where the tensors come from, for messages.
 
     Raises
     ------
@@ -212,13 +219,20 @@ def contract_mps(tensors: list[NDArray[np.complex128]], device: Device, dtype: A
         If the state is zero.
     """
     half = len(tensors) // 2
-    low, high = _chain(tensors[:half], tensors[0].shape[0]), _chain(tensors[half:], tensors[half].shape[0])
-    # psi[h, l] = sum_ab low[l, a, b] high[h, b, a]
-    left = high.transpose(0, 2, 1).reshape(high.shape[0], -1)
-    right = low.reshape(low.shape[0], -1)
-    size = np.sqrt(abs(np.vdot(left.conj().T @ left, (right.conj().T @ right).conj())))
+    with np.errstate(all="ignore"):  # overflow and underflow show in the size
+        low, high = (
+            _chain(tensors[:half], tensors[0].shape[0]),
+            _chain(tensors[half:], tensors[half].shape[0]),
+        )
+        # psi[h, l] = sum_ab low[l, a, b] high[h, b, a]
+        left = high.transpose(0, 2, 1).reshape(high.shape[0], -1)
+        right = low.reshape(low.shape[0], -1)
+        size = np.sqrt(abs(np.vdot(left.conj().T @ left, (right.conj().T @ right).conj())))
     if not (np.isfinite(size) and size > 0.0):
-        raise FileError("the matrix product state is zero or not finite, so it cannot be normalised")
+        found = "zero" if size == 0.0 else "not finite"
+        raise FileError(
+            f"{origin}: the norm of the matrix product state is {found}, so it cannot be normalised"
+        )
     with device.use():
         psi = device.xp.empty(left.shape[0] * right.shape[0], dtype=dtype)
         device.xp.matmul(
@@ -261,16 +275,18 @@ def load_state(path: Path, spins: int, device: Device, dtype: Any, name: str | N
             chosen = _choose(path, datasets, spins, name)
             vector = np.asarray(datasets[chosen][...])
     else:
-        arrays = read_arrays(path)
+        arrays = read_arrays(path, f"a state of {spins} spins in a NumPy or HDF5 file")
         chosen = _choose(path, arrays, spins, name)
         vector = arrays[chosen]
     if vector.dtype.kind not in "biufc":
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
-    with device.use():
+    require_finite(path, chosen or "psi", vector)
+    with device.use(), np.errstate(all="ignore"):  # overflow and underflow show in the norm
         psi = device.asarray(vector.astype(dtype))
         size = _norm(psi)
         if not (np.isfinite(size) and size > 0.0):
-            raise FileError(f"{path}: the state is zero or not finite, so it cannot be normalised")
+            found = "zero" if size == 0.0 else "too large for a number"
+            raise FileError(f"{path}: the norm of the state is {found}, so it cannot be normalised")
         psi *= 1.0 / size
         return psi
 
@@ -283,11 +299,10 @@ def _choose(path: Path, arrays: dict[str, Any], spins: int, name: str | None) ->
     elif name not in arrays and f"results/{name}" in arrays:
         name = f"results/{name}"
     if name is None or name not in fitting:
-        found = (
-            ", ".join(f"{key or 'an array'} {array.shape}" for key, array in arrays.items()) or "no arrays"
-        )
         wanted = f"'{name}'" if name else "one array"
-        raise FileError(f"{path} holds {found}; expected {wanted} of {1 << spins} amplitudes ({spins} spins)")
+        raise FileError(
+            f"{path} holds {listed(arrays)}; expected {wanted} of {1 << spins} amplitudes ({spins} spins)"
+        )
     return name
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.checkpoint import fitting
 from qsim.trotter import driven, observables
 from qsim.trotter.chebyshev import Chebyshev
 from qsim.trotter.evolve import Evolver, Tile
@@ -92,12 +93,16 @@ class Trajectory:
         self.reached = self.calls = 0
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
-        device = problem.device
-        psi = problem.initial(member) if restored is None else device.asarray(restored["psi"])
+        device, size = problem.device, (1 << problem.spins,)
+        psi = problem.initial(member) if restored is None else device.asarray(fitting(restored, "psi", size))
         self.carrier = self._carrier(self.hamiltonian, psi, own=True)
         self.other: Any = None
         if problem.echo is not None and problem.echo.overlap:
-            other = problem.initial(member) if restored is None else device.asarray(restored["other"])
+            other = (
+                problem.initial(member)
+                if restored is None
+                else device.asarray(fitting(restored, "other", size))
+            )
             self.other = self._carrier(self.observer.perturbed, other, own=True)
         if restored is not None:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])

@@ -253,7 +253,8 @@ def test_crystals_are_refused_with_one_message(qmc, name):
         qmc.load(**CRYSTALS[name])
     assert len(caught.value.problems) == 1
     assert re.search(
-        r"deck\.yaml:\d+:\d+: system.cell: crystals .* are not part of this version", str(caught.value)
+        r"deck\.yaml:\d+:\d+: (system.cell|wavefunction.orbitals.source): crystals .* are not part of this version",
+        str(caught.value),
     )
 
 

@@ -306,9 +306,9 @@ def test_the_place_of_an_error_is_that_of_its_key(tridiag):
 
 TABLES = {
     "three rows": ("-50,0\n0,1\n50,0\n", FileError, "at least 4 rows with distinct x, found 3"),
-    "a word": ("x,v\n-50,0\n0,one\n", FileError, r"v\.csv:3: expected 2 numbers, found '0,one'"),
-    "infinity": ("-50,0\n0,inf\n3,0\n50,0\n", FileError, r"v\.csv:2: expected 2 finite numbers"),
-    "nothing": ("# nothing\n", FileError, "no numbers found"),
+    "a word": ("x,v\n-50,0\n0,one\n", FileError, r"v\.csv:3: 'one' is not a finite number"),
+    "infinity": ("-50,0\n0,inf\n3,0\n50,0\n", FileError, r"v\.csv:2: 'inf' is not a finite number"),
+    "nothing": ("# nothing\n", FileError, "holds no numbers"),
     "not covering": (
         "-20,0\n2,1\n3,1\n50,0\n",
         DeckError,

@@ -1,0 +1,136 @@
+"""Text on its way to a reader: control characters made visible, long values shortened, errors in one line.
+
+Decks, data files and results come from others.  What they hold is printed only through :func:`printable`, so that
+a title cannot clear the screen, rename the window or turn the rest of a line around.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = [
+    "format_bytes",
+    "format_scalar",
+    "format_seconds",
+    "grouped",
+    "json_text",
+    "printable",
+    "reason",
+    "shorten",
+]
+
+LONGEST_VALUE = 80
+"""Characters of a value that a message repeats."""
+LONGEST_REASON = 240
+"""Characters of the text of a library's error that a message repeats."""
+
+_OS_MESSAGE = re.compile(r"error message = '([^']*)'")
+_ADDRESS = re.compile(r",? ?(?:buf|buffer|addr) ?= ?0x[0-9a-fA-F]+")
+
+
+def printable(text: str, *, newlines: bool = False) -> str:
+    r"""Return a text without control characters: each is written as its escape, ``\x1b``.
+
+    Controls (C0, C1), directions and other invisible formats, halves of surrogate pairs, line and paragraph separators, private
+    and unassigned characters are escaped; letters of any script and spaces of any width stay.
+
+    Parameters
+    ----------
+    text
+        What is going to be printed.
+    newlines
+        Keep line breaks, for a text of several lines; otherwise the result is one line.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or _harmless(c, newlines) else _escaped(c) for c in text)
+
+
+def _harmless(character: str, newlines: bool) -> bool:
+    return (newlines and character == "\n") or unicodedata.category(character) == "Zs"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def json_text(content: object) -> str:
+    r"""Return JSON that a terminal shows as it is: control and format characters are written as ``\uXXXX``."""
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    return "".join(c if c.isprintable() or _harmless(c, newlines=True) else _json_escaped(c) for c in text)
+
+
+def _json_escaped(character: str) -> str:
+    code = ord(character)  # json.dumps itself leaves DEL as it is
+    return f"\\u{code:04x}" if code < 0x10000 else json.dumps(character)[1:-1]
+
+
+def shorten(text: str, limit: int = LONGEST_VALUE) -> str:
+    """Return a text of at most `limit` characters; the end of a longer one is replaced by ``...``."""
+    return text if len(text) <= limit else f"{text[: limit - 4]} ..."
+
+
+def reason(error: BaseException) -> str:
+    """Return what a library says went wrong, in one line without the addresses and times that HDF5 adds."""
+    if isinstance(error, MemoryError):
+        return "it does not fit into memory"
+    told = (
+        error.args[0] if isinstance(error, KeyError) and error.args else error
+    )  # str() of a KeyError adds quotes
+    text = getattr(error, "strerror", None) or str(told)
+    if found := _OS_MESSAGE.search(text):
+        return found[1].lower()
+    text = " ".join(_ADDRESS.sub("", text).split())
+    return shorten(printable(text) or type(error).__name__, LONGEST_REASON)
+
+
+# --------------------------------------------------------------------------------------- quantities
+
+
+def format_scalar(value: Any, unit: str = "", error: float | None = None, digits: int = 6) -> str:
+    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    text = str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+    if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
+        leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
+        text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
+    return f"{text} {unit}".rstrip()
+
+
+def format_bytes(number: int) -> str:
+    """Return a size such as ``17.2 GB`` (powers of 1000)."""
+    size = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000.0
+    return f"{size:.3g} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time such as ``0.31 s``, ``12.3 s`` or ``1:02:03``."""
+    if seconds < 99.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"
+
+
+def grouped(files: Iterable[str]) -> list[str]:
+    """Return names of files with those that differ only in their ending together: ``run.field.{png,pdf}``."""
+    endings: dict[str, list[str]] = {}
+    for file in files:
+        stem, _, ending = file.rpartition(".")
+        endings.setdefault(stem, []).append(ending)
+    return [
+        f"{stem}.{{{','.join(found)}}}" if len(found) > 1 else f"{stem}.{found[0]}"
+        for stem, found in endings.items()
+    ]
