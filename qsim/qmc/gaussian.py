@@ -17,12 +17,9 @@ import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.hdf5 import open_datasets, save_datasets
-<<<<<<< HEAD
-from qsim.qmc import occupation
-=======
 from qsim.core.reading import reading
 from qsim.core.text import shorten
->>>>>>> readers
+from qsim.qmc import occupation
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 from qsim.qmc.radial import Terms
 

@@ -272,9 +272,7 @@ def molecule_factors(deck: QocDeck) -> list[tuple[float, float]]:
     return list(factors)
 
 
-def ensemble(
-    deck: QocDeck, levels: int, make: Callable[[float, float], Molecule] | None = None
-) -> Members:
+def ensemble(deck: QocDeck, levels: int, make: Callable[[float, float], Molecule] | None = None) -> Members:
     """Set up the molecules of all ensemble members; the nominal one comes first.
 
     Parameters
@@ -287,9 +285,7 @@ def ensemble(
     from qsim.qoc.propagators import Members
 
     block, factors = deck.ensemble, molecule_factors(deck)
-    built = tuple(
-        molecule(deck.system, levels, *pair) if make is None else make(*pair) for pair in factors
-    )
+    built = tuple(molecule(deck.system, levels, *pair) if make is None else make(*pair) for pair in factors)
     if block is None:
         return Members(built, np.zeros(1, int), np.ones(1))
     place = {pair: i for i, pair in enumerate(factors)}

@@ -34,7 +34,9 @@ MOST_SUBSTEPS = 64
 CLOSE = 0.02  # error of the reference aimed at, as a fraction of verify.tolerance
 SAME_LEVEL = 0.9  # overlap from which levels on two grids count as the same level
 REACHED = 1e-8  # population from which a level counts as reached
-ALIGNED = 0.2  # part of the largest change of P that a change of the amplitudes allows, which is claimed at least
+ALIGNED = (
+    0.2  # part of the largest change of P that a change of the amplitudes allows, which is claimed at least
+)
 
 
 @dataclass(frozen=True)

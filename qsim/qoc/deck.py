@@ -305,7 +305,10 @@ class Verify(Block):
     states: Annotated[Count, Field(ge=2, le=400)] | Literal["auto"] = Field(
         default="auto", description="levels (eigenbasis)"
     )
-    tolerance: Positive = Field(default=1e-3, description="warn when the two probabilities differ by more, or the claimed error is larger")
+    tolerance: Positive = Field(
+        default=1e-3,
+        description="warn when the two probabilities differ by more, or the claimed error is larger",
+    )
     interpolation: Literal["auto", "cubic", "hold"] = Field(
         default="auto",
         description="field between its values: a cubic spline, or constant in each step (hold); auto: a spline if the field is smooth "

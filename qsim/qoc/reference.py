@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 REACH = 0.6  # of the box's width by which a wall may be moved outwards
 SCAN = 241  # points at which the formulas are looked at on either side of the box
-ACTION = 24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
+ACTION = (
+    24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
+)
 OVERSAMPLING = 1.8  # points per half de Broglie wave
 FEWEST = 64
 MOST = 480  # of a dense matrix, 0.2 s

@@ -69,7 +69,9 @@ class Verification:
     warning: str | None
 
 
-def verify(problem: Problem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors) -> Verification:
+def verify(
+    problem: Problem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors
+) -> Verification:
     """Propagate the field independently.
 
     Parameters

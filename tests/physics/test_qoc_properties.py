@@ -12,11 +12,11 @@ from qsim.core.errors import Stopped
 from qsim.core.progress import Monitor
 from qsim.qoc.build import midpoints
 from qsim.qoc.checks import capped_probability
+from qsim.qoc.fields import resample
 from qsim.qoc.hamiltonian import Molecule, lowest_states, molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 from qsim.qoc.run import run
-from qsim.qoc.fields import resample
 
 MORSE = {
     "mass": 1728.468338,
