@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -356,6 +357,19 @@ def test_where_nothing_can_be_written_there_is_a_private_folder(places, read_onl
     assert len(caches.NOTICES) == 1
     caches.ensure_kernel_cache(environ, package)
     assert len(caches.NOTICES) == 1
+
+
+def test_a_full_disk_takes_no_kernels(places, monkeypatch):
+    home, package, environ = places
+    real = os.statvfs
+    full = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(caches, "NOTICES", [])
+    monkeypatch.setattr("os.statvfs", lambda path: full if Path(path).is_relative_to(package) else real(path))
+    caches.ensure_kernel_cache(environ, package)
+    assert environ["NUMBA_CACHE_DIR"].startswith(environ["TMPDIR"])
+    environ["NUMBA_CACHE_DIR"] = str(home / "own")
+    caches.ensure_kernel_cache(environ, package)
+    assert environ["NUMBA_CACHE_DIR"] == str(home / "own")
 
 
 def test_a_folder_that_others_can_write_is_not_trusted(places, read_only):
