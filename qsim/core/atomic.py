@@ -187,7 +187,7 @@ def _new_part(path: Path) -> PartFile:
 
 
 @contextmanager
-def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[PartFile]:
+def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True) -> Iterator[PartFile]:
     """Write a file in one step: yield an object to write to, and give it its name when the block ends.
 
     Parameters
@@ -196,6 +196,8 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[PartFile]
         File to make or replace.  A link is replaced itself, not what it leads to.
     overwrite
         Whether an existing file may be replaced.
+    durable
+        Whether to wait until file and name are on the disk; not needed for what can be made again from other files.
 
     Yields
     ------
@@ -219,7 +221,9 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[PartFile]
         except Exception:
             part.check()  # what happened first; the other error follows from it
             raise
-        part.sync()
+        part.check()
+        if durable:
+            part.sync()
         part.close()
         try:
             _rename(part.path, path, overwrite)
@@ -228,7 +232,8 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[PartFile]
             raise FileExistsError(
                 error.errno, f"it has come into being meanwhile; what was to be written is in {part.path}"
             ) from error
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
     finally:
         part.close()
         if not kept:

@@ -17,6 +17,9 @@ __all__ = ["NOTICES", "ensure_kernel_cache"]
 NOTICES: list[str] = []
 """What the user of a run should know."""
 
+ROOM = 32 * 2**20
+"""Bytes that compiled kernels may take."""
+
 
 def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:
     """Give libraries a temporary folder for what they compile if they have no other; must come before numba.
@@ -37,7 +40,7 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
     environ.update({name: str(folder / below) for name, below in lacking.items()})
     if "NUMBA_CACHE_DIR" in lacking:
         NOTICES[:] = [
-            f"neither the installation nor the home folder can be written; compiled kernels are kept in {folder}"
+            f"neither the installation nor the home folder has room to write; compiled kernels are kept in {folder}"
         ]
         if "numba" in sys.modules:  # it has read its settings already
             sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
@@ -50,8 +53,12 @@ def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]
     settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     chosen = environ.get("NUMBA_CACHE_DIR")
     lacking = {}
-    numba = [*([Path(chosen)] if chosen else []), caches / "numba"]
-    if not any(_can_make(folder) for folder in numba) and not _all_writable(package):
+    # numba takes the first of these that it can write to, and fails if that is full
+    places = [(package, _all_writable(package)), (caches / "numba", _can_make(caches / "numba"))]
+    if chosen:
+        places.insert(0, (Path(chosen), _can_make(Path(chosen))))
+    place = next((folder for folder, writable in places if writable), None)
+    if place is None or not _has_room(place):
         lacking["NUMBA_CACHE_DIR"] = "numba"
     if "CUPY_CACHE_DIR" not in environ and not _can_make(home / ".cupy" / "kernel_cache"):
         lacking["CUPY_CACHE_DIR"] = "cupy"
@@ -81,6 +88,19 @@ def _can_make(folder: Path) -> bool:
             return False
         return there and os.access(place, os.W_OK | os.X_OK)
     return False
+
+
+def _has_room(folder: Path) -> bool:
+    """Tell whether the file system of a folder, which need not exist yet, has `ROOM`."""
+    for place in (folder, *folder.parents):
+        try:
+            found = os.statvfs(place)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True  # not known
+        return found.f_bavail * found.f_frsize >= ROOM
+    return True
 
 
 def _all_writable(package: Path) -> bool:

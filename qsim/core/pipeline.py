@@ -311,13 +311,23 @@ def _already_complete(job: _Job) -> Outcome:
             f"{files.results} is the complete result of another problem; it differs in {', '.join(changed)}",
             hint="--force replaces it, -o FILE writes elsewhere",
         )
-    if files.summary.exists():
-        return Outcome(json.loads(files.summary.read_text(encoding="utf-8")), files.results, already=True)
+    if (content := _summary(files.summary)) is not None:
+        return Outcome(content, files.results, already=True)
     missing = [
         name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
     ]
     with Monitor(quiet=job.options.verbosity < 0) as monitor:
         return _publish(job, missing, monitor)
+
+
+def _summary(path: Path) -> dict[str, Any] | None:
+    """Return a summary that was written before; None if there is none, or none that can be shown."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    known = isinstance(content, dict) and {"scalars", "timing", "files", "warnings"} <= content.keys()
+    return content if known else None
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
         with style():
             fig.savefig(image, format=extension, metadata=information)
         try:
-            with replacing(path) as part:
+            with replacing(path, durable=False) as part:
                 part.write(image.getbuffer())
         except OSError as error:
             raise FileError(

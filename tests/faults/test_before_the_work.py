@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from qsim.core import caches
+from qsim.core.deck import load_deck
 from qsim.core.device import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
-from qsim.core.pipeline import Options, execute
+from qsim.core.files import refuse_inputs
+from qsim.core.pipeline import Options, _paths_in, execute, stage
 from qsim.core.results import open_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,8 +200,28 @@ def test_a_summary_that_lists_anything_costs_no_file(counter, run, listed):
     assert (counter.folder / "deck.mine.txt").exists()
 
 
+def test_what_a_deck_reads_is_not_its_output(tmp_path, monkeypatch):
+    """By any of its names, with --force or without."""
+    (tmp_path / "in.h5").write_text("precious")
+    (tmp_path / "out.h5").symlink_to(tmp_path / "in.h5")
+    os.link(tmp_path / "in.h5", tmp_path / "hard.h5")
+    for name in ("in.h5", "out.h5", "hard.h5"):
+        with pytest.raises(FileError, match="is read by this run"):
+            refuse_inputs([tmp_path / "other.h5", tmp_path / name], [tmp_path / "in.h5"])
+    refuse_inputs([tmp_path / "other.h5"], [tmp_path / "in.h5", tmp_path / "none"])
+    deck = load_deck(ROOT / "inputs/tridiag/solve_file.yaml", stage("tridiag", "deck").DECK).deck
+    assert {path.name for path in _paths_in(deck)} == {"rod.mtx", "rod_rhs.txt"}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"scalars": {}}', "\xff", "[" * 5000])
+def test_a_damaged_summary_of_a_complete_run_is_written_again(counter, run, content):
+    run(counter.deck(), figures=False)
+    (counter.folder / "deck.summary.json").write_text(content, encoding="latin-1")
+    assert run(counter.deck(), resume=True, figures=False).summary["scalars"]["steps"]["value"] == 20
+    assert json.loads((counter.folder / "deck.summary.json").read_text())["status"] == "complete"
+
+
 def test_the_method_qmc_says_which_files_it_adds():
-    from qsim.core.deck import load_deck
     from qsim.qmc.deck import DECK
     from qsim.qmc.output import extra_paths
 
@@ -334,6 +357,19 @@ def test_where_nothing_can_be_written_there_is_a_private_folder(places, read_onl
     assert len(caches.NOTICES) == 1
     caches.ensure_kernel_cache(environ, package)
     assert len(caches.NOTICES) == 1
+
+
+def test_a_full_disk_takes_no_kernels(places, monkeypatch):
+    home, package, environ = places
+    real = os.statvfs
+    full = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(caches, "NOTICES", [])
+    monkeypatch.setattr("os.statvfs", lambda path: full if Path(path).is_relative_to(package) else real(path))
+    caches.ensure_kernel_cache(environ, package)
+    assert environ["NUMBA_CACHE_DIR"].startswith(environ["TMPDIR"])
+    environ["NUMBA_CACHE_DIR"] = str(home / "own")
+    caches.ensure_kernel_cache(environ, package)
+    assert environ["NUMBA_CACHE_DIR"] == str(home / "own")
 
 
 def test_a_folder_that_others_can_write_is_not_trusted(places, read_only):

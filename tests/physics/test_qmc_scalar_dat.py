@@ -134,5 +134,5 @@ def test_files_that_are_none(tmp_path, text, message):
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         read(tmp_path / "none.dat")
-    with pytest.raises(FileError, match="cannot be written"):
+    with pytest.raises(FileError, match="cannot write"):
         write(tmp_path / "none" / "x.dat", {"LocalEnergy": [1.0]})
