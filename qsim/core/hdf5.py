@@ -14,7 +14,6 @@ import numpy as np
 
 from qsim.core.errors import FileError
 from qsim.core.reading import reading, require_file, require_room
-from qsim.core.text import reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -322,7 +321,7 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         with h5py.File(path, "w") as file:
             yield file.create_dataset("x", shape, dtype)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {reason(error)}") from error
+        raise FileError(f"{path} cannot be written: {error}") from error
 
 
 def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
@@ -340,4 +339,4 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
                 file.create_dataset(name, data=array)
         part.replace(path)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {reason(error)}") from error
+        raise FileError(f"{path} cannot be written: {error}") from error

@@ -347,9 +347,8 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         if not (where.is_cuda and hasattr(source, "fill")):
             _require_finite(a, b, c, d)
         rows = source.n // batch
-        alone = (
-            batch > 1 and source.columns == 1
-        )  # systems of a batch apart, else one long system without couplings
+        # systems of a batch apart, else one long system without couplings
+        alone = batch > 1 and source.columns == 1
         a2, b2, c2 = (part.reshape(batch, rows) if alone else part for part in (a, b, c))
         right = d.reshape(batch, rows) if alone else d[0] if source.columns == 1 else d.T
     options: dict[str, Any] = {
@@ -372,7 +371,8 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         host = _Arrays(source, [where.to_host(part) for part in (a, b, c, d)])
         profile = _profile(Defect(host, flat), flat)
-        checks = _checks(flat)
+        with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
+            checks = _checks(flat)
     shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
     full = shape.get((batch > 1, source.columns > 1), (batch, rows, source.columns))
     names = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
