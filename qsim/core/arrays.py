@@ -185,7 +185,7 @@ def _read(path: Path, name: str, stream: BinaryIO, size: int) -> NDArray[Any]:
         return np.zeros(shape, dtype)
     require_room(path, _what(name), need)
     data = np.empty(need, np.uint8)
-    view, done = memoryview(data), 0
+    view, done = data.data, 0
     while done < need and (got := stream.readinto(view[done:])):  # type: ignore[attr-defined]
         done += got
     if done < need:

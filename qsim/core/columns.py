@@ -189,7 +189,9 @@ def by_first_column(
     return table
 
 
-def smooth_curve(path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64]) -> CubicSpline:
+def smooth_curve(
+    path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64] | NDArray[np.complex128]
+) -> CubicSpline:
     """Return the cubic spline (not-a-knot) through ascending points of a file, y also complex.
 
     Raises

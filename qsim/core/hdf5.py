@@ -272,7 +272,7 @@ def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
         If the references are damaged.
     """
     if SCALES not in item.attrs:
-        return ("",) * item.ndim
+        return ("",) * int(item.ndim)
     found = item.attrs.get_id(SCALES)
     if (
         found.shape != (item.ndim,)
@@ -280,7 +280,8 @@ def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
     ):
         raise TypeError(f"its attribute '{SCALES}' is no list of references")
     lists = item.attrs[SCALES]
-    return tuple(str(item.file[references[0]].name or "") if len(references) else "" for references in lists)
+    names: list[str] = [str(item.file[r[0]].name or "") if len(r) else "" for r in lists]
+    return tuple(names)
 
 
 def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
