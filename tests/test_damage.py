@@ -17,6 +17,7 @@ from qsim.core.hdf5 import open_datasets, require_sound_heaps
 from qsim.core.progress import Monitor
 from qsim.core.reading import open_binary, read_bytes, reading, require_room
 from qsim.core.results import open_results
+from qsim.core.summary import read_summary, write_summary
 from qsim.qmc.gaussian import open_cache
 from qsim.qmc.pseudo import read_xml
 
@@ -429,3 +430,25 @@ def test_pseudopotentials_that_cannot_be_used(tmp_path, old, new, message):
     path.write_text(text.replace(old, new))
     with pytest.raises(FileError, match=rf"C\.xml.*{message}"):
         read_xml(path, "C")
+
+
+# --------------------------------------------------------------------------------------------- summaries
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"method": 1}', '{"a": "\ud800"}', "\udcff"])
+def test_summaries_that_are_not_as_written(tmp_path, text):
+    path = tmp_path / "a.summary.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape" if "\udcff" in text else "surrogatepass"))
+    with pytest.raises(FileError, match=r"a\.summary\.json .*expected the summary of a run"):
+        read_summary(path)
+
+
+def test_a_summary_is_read_back(tmp_path):
+    content = {
+        "method": "m",
+        "scalars": {"a": {"value": 1.5, "error": None, "unit": ""}},
+        "timing": {},
+        "files": [],
+        "warnings": ["ü"],
+    }
+    assert read_summary(write_summary(tmp_path / "a.summary.json", content)) == content

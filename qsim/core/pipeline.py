@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from qsim.core.results import Results, open_results, write_results
 from qsim.core.rng import draw_seed
 from qsim.core.signals import Signals
 from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
-from qsim.core.summary import json_ready, summary, write_summary
+from qsim.core.summary import json_ready, read_summary, summary, write_summary
 
 __all__ = [
     "BuildStage",
@@ -220,7 +219,7 @@ def _already_complete(job: _Job) -> Outcome:
             hint="--force replaces it, -o FILE writes elsewhere",
         )
     if files.summary.exists():
-        return Outcome(json.loads(files.summary.read_text(encoding="utf-8")), files.results, already=True)
+        return Outcome(read_summary(files.summary), files.results, already=True)
     missing = [
         name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
     ]

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError
+from qsim.core.reading import read_bytes, reading
 
 if TYPE_CHECKING:
     from qsim.core.results import Results
 
-__all__ = ["json_ready", "python_scalar", "summary", "write_summary"]
+__all__ = ["json_ready", "python_scalar", "read_summary", "summary", "write_summary"]
+
+MAX_SUMMARY = 64 * 2**20
+"""Bytes."""
 
 
 def summary(
@@ -77,6 +81,29 @@ def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
             f"cannot write {path}: {error}", hint="check the folder, its rights and the free space"
         ) from error
     return path
+
+
+def read_summary(path: str | Path) -> dict[str, Any]:
+    """Return the summary of an earlier run.
+
+    Raises
+    ------
+    FileError
+        If it is missing, damaged, or no summary.
+    """
+    expected = "the summary of a run"
+    data = read_bytes(path, expected, MAX_SUMMARY)
+    with reading(path, expected, hint="--force repeats the run"):
+        content = json.loads(data)
+        if (
+            not isinstance(content, dict)
+            or not {"method", "scalars", "timing", "files", "warnings"} <= content.keys()
+        ):
+            raise ValueError("it lacks method, scalars, timing, files or warnings")
+        for scalar in content["scalars"].values():
+            if not {"value", "error", "unit"} == scalar.keys():
+                raise ValueError("a scalar is not value, error, unit")
+    return content
 
 
 def json_ready(value: Any) -> Any:
