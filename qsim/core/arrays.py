@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["listed", "map_array", "map_arrays", "read_arrays", "require_finite"]
 
 ZIP = b"PK\x03\x04"
+NPY = b"\x93NUM"
 EMPTY_ZIP = b"PK\x05\x06"
 CHUNK = 1 << 24
 
@@ -45,8 +46,10 @@ def read_arrays(path: str | Path, expected: str) -> dict[str, NDArray[Any]]:
     with reading(path, expected), path.open("rb") as file:
         start = file.read(4)
         file.seek(0)
-        if start not in (ZIP, EMPTY_ZIP):
+        if start == NPY:
             return {"": _read(path, "", file, path.stat().st_size)}
+        if start not in (ZIP, EMPTY_ZIP):
+            raise FileError(f"{path} is no NumPy file, neither .npy nor .npz; expected {expected}")
         with zipfile.ZipFile(file) as archive:
             return {_name(m): _member(path, archive, m) for m in archive.infolist() if _is_array(m)}
 
