@@ -28,7 +28,8 @@ import click
 from qsim import __version__, commands, methods
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.signals import before_the_work
-from qsim.core.streams import json_text, make_patient, output_error
+from qsim.core.streams import make_patient, output_error
+from qsim.core.text import json_text
 
 if TYPE_CHECKING:
     from qsim.core.pipeline import Outcome

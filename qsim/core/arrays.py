@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["listed", "map_array", "map_arrays", "read_arrays", "require_finite"]
 
 ZIP = b"PK\x03\x04"
+NPY = b"\x93NUM"
 EMPTY_ZIP = b"PK\x05\x06"
 CHUNK = 1 << 24
 
@@ -45,8 +46,10 @@ def read_arrays(path: str | Path, expected: str) -> dict[str, NDArray[Any]]:
     with reading(path, expected), path.open("rb") as file:
         start = file.read(4)
         file.seek(0)
-        if start not in (ZIP, EMPTY_ZIP):
+        if start == NPY:
             return {"": _read(path, "", file, path.stat().st_size)}
+        if start not in (ZIP, EMPTY_ZIP):
+            raise FileError(f"{path} is no NumPy file, neither .npy nor .npz; expected {expected}")
         with zipfile.ZipFile(file) as archive:
             return {_name(m): _member(path, archive, m) for m in archive.infolist() if _is_array(m)}
 
@@ -64,6 +67,7 @@ def map_array(path: str | Path, expected: str) -> NDArray[Any]:
         with path.open("rb") as file:
             shape, fortran, dtype = _header(path, "", cast(BinaryIO, file))
             offset = file.tell()
+        _require_bytes(path, "", shape, dtype, path.stat().st_size - offset)
         if 0 in shape:
             return np.zeros(shape, dtype)
         return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
@@ -113,6 +117,10 @@ def listed(arrays: dict[str, Any]) -> str:
     return ", ".join(texts[:10]) + more or "no arrays"
 
 
+def _what(name: str) -> str:
+    return f"array '{name}'" if name else "its array"
+
+
 def _is_array(member: zipfile.ZipInfo) -> bool:
     return member.filename.endswith(".npy")
 
@@ -152,23 +160,22 @@ def _header(path: Path, name: str, stream: BinaryIO) -> tuple[tuple[int, ...], b
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise FileError(
-            f"{path}: array '{name}' has version {version} of NumPy's format; expected plain numbers"
+            f"{path}: {_what(name)} has version {version} of NumPy's format; expected plain numbers"
         )
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(stream)
     if dtype.hasobject:
-        raise FileError(f"{path}: array '{name}' holds Python objects, which are not read; expected numbers")
+        raise FileError(f"{path}: {_what(name)} holds Python objects, which are not read; expected numbers")
     if any(size < 0 for size in shape):
-        raise FileError(f"{path}: array '{name}' has the impossible shape {shape}")
+        raise FileError(f"{path}: {_what(name)} has the impossible shape {shape}")
     return shape, fortran, dtype
 
 
 def _require_bytes(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], left: int) -> int:
     need = math.prod(shape) * dtype.itemsize
     if need > left:
-        what = f"array '{name}'" if name else "its header"
         raise FileError(
-            f"{path}: {what} announces {need} bytes ({dtype}, shape {shape}), but only {max(left, 0)} are there"
+            f"{path}: {_what(name)} announces {need} bytes ({dtype}, shape {shape}), but only {max(left, 0)} are there"
         )
     return need
 
@@ -179,11 +186,11 @@ def _read(path: Path, name: str, stream: BinaryIO, size: int) -> NDArray[Any]:
     need = _require_bytes(path, name, shape, dtype, size - stream.tell())
     if need == 0:
         return np.zeros(shape, dtype)
-    require_room(path, f"array '{name}'", need)
+    require_room(path, _what(name), need)
     data = np.empty(need, np.uint8)
-    view, done = memoryview(data), 0
+    view, done = data.data, 0
     while done < need and (got := stream.readinto(view[done:])):  # type: ignore[attr-defined]
         done += got
     if done < need:
-        raise FileError(f"{path}: array '{name}' ends after {done} of {need} bytes")
+        raise FileError(f"{path}: {_what(name)} ends after {done} of {need} bytes")
     return data.view(dtype).reshape(shape, order="F" if fortran else "C")

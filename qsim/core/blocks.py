@@ -254,10 +254,18 @@ class RunBlock(Block):
     )
 
 
+def _home(value: str) -> str:
+    """Return a path with ``~`` written out, as shells and the paths of input files do."""
+    try:
+        return str(Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"{shorten(repr(value))} cannot be used as a path ({reason(error)})") from None
+
+
 class OutputBlock(Block):
     """What is written, and where."""
 
-    file: Annotated[str, Field(min_length=1)] | None = Field(
+    file: Annotated[str, Field(min_length=1), AfterValidator(_home)] | None = Field(
         default=None, description="results file; by default <deck name>.h5 in the current folder"
     )
     figures: Literal["all", "none"] | list[str] = Field(

@@ -15,6 +15,7 @@ import cmath
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +24,7 @@ import numpy as np
 
 from qsim.core.errors import FileError
 from qsim.core.hardware import free_host_memory
-from qsim.core.reading import MAX_TEXT, open_binary, reading
+from qsim.core.reading import MAX_TEXT, open_binary
 from qsim.core.text import shorten
 
 if TYPE_CHECKING:
@@ -188,7 +189,9 @@ def by_first_column(
     return table
 
 
-def smooth_curve(path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64]) -> CubicSpline:
+def smooth_curve(
+    path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64] | NDArray[np.complex128]
+) -> CubicSpline:
     """Return the cubic spline (not-a-knot) through ascending points of a file, y also complex.
 
     Raises
@@ -198,13 +201,17 @@ def smooth_curve(path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64
     """
     from scipy.interpolate import CubicSpline
 
-    with reading(path, "values that a spline can be drawn through"), np.errstate(all="ignore"):
+    curve = None
+    with (
+        np.errstate(all="ignore"),
+        suppress(ValueError),
+    ):  # SciPy, of numbers that are not finite or a singular matrix
         curve = CubicSpline(x, y)
-        if not np.isfinite(curve.c).all():
-            raise FileError(
-                f"{path}: no spline in double precision goes through values up to {np.abs(y).max():.3g} "
-                f"at points {np.diff(x).min():.3g} apart"
-            )
+    if curve is None or not np.isfinite(curve.c).all():
+        raise FileError(
+            f"{path}: no spline in double precision goes through values up to {np.abs(y).max():.3g} "
+            f"at points {np.diff(x).min():.3g} apart"
+        )
     return curve
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from qsim.core.atomic import PartFile, replacing
 from qsim.core.errors import FileError
 from qsim.core.reading import reading, require_file, require_room
-from qsim.core.text import reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -290,7 +289,7 @@ def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
         If the references are damaged.
     """
     if SCALES not in item.attrs:
-        return ("",) * item.ndim
+        return ("",) * int(item.ndim)
     found = item.attrs.get_id(SCALES)
     if (
         found.shape != (item.ndim,)
@@ -298,7 +297,8 @@ def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
     ):
         raise TypeError(f"its attribute '{SCALES}' is no list of references")
     lists = item.attrs[SCALES]
-    return tuple(str(item.file[references[0]].name or "") if len(references) else "" for references in lists)
+    names: list[str] = [str(item.file[r[0]].name or "") if len(r) else "" for r in lists]
+    return tuple(names)
 
 
 def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
@@ -339,7 +339,7 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         with replacing(path) as part, h5py.File(part, "w") as file:
             yield _New(file.create_dataset("x", shape, dtype), part)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {reason(error)}") from error
+        raise FileError(f"{path} cannot be written: {error}") from error
 
 
 def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
@@ -355,4 +355,4 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
             for name, array in arrays.items():
                 file.create_dataset(name, data=array)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {reason(error)}") from error
+        raise FileError(f"{path} cannot be written: {error}") from error

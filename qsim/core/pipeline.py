@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import shlex
 import tempfile
 import time
@@ -40,7 +39,7 @@ from qsim.core.results import Results, open_results, write_results
 from qsim.core.rng import draw_seed
 from qsim.core.signals import Signals, on_early_exit
 from qsim.core.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
-from qsim.core.summary import json_ready, summary, write_summary
+from qsim.core.summary import json_ready, read_summary, summary, write_summary
 
 __all__ = [
     "BuildStage",
@@ -323,11 +322,9 @@ def _already_complete(job: _Job) -> Outcome:
 def _summary(path: Path) -> dict[str, Any] | None:
     """Return a summary that was written before; None if there is none, or none that can be shown."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_summary(path)
+    except FileError:
         return None
-    known = isinstance(content, dict) and {"scalars", "timing", "files", "warnings"} <= content.keys()
-    return content if known else None
 
 
 @dataclass(frozen=True)

@@ -466,7 +466,7 @@ def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
 def _read_entry(path: Path, dataset: h5py.Dataset) -> Any:
     with reading(path, "a value or JSON", place=f"provenance '{leaf(dataset.name)}'", hint=_DAMAGED):
         value = _read_value(path, dataset)
-        return json.loads(value) if attribute(dataset, "encoding") == "json" else value
+        return json.loads(str(value)) if attribute(dataset, "encoding") == "json" else value
 
 
 def _read_value(path: Path, dataset: h5py.Dataset) -> Value:

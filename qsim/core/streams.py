@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # of Python 3.12
 
-__all__ = ["PatientFile", "PatientText", "json_text", "make_patient", "output_error"]
+__all__ = ["PatientFile", "PatientText", "make_patient", "output_error"]
 
 
 class PatientFile(io.RawIOBase):
@@ -125,11 +125,3 @@ def output_error() -> OSError | None:
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     error = raw.error if isinstance(raw, PatientFile) else None
     return None if error is None or error.errno == errno.EPIPE else error
-
-
-def json_text(content: object) -> str:
-    """Return JSON that the encoding of standard output can hold: beyond ASCII only where that is UTF-8."""
-    import json
-
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")
-    return json.dumps(content, indent=2, ensure_ascii=encoding not in ("utf8", "utf8sig"))

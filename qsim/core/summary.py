@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.atomic import write_text
+from qsim.core.reading import read_bytes, reading
 
 if TYPE_CHECKING:
     from qsim.core.results import Results
 
-__all__ = ["json_ready", "python_scalar", "summary", "write_summary"]
+__all__ = ["json_ready", "python_scalar", "read_summary", "summary", "write_summary"]
+
+MAX_SUMMARY = 64 * 2**20
+"""Bytes."""
 
 
 def summary(
@@ -66,6 +70,29 @@ def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
     text = json.dumps(json_ready(content), indent=2, ensure_ascii=False, allow_nan=False)
     # bytes of file names that are not UTF-8 become \\udc.., which is JSON
     return write_text(path, text + "\n")
+
+
+def read_summary(path: str | Path) -> dict[str, Any]:
+    """Return the summary of an earlier run.
+
+    Raises
+    ------
+    FileError
+        If it is missing, damaged, or no summary.
+    """
+    expected = "the summary of a run"
+    data = read_bytes(path, expected, MAX_SUMMARY)
+    with reading(path, expected, hint="--force repeats the run"):
+        content = json.loads(data)
+        if (
+            not isinstance(content, dict)
+            or not {"method", "scalars", "timing", "files", "warnings"} <= content.keys()
+        ):
+            raise ValueError("it lacks method, scalars, timing, files or warnings")
+        for scalar in content["scalars"].values():
+            if not {"value", "error", "unit"} == scalar.keys():
+                raise ValueError("a scalar is not value, error, unit")
+    return content
 
 
 def json_ready(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -60,8 +61,12 @@ def _escaped(character: str) -> str:
 
 
 def json_text(content: object) -> str:
-    r"""Return JSON that a terminal shows as it is: control and format characters are written as ``\uXXXX``."""
-    text = json.dumps(content, indent=2, ensure_ascii=False)
+    r"""Return JSON that standard output can hold and a terminal shows as it is.
+
+    Control and format characters are written as ``\uXXXX``, and so is all that is not ASCII where the encoding is not UTF-8.
+    """
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")
+    text = json.dumps(content, indent=2, ensure_ascii=encoding not in ("utf8", "utf8sig"))
     return "".join(c if c.isprintable() or _harmless(c, newlines=True) else _json_escaped(c) for c in text)
 
 

@@ -149,7 +149,7 @@ def _is_costly(loaded: LoadedDeck[QmcDeck]) -> bool:
     orbitals = loaded.deck.wavefunction.orbitals
     if orbitals.source != "pyscf":
         return False
-    return orbitals.cache is None or not (_folder(loaded) / orbitals.cache).exists()
+    return orbitals.cache is None or not (_folder(loaded) / Path(orbitals.cache).expanduser()).exists()
 
 
 # -------------------------------------------------------------------------------------------------- plan

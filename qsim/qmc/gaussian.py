@@ -117,7 +117,7 @@ def open_cache(block: Any, folder: Path) -> Cache | None:
         If it is not such a file.
     """
     name = getattr(block, "cache", None)
-    path = folder / str(name) if name else None
+    path = folder / Path(str(name)).expanduser() if name else None
     if path is None or not path.exists():
         return None
     file, found = open_datasets(path)
@@ -325,7 +325,7 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
     if cache is None:
         cache = _calculate(block, system, identity)
         if name := getattr(block, "cache", None):
-            cache.save(folder / str(name))
+            cache.save(folder / Path(str(name)).expanduser())
     elif different := [
         key
         for key in dict.fromkeys((*identity, *cache.identity))

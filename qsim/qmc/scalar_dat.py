@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.atomic import write_text
+from qsim.core.columns import text_lines
 from qsim.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -103,16 +104,13 @@ def read(path: Path) -> dict[str, NDArray[np.float64]]:
     FileError
         If it does not exist or is not a ``scalar.dat``.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
-    head, *lines = text.splitlines() or [""]
+    lines = text_lines(path, "a scalar.dat")
+    head = next(lines, (1, ""))[1]
     names = head.split()
     if names[:2] != ["#", "index"]:
         raise FileError(f"{path} is not a scalar.dat: its first line does not start with '# index'")
     rows: list[list[Any]] = []
-    for number, line in enumerate(lines, start=2):
+    for number, line in lines:
         words = line.split("#")[0].split()
         if not words:
             continue

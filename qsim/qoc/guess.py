@@ -14,7 +14,7 @@ import numpy as np
 
 from qsim.core import rng
 from qsim.core.arrays import require_finite
-from qsim.core.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.columns import read_columns, smooth_curve
 from qsim.core.errors import FileError, InvalidInput
 from qsim.qoc.blocks import levels_of
 from qsim.qoc.hamiltonian import formula
@@ -182,11 +182,12 @@ def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> N
     if str(path).endswith((".h5", ".hdf5")):
         t, eps = _field_of_results(path)
     else:
-        columns = by_first_column(path, read_columns(path, 2, "t, field"), "t", least=2)
-        t, eps = columns[:, 0], columns[:, 1]
+        columns = read_columns(path, 2, "t, field")
+        order = np.argsort(columns[:, 0], kind="stable")
+        t, eps = columns[order, 0], columns[order, 1]
     if t.shape == times.shape and np.allclose(t, times, rtol=0, atol=1e-9 * duration):
         return eps.astype(float)
-    if t.size < 2:
+    if t.size < 2 or np.any(np.diff(t) <= 0):
         raise InvalidInput("control.guess.file", f"{path} needs at least two distinct times")
     if t[-1] < times[0] or t[0] > times[-1]:
         raise InvalidInput(

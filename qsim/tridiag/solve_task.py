@@ -359,9 +359,8 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         if corners is not None:
             b, c = b.copy(), c.copy()
             b[::rows], c[rows - 1 :: rows] = (where.asarray(v) for v in corners)
-        alone = (
-            batch > 1 and source.columns == 1
-        )  # systems of a batch apart, else one long system without couplings
+        # systems of a batch apart, else one long system without couplings
+        alone = batch > 1 and source.columns == 1
         a2, b2, c2 = (part.reshape(batch, rows) if alone else part for part in (a, b, c))
         right = d.reshape(batch, rows) if alone else d[0] if source.columns == 1 else d.T
     options: dict[str, Any] = {
@@ -386,7 +385,8 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         parts = [where.to_host(part) for part in (a, b, c, d)]
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         profile = _profile(Defect(host, flat), flat)
-        checks = _checks(flat)
+        with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
+            checks = _checks(flat)
     shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
     full = shape.get((batch > 1, source.columns > 1), (batch, rows, source.columns))
     names = (*_NAMES, "equilibrated")

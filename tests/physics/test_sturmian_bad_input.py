@@ -290,7 +290,7 @@ def test_a_table_that_changes_its_sign(sturmian):
 def test_a_table_that_cannot_be_read(sturmian):
     (sturmian.folder / "v.csv").write_text("1,2\n2,x\n", encoding="utf-8")
     changes = {"system__potential": {"type": "table", "file": "v.csv"}}
-    with pytest.raises(QsimError, match=r"v.csv:2: expected r and a value"):
+    with pytest.raises(QsimError, match=r"v.csv:2: 'x' is not a finite number"):
         sturmian.load(**changed(**changes))
 
 

@@ -662,7 +662,7 @@ BAD_FILES = [
     ("J.csv", "0,1\n1,0\n", "matrix", r"shape \(2, 2\), but system.spins = 3"),
     ("J.csv", "1,0,0\n0,0,0\n0,0,0\n", "matrix", r"site 0 is coupled to itself, J\[0, 0\] = 1"),
     ("J.csv", "1,0,0\n0,0\n", "matrix", "2 columns, but 3 in the lines before"),
-    ("J.npz", "no archive", "file", "cannot be read as a NumPy file"),
+    ("J.npz", "no archive", "file", "is no NumPy file"),
 ]
 
 
@@ -710,5 +710,5 @@ def test_complaints_about_other_files(tmp_path):
     with pytest.raises(FileError, match="times must ascend, but 0 follows 0 in row 2"):
         model(3, field(values=1.0, profile={"type": "table", "file": str(path)}))
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(FileError, match="is not UTF-8 text"):
         model(3, field(file=str(path)))

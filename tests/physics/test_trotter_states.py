@@ -361,11 +361,11 @@ def test_a_cat_state(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (tensors(2, [1, 2, 1]), r"holds A0, A1; expected one tensor for each of 3 sites, A0 to A2"),
+        (tensors(2, [1, 2, 1]), r"holds A0 .*, A1 .*; expected one tensor for each of 3 sites, A0 to A2"),
         ([np.zeros((1, 3, 1))] * 3, r"A0 has shape \(1, 3, 1\), expected \(left bond, 2, right bond\)"),
         ([np.zeros(2)] * 3, r"A0 has shape \(2,\)"),
         ([np.full((1, 2, 1), "x")] * 3, "A0 has shape"),
-        ([np.full((1, 2, 1), np.nan)] * 3, "A0 holds a number that is not finite"),
+        ([np.full((1, 2, 1), np.nan)] * 3, r"A0\[0, 0, 0\] is nan"),
         (
             [np.zeros((1, 2, 2)), np.zeros((3, 2, 1)), np.zeros((1, 2, 1))],
             "right bond of A0 is 2, .* of A1 is 3",
@@ -374,7 +374,7 @@ def test_a_cat_state(tmp_path):
             [np.zeros((2, 2, 1)), np.zeros((1, 2, 1)), np.zeros((1, 2, 1))],
             "right bond of A2 is 1, .* of A0 is 2",
         ),
-        ([np.zeros((1, 2, 1))] * 3, "zero or not finite"),
+        ([np.zeros((1, 2, 1))] * 3, "(is zero|is not finite|is nan)"),
     ],
 )
 def test_complaints_about_tensors(tmp_path, given, message):
@@ -387,7 +387,7 @@ def test_complaints_about_tensor_files(tmp_path):
     with pytest.raises(FileError, match="read from an .npz file"):
         state(3, type="mps", file=str(tmp_path / "mps.txt"))
     np.savez(tmp_path / "mps.npz", B=np.zeros(3))
-    with pytest.raises(FileError, match="holds B; expected one tensor"):
+    with pytest.raises(FileError, match="holds B \\(3,\\); expected one tensor"):
         state(3, type="mps", file=str(tmp_path / "mps.npz"))
 
 
@@ -433,9 +433,9 @@ def test_complaints_about_state_files(tmp_path):
         load({"a": np.ones(16), "b": np.ones(16)})
     with pytest.raises(FileError, match="expected 'c' of 16"):
         load({"a": np.ones(16)}, name="c")
-    with pytest.raises(FileError, match="zero or not finite"):
+    with pytest.raises(FileError, match="(is zero|is not finite|is nan)"):
         load({"a": np.zeros(16)})
-    with pytest.raises(FileError, match="zero or not finite"):
+    with pytest.raises(FileError, match="(is zero|is not finite|is nan)"):
         load({"a": np.full(16, np.nan)})
     with pytest.raises(FileError, match="not numbers"):
         load({"a": np.full(16, "x")})

@@ -1,0 +1,126 @@
+"""Decks with thousands of mistakes and values of any length: few lines, short ones, in linear time."""
+
+import time
+
+import pytest
+from pydantic import Field
+
+from qsim.core.deck import Block, Deck, DeckPath, Finding, load_deck
+from qsim.core.errors import MOST, DeckError, More, Problem, at_most
+
+
+class Item(Block):
+    size: int = Field(default=1, ge=0, description="a size")
+
+
+class Model(Deck):
+    method: str
+    items: list[Item] = Field(default_factory=list, description="items")
+    file: DeckPath | None = None
+
+    def check(self):
+        for index, item in enumerate(self.items):
+            if item.size == 0:
+                yield Finding(f"items.{index}.size", "nothing", "warning")
+
+
+def load(folder, text, *overrides):
+    path = folder / "deck.yaml"
+    path.write_text("method: test\n" + text)
+    return load_deck(path, Model, overrides)
+
+
+def mistakes(folder, text, *overrides):
+    with pytest.raises(DeckError) as caught:
+        load(folder, text, *overrides)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("line", "count"), [("key{}: 1\n", 7001), ("items.{}: 1\n", 777), ("'{}': &a{} x\n", 3000)]
+)
+def test_fifty_lines_and_how_many_more(tmp_path, line, count):
+    error = mistakes(tmp_path, "".join(line.replace("{}", str(i)) for i in range(count)))
+    lines = str(error).splitlines()
+    assert len(lines) == MOST + 1
+    assert lines[-1] == f"... and {count - MOST} more"
+    assert [int(text.split(":")[1]) for text in lines[:-1]] == list(range(2, MOST + 2))
+
+
+def test_mistakes_inside_lists_and_of_overrides_count(tmp_path):
+    error = mistakes(tmp_path, f"items: [{', '.join(['{size: -1}'] * 400)}]\n", "nonsense")
+    assert str(error).splitlines()[-1] == f"... and {401 - MOST} more"
+
+
+def test_duplicate_keys_are_limited_too(tmp_path):
+    error = mistakes(tmp_path, "title: a\n" * 3000)
+    assert str(error).splitlines()[-1] == f"... and {2999 - MOST} more"
+
+
+def test_few_mistakes_are_all_told(tmp_path):
+    error = mistakes(tmp_path, "".join(f"k{i}: 1\n" for i in range(MOST)))
+    assert len(error.problems) == MOST
+    assert not isinstance(error.problems[-1], More)
+
+
+def test_time_is_linear(tmp_path):
+    def seconds(count):
+        text = "".join(f"sizes{i}: 1\n" for i in range(count))
+        start = time.process_time()
+        mistakes(tmp_path, text)
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(8000) < 24.0 * max(seconds(1000), 0.02)  # quadratic: 64 times
+
+
+def test_warnings_are_limited_and_told_once(tmp_path):
+    loaded = load(tmp_path, f"items: [{', '.join(['{size: 0}'] * 130)}]\n")
+    loaded.raise_for(loaded.deck.check())
+    assert len(loaded.warnings) == MOST + 1
+    assert loaded.warnings[-1] == "... and 80 more warnings"
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"file: {LONG}\n",
+        f"title: [{LONG}]\n",
+        f"{LONG}: 1\n",
+        f"items: {LONG}\n",
+        f"items: [{{size: {LONG}}}]\n",
+        f"method: {LONG}\n",
+        f"title: !{LONG} a\n",
+        f"title: *{LONG}\n",
+        f"title: !!int {LONG}\n",
+        " " * 50_000 + "title: a\n" + " " * 50_000 + "title: b\n",
+    ],
+)
+def test_long_values_are_shortened(tmp_path, text):
+    error = mistakes(tmp_path, text)
+    assert len(str(error)) < 1500
+    assert all(len(problem.excerpt()) < 800 for problem in error.problems)
+
+
+@pytest.mark.parametrize("item", [LONG, f"{LONG}=1", f"items={LONG}", f"title.{LONG}=1", f"items.{LONG}=1"])
+def test_long_overrides_are_shortened(tmp_path, item):
+    assert len(str(mistakes(tmp_path, "title: a\n", item))) < 1500
+
+
+def test_an_override_has_no_place_but_its_name(tmp_path):
+    error = mistakes(tmp_path, "", "run.seed=-3")
+    assert str(error).startswith(
+        "<--set run.seed>: run.seed: expected a whole number of at least 0, found -3"
+    )
+    assert str(mistakes(tmp_path, "", "title=[a")).startswith("<--set title>:1:")
+
+
+def test_at_most_counts_what_was_counted_before():
+    problems = [Problem("f", k, 1, "", "m") for k in range(MOST + 3)]
+    once = at_most(problems, untold=4)
+    assert str(once[-1]) == "... and 7 more"
+    assert at_most(problems[:3]) == tuple(problems[:3])
+    assert str(at_most([*once, *problems])[-1]) == f"... and {7 + len(problems)} more"

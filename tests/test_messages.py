@@ -1,0 +1,95 @@
+"""Messages that name the right file and the right key."""
+
+import os
+
+import numpy as np
+import pytest
+import yaml
+
+import qsim
+from qsim.core.deck import load_deck
+from qsim.core.errors import DeckError, FileError, NumericsError
+from qsim.core.pipeline import Options, execute
+from qsim.core.stages import stage
+
+SOLVE = {
+    "method": "tridiag",
+    "task": "solve",
+    "system": {"source": "file", "file": "rod.npz", "rhs": "load.npy"},
+}
+SPINS = {
+    "method": "trotter",
+    "system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
+    "initial": "neel",
+    "evolve": {"t_final": 1.0, "dt": 0.1, "integrator": "ts4"},
+}
+ATOM = {
+    "method": "qmc",
+    "system": {"cell": "open", "atoms": [["He", 0, 0, 0]]},
+    "wavefunction": {"orbitals": {"source": "eshdf", "file": "x.h5"}},
+}
+
+
+def load(folder, deck, *overrides):
+    path = folder / "deck.yaml"
+    path.write_text(yaml.safe_dump(deck))
+    return load_deck(path, stage(deck["method"], "deck").DECK, overrides)
+
+
+def solve(folder, diagonal, rhs):
+    n = len(diagonal)
+    np.savez(folder / "rod.npz", a=diagonal, b=np.zeros(n), c=np.zeros(n))
+    np.save(folder / "load.npy", rhs)
+    load(folder, SOLVE)
+    options = Options(output=folder / "out.h5", figures=False, verbosity=-1)
+    return execute("tridiag", folder / "deck.yaml", options)
+
+
+def test_errors_of_data_name_the_file_that_holds_them(tmp_path):
+    good, bad = np.full(30, 2.0), np.full(30, 2.0)
+    bad[7] = np.inf
+    with pytest.raises(FileError, match=r"load\.npy: d\[7\] is not finite"):
+        solve(tmp_path, good, bad)
+    with pytest.raises(FileError, match=r"rod\.npz: a\[7\] is not finite"):
+        solve(tmp_path, bad, good)
+    with pytest.raises(NumericsError, match=r"rod\.npz: the matrix is singular"):
+        solve(tmp_path, np.zeros(30), good)
+
+
+def test_pipes_and_devices_are_mistakes_of_the_deck(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "zero.npy").symlink_to("/dev/zero")
+    np.savez(tmp_path / "rod.npz", a=np.ones(3))
+    for name, kind in (("pipe.npy", "a pipe"), ("zero.npy", "a device")):
+        with pytest.raises(DeckError, match=f"system.rhs: '{name}' is {kind}, not a file"):
+            load(tmp_path, SOLVE, f"system.rhs={name}")
+
+
+def test_a_short_form_shows_what_was_found(tmp_path):
+    with pytest.raises(DeckError, match=r"<--set evolve.outputs>: evolve.outputs.count: .*found 300000000"):
+        load(tmp_path, SPINS, "evolve.outputs=300000000")
+
+
+def test_a_key_of_another_type_of_block_names_the_type(tmp_path):
+    terms = [{"type": "pairs", "list": [[0, 3, 0.1, 0.2, 0.3]], "axis": "z"}]
+    with pytest.raises(DeckError, match=r"terms.0.axis: unknown key here; it belongs to type: .*field"):
+        load(tmp_path, {**SPINS, "system": {"spins": 4, "terms": terms}})
+
+
+def test_orbitals_of_crystals_are_blamed_themselves(tmp_path):
+    with pytest.raises(DeckError, match=r"wavefunction.orbitals.source: crystals"):
+        load(tmp_path, ATOM)
+    with pytest.raises(DeckError, match=r"system.cell: crystals"):
+        load(tmp_path, ATOM, "system.cell=periodic")
+
+
+def test_a_home_folder_is_written_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load(tmp_path, SPINS, "output.file=~/a.h5").deck.output.file == str(tmp_path / "a.h5")
+    with pytest.raises(DeckError, match="output.file: '~nobody-here/a.h5' cannot be used as a path"):
+        load(tmp_path, SPINS, "output.file=~nobody-here/a.h5")
+
+
+def test_run_takes_a_path():
+    with pytest.raises(TypeError, match="takes the path of a YAML deck, not a dict"):
+        qsim.run({"method": "trotter"})
