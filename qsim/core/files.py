@@ -66,7 +66,7 @@ class RunFiles:
         FileError
             If the system does not take the name.
         """
-        asked = output or Path(loaded.deck.output.file or f"{loaded.name}.h5")
+        asked = (output or Path(loaded.deck.output.file or f"{loaded.name}.h5")).expanduser()
         try:
             if asked.is_dir():
                 asked = asked / f"{loaded.name}.h5"

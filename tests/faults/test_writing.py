@@ -211,12 +211,14 @@ def test_a_monitor_goes_on_without_a_listener(monkeypatch, stream, terminal):
 def test_json_is_what_the_encoding_takes(monkeypatch, encoding):
     import json
 
+    from qsim.core.text import json_text
+
     class Stream:
         pass
 
     Stream.encoding = encoding
     monkeypatch.setattr(sys, "stdout", Stream())
-    text = streams.json_text({"title": "αβ ü"})
+    text = json_text({"title": "αβ ü"})
     text.encode(encoding or "ascii")
     assert json.loads(text) == {"title": "αβ ü"}
 
