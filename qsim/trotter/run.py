@@ -209,7 +209,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         )
 
     choice = found()
-    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice, _free(problem)):
+    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
         choice = found()
     if block.integrator == "auto":
         costs = ", ".join(
@@ -222,11 +222,6 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             "give a shorter dt, or evolve.accuracy"
         )
     return replace(choice, kinks=kinks)
-
-
-def _free(problem: Problem) -> int:
-    """Return the bytes that are free before any state is made."""
-    return problem.device.free_memory() or 0
 
 
 def _vectors(problem: Problem) -> int:
