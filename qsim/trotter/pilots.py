@@ -22,7 +22,9 @@ __all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel"]
 
 REALISATIONS = 64  # of the disorder, of which the hardest is taken
 MOST_KINKS = 2000  # at which steps are cut
-COMPARED_SPINS = 26  # up to which a step of the whole system is made, which takes two states in double precision
+COMPARED_SPINS = (
+    26  # up to which a step of the whole system is made, which takes two states in double precision
+)
 
 
 def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
@@ -103,7 +105,8 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
     """Return functions that make the states from which a step is made: the initial one and a random one."""
 
     def initial() -> Any:
-        return problem.initial(0)
+        block, seed = problem.deck.initial, problem.seed
+        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=seed)
 
     def random() -> Any:
         block = RandomPhaseInitial(type="random_phase", seed=1)

@@ -228,5 +228,6 @@ def _vectors(problem: Problem) -> int:
     """Return how many state vectors the evolution itself may take, beside those of echoes and the like."""
     state = np.dtype(problem.dtype).itemsize << problem.spins
     free = problem.device.free_memory()
-    others = sum(memory(problem)[0].values()) - state
+    parts = memory(problem)[0]
+    others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state
     return int((free - others) // state) if free else CHEBYSHEV_VECTORS

@@ -32,7 +32,7 @@ DIRECTIONS = {  # theta, phi in units of pi
     "z": (0.0, 0.0),
     "-z": (1.0, 0.0),
 }
-NORM_CHUNK = 1 << 24
+NORM_CHUNK = 1 << 20
 
 
 def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
@@ -267,7 +267,7 @@ def load_state(path: Path, spins: int, device: Device, dtype: Any, name: str | N
     if vector.dtype.kind not in "biufc":
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
     with device.use():
-        psi = device.asarray(vector.astype(dtype))
+        psi = device.asarray(vector.astype(dtype, copy=False))  # it is ours: no copy
         size = _norm(psi)
         if not (np.isfinite(size) and size > 0.0):
             raise FileError(f"{path}: the state is zero or not finite, so it cannot be normalised")
