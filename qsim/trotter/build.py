@@ -286,7 +286,7 @@ def _batch(problem: Problem, spins: int) -> int:
     constant = not problem.deck.driven and problem.deck.evolve.integrator not in ("chebyshev", "auto")
     if spins > BATCH_SPINS or not constant:
         return 1
-    kind = problem.device.kind if problem.device is not None else "cpu"
+    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
     return min(problem.members, BATCH[kind])
 
 

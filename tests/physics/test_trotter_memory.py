@@ -64,5 +64,5 @@ def peak_and_estimate(trotter, spins, blocks):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_memory_of_a_run_is_known_before_it(trotter, name):
-    small, large = (peak_and_estimate(trotter, spins, CASES[name]) for spins in (18, 22))
+    small, large = (peak_and_estimate(trotter, spins, CASES[name]) for spins in (18, 21))
     assert 0.87 < (large[0] - small[0]) / (large[1] - small[1]) < 1.15
