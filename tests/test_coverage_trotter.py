@@ -26,10 +26,10 @@ def test_every_claimed_error_holds_or_a_warning_says_so():
 
 
 def test_a_lie_is_seen(monkeypatch):
-    """Errors that are claimed a thousand times too small break the rule."""
+    """Errors that are claimed a hundred times too small break the rule."""
     honest = run.integration
     monkeypatch.setattr(
-        run, "integration", lambda *args: replace(how := honest(*args), error=1e-3 * how.error)
+        run, "integration", lambda *args: replace(how := honest(*args), error=1e-2 * how.error)
     )
     seen = 0
     for index in range(COUNT):

@@ -66,11 +66,12 @@ class RunFiles:
         FileError
             If the system does not take the name.
         """
-        asked = (output or Path(loaded.deck.output.file or f"{loaded.name}.h5")).expanduser()
+        asked = output or Path(loaded.deck.output.file or f"{loaded.name}.h5")
         try:
+            asked = asked.expanduser()
             if asked.is_dir():
                 asked = asked / f"{loaded.name}.h5"
-        except (OSError, ValueError) as error:  # too long, or with a NUL
+        except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, or the home of nobody
             raise FileError(
                 f"the output {_shortened(asked)} cannot be used: {getattr(error, 'strerror', None) or error}",
                 hint="choose another one with -o FILE",

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
 MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
+BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
+PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -243,30 +246,61 @@ def memory(
     single = deck.run.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
     parts = {"state": state}
-    extra = 840 << max(
-        spins - 12, 0
-    )  # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
-    if deck.observed("return_probability") or (problem.echo is not None and not problem.echo.overlap):
+    echo, expansion = problem.echo, 3 * state if deck.evolve.integrator == "chebyshev" else 0
+    if deck.observed("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
-    if problem.echo is not None:
+    if echo is not None:
         parts["echo"] = state
-    if deck.evolve.integrator == "chebyshev":
-        parts["chebyshev"] = 3 * state
-    if deck.observed("energy_variance"):
-        extra = max(extra, 2 * state)
-    for cut in problem.cuts:
-        rows = min(
-            len(cut), spins - len(cut)
-        )  # as in observables.entropy_bytes, which would load the kernels
-        extra = max(extra, (48 << 2 * rows) + (40 << min(spins, max(rows, 20))))
+    if expansion:
+        parts["chebyshev"] = expansion
+    if (batch := _batch(problem, spins)) > 1:
+        # of the states and what is measured of them: copies in other frames, and moments
+        parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if deck.observed("fidelity") is not None:
-        extra = max(extra, state)
-    parts["observables"] = extra
+        parts["fidelity"] = state
+    parts["observables"] = _work(problem, spins, state)
+    parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
     row = 2 + 3 * spins + sum(len(p) for p in problem.pairs.values()) + len(problem.cuts) + 8
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
-    if deck.observed("state") or deck.initial.type in ("file", "mps"):
+    if deck.initial.type == "mps":
         host += state
     return parts, host
+
+
+def _work(problem: Problem, spins: int, state: int) -> int:
+    """Return the bytes that the observables take in passing, of which the largest counts."""
+    # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
+    found = 840 << max(spins - 12, 0)
+    if problem.deck.observed("energy_variance"):
+        found = max(found, 2 * state)
+    for cut in problem.cuts:
+        # as in observables.entropy_bytes, which would load the kernels
+        rows, piece = min(len(cut), spins - len(cut)), min(spins, 20)
+        matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
+        found = max(found, 2 * matrix + gathered, 3 * matrix)
+    return found
+
+
+def _batch(problem: Problem, spins: int) -> int:
+    """Return how many trajectories are carried together."""
+    constant = not problem.deck.driven and problem.deck.evolve.integrator not in ("chebyshev", "auto")
+    if spins > BATCH_SPINS or not constant:
+        return 1
+    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
+    return min(problem.members, BATCH[kind])
+
+
+def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
+    """Return the bytes that stages before and after the evolution take beyond its own."""
+    deck, found = problem.deck, {}
+    if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
+        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
+    if deck.evolve.verify:
+        kept = state * (1 + (problem.echo is not None and problem.echo.overlap))
+        replay = state * (1 + (problem.echo is not None)) + expansion
+        start = state if problem.echo is not None and not problem.echo.overlap else 0
+        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
+    return found
 
 
 def _fits(problem: Problem, free: int) -> str:

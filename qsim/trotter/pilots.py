@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from qsim.trotter.build import Problem
     from qsim.trotter.model import Hamiltonian
 
-__all__ = ["compare", "kinks_of", "panel"]
+__all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel"]
 
 REALISATIONS = 64  # of the disorder, of which the hardest is taken
 MOST_KINKS = 2000  # at which steps are cut
-VECTORS = 3  # states that fit into memory where a step of the whole system is made
+COMPARED_SPINS = (
+    26  # up to which a step of the whole system is made, which takes two states in double precision
+)
 
 
 def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
@@ -70,18 +72,10 @@ def kinks_of(panel: Panel) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------- the whole system
 
 
-def compare(
-    problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], choice: Choice, free: int
-) -> bool:
-    """Let pilots that are smaller than the system see one step of it; tell whether there were any.
-
-    Parameters
-    ----------
-    free : int
-        Bytes that are free before any state is made; where two states in double precision do not fit, nothing is done.
-    """
+def compare(problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], choice: Choice) -> bool:
+    """Let pilots that are smaller than the system see one step of it; tell whether there were any."""
     dt = choice.dt
-    if dt is None or problem.times[-1] <= 0.0 or VECTORS * (16 << problem.spins) > free:
+    if dt is None or problem.times[-1] <= 0.0 or problem.spins > COMPARED_SPINS:
         return False
     dt = max(problem.steps(k, dt)[1] for k in range(len(problem.times) - 1))
     found = False
@@ -111,7 +105,8 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
     """Return functions that make the states from which a step is made: the initial one and a random one."""
 
     def initial() -> Any:
-        return problem.initial(0)
+        block, seed = problem.deck.initial, problem.seed
+        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=seed)
 
     def random() -> Any:
         block = RandomPhaseInitial(type="random_phase", seed=1)

@@ -209,7 +209,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         )
 
     choice = found()
-    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice, _free(problem)):
+    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
         choice = found()
     if block.integrator == "auto":
         costs = ", ".join(
@@ -224,14 +224,10 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     return replace(choice, kinks=kinks)
 
 
-def _free(problem: Problem) -> int:
-    """Return the bytes that are free before any state is made."""
-    return problem.device.free_memory() or 0
-
-
 def _vectors(problem: Problem) -> int:
     """Return how many state vectors the evolution itself may take, beside those of echoes and the like."""
     state = np.dtype(problem.dtype).itemsize << problem.spins
     free = problem.device.free_memory()
-    others = sum(memory(problem)[0].values()) - state
+    parts = memory(problem)[0]
+    others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state
     return int((free - others) // state) if free else CHEBYSHEV_VECTORS

@@ -32,7 +32,7 @@ DIRECTIONS = {  # theta, phi in units of pi
     "z": (0.0, 0.0),
     "-z": (1.0, 0.0),
 }
-NORM_CHUNK = 1 << 24
+NORM_CHUNK = 1 << 20
 
 
 def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
@@ -282,7 +282,7 @@ def load_state(path: Path, spins: int, device: Device, dtype: Any, name: str | N
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
     require_finite(path, chosen or "psi", vector)
     with device.use(), np.errstate(all="ignore"):  # overflow and underflow show in the norm
-        psi = device.asarray(vector.astype(dtype))
+        psi = device.asarray(vector.astype(dtype, copy=False))  # it is ours: no copy
         size = _norm(psi)
         if not (np.isfinite(size) and size > 0.0):
             found = "zero" if size == 0.0 else "too large for a number"
