@@ -219,9 +219,9 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     deck = loaded.deck
     if deck.task == "propagate":
         return _plan_propagation(deck)
-    from qsim.tridiag import solve_task
+    from qsim.tridiag import solve_plan
 
-    return solve_task.plan(deck)
+    return solve_plan.plan(deck)
 
 
 def _plan_propagation(deck: TridiagDeck) -> Plan:

@@ -54,7 +54,7 @@ class _World:
 def motion(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck with ``task: propagate``."""
     block, potential, (xmin, xmax) = fields.potential(rng, folder)
-    duration = float(f"{10 ** rng.uniform(0.3, 1.6):.4g}")
+    duration = float(f"{10 ** rng.uniform(0.2, 1.35):.4g}")
     points, steps = _sizes(rng, xmax - xmin, duration)
     dx = (xmax - xmin) / (points - 1)
     confined = block["type"] in ("harmonic", "double_well", "polynomial")
@@ -109,7 +109,7 @@ def _sizes(rng: np.random.Generator, width: float, duration: float) -> tuple[int
     """Return points and steps, from coarse to fine."""
     dx, dt = 10 ** rng.uniform(-1.3, -0.1), 10 ** rng.uniform(-2.3, -0.3)
     points, steps = max(int(width / dx), 12), max(int(duration / dt), 1)
-    if rng.random() < 0.25:  # long enough for coarser companions
+    if rng.random() < 0.12:  # long enough for coarser companions
         grow = (LONG / (points * steps)) ** 0.5
         points, steps = max(int(points * grow), 12), max(int(steps * grow), 4)
         steps = max(steps, int(LONG / points))
@@ -184,7 +184,7 @@ def _judge(world: _World, results: Results) -> Sequence[Claim]:
 
 def _truth(world: _World) -> tuple[dict[str, float], dict[str, float]]:
     """Return the true numbers and their errors."""
-    base = max(60, int(world.times[-1] * 12))
+    base = max(60, int(world.times[-1] * 10))
     few, many = (_Box(world, sines) for sines in SINES)
     first, rough = many.numbers(base, 1), few.numbers(base, 1)
     second, third = many.numbers(base, 2), many.numbers(base, 4)

@@ -1,0 +1,78 @@
+"""What `task: solve` and `task: scaling` will take: sizes, memory, days of work; reads no file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.core.deck import Finding
+from qsim.core.device import Memory
+from qsim.core.stages import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.tridiag.deck import TridiagDeck
+
+__all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", "streamable"]
+
+STORED = 20_000_000  # numbers of x up to which the results file holds it
+FREE_SHARE = 0.8  # of the free memory that a system in memory may take
+ROWS_PER_DAY = 86400 * 3e6  # solved block by block on a CPU of a few cores
+
+
+def plan(deck: TridiagDeck) -> Plan:
+    """Estimate what a solve or scaling run takes; reads no file."""
+    item = {"complex": 16, "real": 8} if deck.run.precision != "single" else {"complex": 8, "real": 4}
+    if deck.task == "scaling":
+        sizes = deck.scaling.n if deck.scaling is not None else [300_000]
+        width = item[getattr(deck.system, "dtype", "complex")]
+        need = 20 * max(sizes) * width
+        memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
+        return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
+    block = deck.system
+    n = getattr(block, "n", 0)
+    if block is None or not n:
+        return Plan(sizes={"file": str(getattr(block, "file", ""))})
+    batch, columns = getattr(block, "batch", 1), getattr(block, "rhs", 1)
+    columns = columns if isinstance(columns, int) else 1
+    kind = getattr(block, "dtype", "real" if block.source == "laplace" else "complex")
+    need = bytes_in_memory(n * batch, columns, item[kind])
+    found = {"rows": n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
+    findings = list(block_findings(deck, n))
+    if streamable(deck):  # what does not fit is solved block by block
+        return Plan(sizes=found, findings=findings)
+    return Plan(Memory(host=need, parts={"system": need}, reduce="system.n"), found, 0, findings)
+
+
+def bytes_in_memory(rows: int, columns: int, item: int) -> int:
+    """Return what a system in memory takes: arrays, copies of them that are worked on, solution and residual."""
+    return rows * item * (12 if columns == 1 else 4 + 9 * columns)
+
+
+def streamable(deck: TridiagDeck) -> bool:
+    """Tell whether the solver of a deck can go block by block."""
+    return deck.solver.type == "nshape"
+
+
+def block_findings(deck: TridiagDeck, n: int) -> Iterator[Finding]:
+    """Yield what does not fit n rows in the blocks and the memory of the solver."""
+    blocks = deck.solver.blocks
+    if isinstance(blocks, list) and sum(blocks) != n:
+        yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but the system has {n}")
+    elif isinstance(blocks, list) and blocks[0] < 2 and n > 1:
+        yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
+        yield Finding("solver.blocks", f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
+    if deck.solver.memory != "auto" and not streamable(deck):
+        yield Finding(
+            "solver.memory", f"{deck.solver.type} works in memory; only nshape goes block by block", "warning"
+        )
+
+
+def _scaling_findings(deck: TridiagDeck) -> Iterator[Finding]:
+    if deck.scaling is None or isinstance(deck.scaling.blocks, str):
+        return
+    for index, n in enumerate(deck.scaling.n):
+        if min(deck.scaling.blocks) >= n:
+            text = f"{n} rows have room for at most {n - 1} blocks; the smallest number given is {min(deck.scaling.blocks)}"
+            yield Finding(f"scaling.n.{index}", text)
