@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qsim.core.deck import Finding
 from qsim.core.device import Memory
+from qsim.core.hardware import free_host_memory
 from qsim.core.stages import Plan
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ __all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", 
 
 STORED = 20_000_000  # numbers of x up to which the results file holds it
 FREE_SHARE = 0.8  # of the free memory that a system in memory may take
-ROWS_PER_DAY = 86400 * 3e6  # solved block by block on a CPU of a few cores
+NUMBERS = {"nshape": 5.8, "thomas": 5.8, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 10.0}
+STREAMED, JOINTS = 1.0, 0.0
+MOST_DAYS = 1000.0
+ROWS_PER_DAY = 86400 * 1.6e6  # solved block by block on a CPU of a few cores
 
 
 def plan(deck: TridiagDeck) -> Plan:
@@ -36,17 +40,56 @@ def plan(deck: TridiagDeck) -> Plan:
     batch, columns = getattr(block, "batch", 1), getattr(block, "rhs", 1)
     columns = columns if isinstance(columns, int) else 1
     kind = getattr(block, "dtype", "real" if block.source == "laplace" else "complex")
-    need = bytes_in_memory(n * batch, columns, item[kind])
+    rows = n * batch
+    need = bytes_in_memory(rows, columns, item[kind])
     found = {"rows": n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
     findings = list(block_findings(deck, n))
+    cyclic = getattr(block, "corners", None) is not None
+    peak = _peak(deck.solver.type, deck.solver.blocks != "auto", rows, columns, cyclic) * item[kind]
     if streamable(deck):  # what does not fit is solved block by block
-        return Plan(sizes=found, findings=findings)
-    return Plan(Memory(host=need, parts={"system": need}, reduce="system.n"), found, 0, findings)
+        limit = _limit(deck)
+        if need > limit:
+            stored = (
+                rows * columns if rows * columns <= STORED and rows * columns * item[kind] <= limit else 0
+            )
+            budget = limit if deck.solver.memory != "auto" else 0.5 * limit
+            peak = min(int(STREAMED * budget), peak) + 3 * stored * item[kind] + JOINTS * rows * item[kind]
+            findings += _long_work(rows * columns)
+    return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings)
+
+
+def _limit(deck: TridiagDeck) -> float:
+    """Return the bytes that a system in host memory may take."""
+    if deck.solver.memory != "auto":
+        return float(deck.solver.memory)
+    free = free_host_memory()
+    return FREE_SHARE * free if free else float("inf")
+
+
+def _long_work(unknowns: int) -> Iterator[Finding]:
+    """Yield a system that takes days block by block."""
+    days = unknowns / ROWS_PER_DAY
+    if days >= 1.0:
+        yield Finding(
+            "system.n",
+            f"{unknowns:.3g} unknowns are about {days:.2g} days of work on a CPU, and there is no checkpoint on the way",
+            "warning" if days < MOST_DAYS else "error",
+        )
 
 
 def bytes_in_memory(rows: int, columns: int, item: int) -> int:
-    """Return what a system in memory takes: arrays, copies of them that are worked on, solution and residual."""
+    """Return what a system in memory may take at most, which decides whether it is solved block by block."""
     return rows * item * (12 if columns == 1 else 4 + 9 * columns)
+
+
+def _peak(solver: str, literal: bool, rows: int, columns: int, cyclic: bool) -> int:
+    """Return the numbers that a solution in memory holds at its peak, as measured (CPU)."""
+    if columns > 1:  # the matrix is copied for each right-hand side
+        return rows * (3 + 6 * columns)
+    each = NUMBERS["literal" if literal and solver == "nshape" else solver] + (
+        NUMBERS["cyclic"] if cyclic else 0.0
+    )
+    return int(rows * each)
 
 
 def streamable(deck: TridiagDeck) -> bool:
