@@ -30,7 +30,7 @@ def plan(deck: TridiagDeck) -> Plan:
     if deck.task == "scaling":
         sizes = deck.scaling.n if deck.scaling is not None else [300_000]
         width = item[getattr(deck.system, "dtype", "complex")]
-        need = 20 * max(sizes) * width
+        need = 13 * max(sizes) * width
         memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
         return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
     block = deck.system
