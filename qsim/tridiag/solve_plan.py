@@ -18,9 +18,10 @@ __all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", 
 
 STORED = 20_000_000  # numbers of x up to which the results file holds it
 FREE_SHARE = 0.8  # of the free memory that a system in memory may take
-NUMBERS = {"nshape": 5.8, "thomas": 5.8, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 10.0}
-STREAMED, JOINTS = 1.0, 0.0
-MOST_DAYS = 1000.0
+# numbers per row at the peak, measured with one right-hand side; cyclic: in addition
+NUMBERS = {"nshape": 5.8, "thomas": 5.8, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
+STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
+MOST_DAYS = 1000.0  # of work, from which a system is refused
 ROWS_PER_DAY = 86400 * 1.6e6  # solved block by block on a CPU of a few cores
 
 
@@ -53,7 +54,7 @@ def plan(deck: TridiagDeck) -> Plan:
                 rows * columns if rows * columns <= STORED and rows * columns * item[kind] <= limit else 0
             )
             budget = limit if deck.solver.memory != "auto" else 0.5 * limit
-            peak = min(int(STREAMED * budget), peak) + 3 * stored * item[kind] + JOINTS * rows * item[kind]
+            peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item[kind])
             findings += _long_work(rows * columns)
     return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings)
 

@@ -192,7 +192,9 @@ def _truth(world: _World) -> tuple[dict[str, float], dict[str, float]]:
     for name in first:
         one, two = ((4 * b - a) / 3 for a, b in ((first[name], second[name]), (second[name], third[name])))
         out[name] = (16 * two - one) / 15
-        errors[name] = abs(out[name] - two) + abs(rough[name] - first[name]) + 1e-11 * (1.0 + abs(out[name]))
+        errors[name] = 3.0 * (abs(out[name] - two) + abs(rough[name] - first[name])) + 1e-11 * (
+            1.0 + abs(out[name])
+        )
     return out, errors
 
 
