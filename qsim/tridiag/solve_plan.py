@@ -19,7 +19,7 @@ __all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", 
 STORED = 20_000_000  # numbers of x up to which the results file holds it
 FREE_SHARE = 0.8  # of the free memory that a system in memory may take
 # numbers per row at the peak, measured with one right-hand side; cyclic: in addition
-NUMBERS = {"nshape": 5.8, "thomas": 5.8, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
+NUMBERS = {"nshape": 5.6, "thomas": 5.6, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
 STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
 MOST_DAYS = 1000.0  # of work, from which a system is refused
 ROWS_PER_DAY = 86400 * 1.6e6  # solved block by block on a CPU of a few cores
@@ -37,7 +37,7 @@ def plan(deck: TridiagDeck) -> Plan:
     block = deck.system
     n = getattr(block, "n", 0)
     if block is None or not n:
-        return Plan(sizes={"file": str(getattr(block, "file", ""))})
+        return _plan_file(deck)
     batch, columns = getattr(block, "batch", 1), getattr(block, "rhs", 1)
     columns = columns if isinstance(columns, int) else 1
     kind = getattr(block, "dtype", "real" if block.source == "laplace" else "complex")
@@ -53,10 +53,21 @@ def plan(deck: TridiagDeck) -> Plan:
             stored = (
                 rows * columns if rows * columns <= STORED and rows * columns * item[kind] <= limit else 0
             )
-            budget = limit if deck.solver.memory != "auto" else 0.5 * limit
+            budget: float = limit if deck.solver.memory != "auto" else 0.5 * limit
             peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item[kind])
             findings += _long_work(rows * columns)
     return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings)
+
+
+def _plan_file(deck: TridiagDeck) -> Plan:
+    """Estimate from the size of a file that holds the four arrays; texts and compressed files say little."""
+    path = getattr(deck.system, "file", None)
+    sizes = {"file": str(path or "")}
+    if path is None or not path.is_file() or path.suffix not in (".npz", ".h5", ".hdf5"):
+        return Plan(sizes=sizes)
+    need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
+    peak = min(need, int(STREAMED * 0.5 * _limit(deck))) if streamable(deck) and need > _limit(deck) else need
+    return Plan(Memory(host=peak, parts={"system": peak}), sizes)
 
 
 def _limit(deck: TridiagDeck) -> float:

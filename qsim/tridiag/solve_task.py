@@ -344,7 +344,7 @@ def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]]
         pair = source.corners()
         if pair is None:
             _blame(problem, "system.corners", "the file has no entries for them: b and c need n entries each")
-        return tuple(np.asarray(v, source.dtype) for v in pair)
+        return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
     numbers = np.array(asked, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
         _blame(problem, "system.corners", "the system is real; its corners must be, too")

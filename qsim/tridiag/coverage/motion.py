@@ -167,7 +167,7 @@ def _judge(world: _World, results: Results) -> Sequence[Claim]:
     truth, errors = _truth(world)
     claims = []
     for name, value in truth.items():
-        scalar = results.scalars[name]
+        scalar: Any = results.scalars[name]
         found, claimed = float(scalar.value), scalar.error
         claims.append(
             Claim(
@@ -208,14 +208,14 @@ class _Box:
         dx = (world.xmax - world.xmin) / (world.points - 1)
         width = world.xmax - world.xmin + 2 * dx
         self.step = width / (sines + 1)
-        self.x = world.xmin - dx + self.step * np.arange(1, sines + 1)
+        self.x: NDArray[np.float64] = np.asarray(world.xmin - dx + self.step * np.arange(1, sines + 1), float)
         self.k = np.pi * np.arange(1, sines + 1) / width
         self.v = world.potential(self.x)
         sine = dst(np.eye(sines), type=1, axis=0, norm="ortho")
         self.h = sine @ (0.5 * self.k[:, None] ** 2 * sine) + np.diag(self.v)
         self.h = 0.5 * (self.h + self.h.T)
         needed = world.levels or world.initial["type"] in ("eigenstate", "superposition")
-        self.energies, self.states = np.linalg.eigh(self.h) if needed else (None, None)
+        self.states: Any = np.linalg.eigh(self.h)[1] if needed else None
 
     def level(self, number: int) -> NDArray[np.float64]:
         """Return an eigenstate; its first lobe is positive."""
@@ -245,7 +245,7 @@ class _Box:
             table = np.loadtxt(block["file"])
             psi = CubicSpline(table[:, 0], table[:, 1] + 1j * table[:, 2])(x)
             psi = np.where(np.abs(x) <= 14, psi, 0.0)
-        return psi / np.linalg.norm(psi)
+        return np.asarray(psi / np.linalg.norm(psi), complex)
 
     def numbers(self, base: int, factor: int) -> dict[str, float]:
         """Return the scalars of the run by about ``base factor`` Strang steps."""
@@ -274,7 +274,7 @@ class _Box:
         absorbed = np.exp(-0.5 * h * world.cap(self.x)) * world.mask(self.x) ** (0.5 * h / world.dt)
         half = np.exp(-0.5j * h * self.v) * absorbed
         whole = np.exp(-0.5j * h * self.k**2)
-        field = world.electric(first + (np.arange(steps) + 0.5) * h)
+        field = world.electric(np.asarray(first + (np.arange(steps) + 0.5) * h, float))
         moving = bool(np.any(field))
         for e in field:
             kick = half * np.exp(-0.5j * h * e * self.x) if moving else half
