@@ -268,7 +268,7 @@ def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
     per_point -= 0 if item == 16 else POINT_BYTES["single"]
     on_device = n * (3 * item + 4 * 8) + level_count(deck) * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
-        "wavefunction, potential, results": n * (per_point + (0 if deck.absorber.type == "none" else 8)),
+        "wavefunction, potential, absorber": n * (per_point + (0 if deck.absorber.type == "none" else 8)),
         "eigenstates": 2 * level_count(deck) * min(n, LEVEL_POINTS) * 8,
         "density map": 3 * outputs * columns * 8,
         "field and trace": steps * 8 * 10,
