@@ -52,7 +52,8 @@ def evaluate(
     if block.type == "cap":
         return block.strength * (depth / strip) ** block.power, None
     if block.type == "mask":
-        return None, np.clip(np.cos(0.5 * np.pi * depth / strip), 0.0, 1.0) ** block.power
+        end = depth >= strip * (1.0 - 1e-12)  # the power would raise the rounding of the cosine there
+        return None, np.where(end, 0.0, np.clip(np.cos(0.5 * np.pi * depth / strip), 0.0, 1.0) ** block.power)
     c = LEMNISCATE
     a, b = 1.0 - 16.0 / c**3, (1.0 - 17.0 / c**3) / c**2
     u = np.minimum(2.0 * block.delta * block.kmin * depth, c * (1.0 - 1e-6))

@@ -229,7 +229,7 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     the error does not show there.
     """
     lattice = problem.lattice
-    edges = {f"norm_within_{radius:g}": (-radius, radius) for radius in problem.radii}
+    edges: dict[str, tuple[float, ...]] = {f"norm_within_{r:g}": (-r, r) for r in problem.radii}
     edges |= {f"norm_right_{place:g}": (place,) for place in problem.places}
     out = {}
     for name, places in edges.items():

@@ -32,6 +32,14 @@ PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potent
 TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
 SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400
+POINT_BYTES = {
+    "numerov": 248,
+    "three_point": 128,
+    "whole": 576,
+    "single": 64,
+}  # measured: one of the first two, and more or less
+LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
+LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 DEFAULT_ORDERS = 30
 
 
@@ -219,15 +227,15 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     deck = loaded.deck
     if deck.task == "propagate":
         return _plan_propagation(deck)
-    from qsim.tridiag import solve_task
+    from qsim.tridiag import solve_plan
 
-    return solve_task.plan(deck)
+    return solve_plan.plan(deck)
 
 
 def _plan_propagation(deck: TridiagDeck) -> Plan:
     assert deck.grid is not None  # the deck has checked that
     assert deck.time is not None
-    n, steps, findings = deck.grid.points, 0, list(_references(deck))
+    n, steps, dt, findings = deck.grid.points, 0, 1.0, list(_references(deck))
     sizes: dict[str, Any] = {"grid points": n, "dx (bohr)": deck.grid.dx}
     try:
         pulse = LaserField(deck.laser)
@@ -237,27 +245,39 @@ def _plan_propagation(deck: TridiagDeck) -> Plan:
             findings += _physics(deck, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    levels = level_count(deck)
+    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings)
+
+
+def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
+    """Estimate the memory of a propagation; bytes per point are measured peaks (CPU), which the results file is part of."""
+    from qsim.tridiag.decay import chunks_pay
+
+    assert deck.grid is not None
+    assert deck.time is not None
+    n, grid = deck.grid.points, deck.grid
     item = 8 if deck.run.precision == "single" else 16
     outputs = min(deck.time.outputs, max(steps, 1)) + 1
     columns = min(n, (deck.observed("density") or _Default).points)
+    whole = deck.solver.mode == "exact" or (
+        deck.solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt)
+    )
+    whole = whole and deck.solver.type == "nshape" and deck.solver.blocks == deck.solver.iterations == "auto"
+    compact, large = grid.stencil == "numerov", n > LARGE
+    per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
+    per_point += POINT_BYTES["whole"] if whole else 0
+    per_point -= 0 if item == 16 else POINT_BYTES["single"]
+    on_device = n * (3 * item + 4 * 8) + level_count(deck) * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
-        "wavefunction, potential, absorber": n * (3 * item + 4 * 8),
-        "eigenstates": levels * n * 8,
-        "density map": outputs * columns * 8,
+        "wavefunction, potential, absorber": n * (per_point + (0 if deck.absorber.type == "none" else 8)),
+        "eigenstates": 2 * level_count(deck) * min(n, LEVEL_POINTS) * 8,
+        "density map": 3 * outputs * columns * 8,
         "field and trace": steps * 8 * 10,
     }
-    host = n * 8 * 12 + parts["eigenstates"] + parts["density map"] + parts["field and trace"]
-    return Plan(
-        memory=Memory(
-            host=host,
-            device=parts["wavefunction, potential, absorber"] + parts["eigenstates"] + steps * 48,
-            parts=parts,
-            reduce="grid.points" if n > steps else "time.steps (a longer dt)",
-        ),
-        sizes=sizes,
-        steps=steps,
-        findings=findings,
+    return Memory(
+        host=max(sum(parts.values()) - on_device, 0),
+        device=on_device,
+        parts=parts,
+        reduce="grid.points" if n > steps else "time.steps (a longer dt)",
     )
 
 

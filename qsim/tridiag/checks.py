@@ -140,7 +140,7 @@ def physics(
         yield Finding("initial", f"{error}{hint}")
         return
     setup = Setup(deck, x, potential, pulse, dt, steps, psi)
-    mistyped = list(likely_units(deck))
+    mistyped = list(likely_units(pulse))
     yield from mistyped
     for check in (
         field_sampling,
@@ -159,15 +159,15 @@ def physics(
             yield from check(setup)
 
 
-def likely_units(deck: Any) -> Iterator[Finding]:
+def likely_units(pulse: LaserField) -> Iterator[Finding]:
     """Yield wavelengths and intensities that look like numbers with the wrong unit, or without one.
 
     A wavelength that is a round number of bohr between 100 and 20 000 is more often one of nm; an intensity that is a round
     number of W/m2 and below 1e11 W/cm2 more often one of W/cm2.
     """
-    for index, pulse in enumerate(deck.laser.pulses if deck.laser is not None else ()):
-        length, intensity = getattr(pulse, "wavelength", None), getattr(pulse, "intensity", None)
-        key = f"laser.pulses.{index}"
+    for one in pulse.pulses:
+        length, intensity = (getattr(one.block, name, None) for name in ("wavelength", "intensity"))
+        key = one.key
         if length is not None and 100.0 <= length <= 20_000.0 and _is_round(length):
             nm = float(to_unit(length, "nm", "wavelength"))
             yield Finding(

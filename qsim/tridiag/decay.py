@@ -72,3 +72,18 @@ def range_of_potential(lowest: float, highest: float, dx: float) -> tuple[float,
     """Return the values to try between the lowest and the highest V + x E: the ends, zero, and where the band is resonant."""
     inside = [0.0, -0.5 / dx**2, -1.0 / dx**2, -1.5 / dx**2, -2.0 / dx**2]
     return (lowest, highest, *(v for v in inside if lowest < v < highest))
+
+
+def chunks_pay(points: int, stencil: Stencil, dx: float, dt: float, lanes: int = 16) -> bool:
+    """Tell whether a CPU propagates a grid in chunks with a halo at V = 0, rather than whole.
+
+    Parameters
+    ----------
+    lanes : int
+        Chunks that are worked on at a time.
+    """
+    if points <= 512:
+        return False
+    reach = int(1.1 * halo(stencil, dx, dt, 1, (0.0,), 1e-15)) + 1
+    chunk = -(-points // (lanes * max(1, round(points / (lanes * max(1536, 4 * reach))))))
+    return chunk >= 2 and min(points, chunk + 2 * reach) / chunk <= 7

@@ -93,9 +93,8 @@ class Systems:
     def scaled(self, scales: equilibrate.Scales) -> Systems:
         """Return the systems with scaled rows and columns, on the same device."""
         host = self.to_host()
-        matrix = scales.matrix(host.a, host.b, host.c)
-        arrays = (self.device.asarray(v) for v in (*matrix, scales.rhs(host.d)))
-        return Systems(self.device, *arrays, self.tolerance)
+        a, b, c = (self.device.asarray(v) for v in scales.matrix(host.a, host.b, host.c))
+        return Systems(self.device, a, b, c, self.device.asarray(scales.rhs(host.d)), self.tolerance)
 
     def errors(self, x: Any, r: Any) -> Errors:
         """Write the residual to ``r`` and return norms of it."""

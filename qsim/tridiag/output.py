@@ -13,11 +13,15 @@ from qsim.tridiag.figures import FIGURES
 from qsim.tridiag.propagate_task import PSI_LIMIT, Propagated, trace_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
+    from qsim.core.results import Results
     from qsim.tridiag.accuracy import Accuracy
+    from qsim.tridiag.deck import TridiagDeck
 
-__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars"]
+__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 
 TABLES = (
     # task: propagate
@@ -99,6 +103,17 @@ def arrays(result: Any) -> dict[str, NDArray[Any]]:
 def scalars(result: Any) -> dict[str, Scalar]:
     """Return the headline numbers."""
     return _propagation_scalars(result) if isinstance(result, Propagated) else result.scalars()
+
+
+def extra_paths(deck: TridiagDeck, stem: Path) -> list[Path]:
+    """Return the file that a run may write beside its results: a solution that is too large for them."""
+    return [stem.with_name(f"{stem.name}.x.h5")] if deck.task == "solve" else []
+
+
+def extra_files(results: Results, stem: Path) -> list[Path]:
+    """Return the file beside the results that the run has written."""
+    named = results.scalars.get("x_file")
+    return [] if named is None else [stem.with_name(str(named.value))]
 
 
 def _propagation_arrays(result: Propagated) -> dict[str, NDArray[Any]]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from qsim.core.deck import Finding
-from qsim.core.device import Memory
 from qsim.core.errors import FileError, MemoryLimitError, NumericsError
-from qsim.core.stages import Plan
 from qsim.core.tables import Scalar, Table
+from qsim.tridiag.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
     from qsim.tridiag.scaling import ScalingResult
     from qsim.tridiag.stream import Streamed
 
-__all__ = ["SolveResult", "plan", "run_scaling", "run_solve"]
+__all__ = ["SolveResult", "run_scaling", "run_solve"]
 
-STORED = 20_000_000  # numbers of x up to which the results file holds it
 PROFILE_POINTS = 2000
 CHUNK = 1 << 18
-FREE_SHARE = 0.8  # of the free memory that a system in memory may take
 
 
 @dataclass
@@ -158,65 +155,6 @@ _CHECKS = {
 }
 
 
-# -------------------------------------------------------------------------------------------- plan
-
-
-def plan(deck: TridiagDeck) -> Plan:
-    """Estimate what a solve or scaling run takes; reads no file."""
-    item = {"complex": 16, "real": 8} if deck.run.precision != "single" else {"complex": 8, "real": 4}
-    if deck.task == "scaling":
-        sizes = deck.scaling.n if deck.scaling is not None else [300_000]
-        width = item[getattr(deck.system, "dtype", "complex")]
-        need = 20 * max(sizes) * width
-        memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
-        return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
-    block = deck.system
-    n = getattr(block, "n", 0)
-    if block is None or not n:
-        return Plan(sizes={"file": str(getattr(block, "file", ""))})
-    batch, columns = getattr(block, "batch", 1), getattr(block, "rhs", 1)
-    columns = columns if isinstance(columns, int) else 1
-    kind = getattr(block, "dtype", "real" if block.source == "laplace" else "complex")
-    need = _bytes(n * batch, columns, item[kind])
-    found = {"rows": n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
-    findings = list(_block_findings(deck, n))
-    if _streamable(deck):  # what does not fit is solved block by block
-        return Plan(sizes=found, findings=findings)
-    return Plan(Memory(host=need, parts={"system": need}, reduce="system.n"), found, 0, findings)
-
-
-def _bytes(rows: int, columns: int, item: int) -> int:
-    """Return what a system in memory takes: arrays, copies of them that are worked on, solution and residual."""
-    return rows * item * (12 if columns == 1 else 4 + 9 * columns)
-
-
-def _streamable(deck: TridiagDeck) -> bool:
-    return deck.solver.type == "nshape"
-
-
-def _block_findings(deck: TridiagDeck, n: int) -> Iterator[Finding]:
-    blocks = deck.solver.blocks
-    if isinstance(blocks, list) and sum(blocks) != n:
-        yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but the system has {n}")
-    elif isinstance(blocks, list) and blocks[0] < 2 and n > 1:
-        yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
-    elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
-        yield Finding("solver.blocks", f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
-    if deck.solver.memory != "auto" and not _streamable(deck):
-        yield Finding(
-            "solver.memory", f"{deck.solver.type} works in memory; only nshape goes block by block", "warning"
-        )
-
-
-def _scaling_findings(deck: TridiagDeck) -> Iterator[Finding]:
-    if deck.scaling is None or isinstance(deck.scaling.blocks, str):
-        return
-    for index, n in enumerate(deck.scaling.n):
-        if min(deck.scaling.blocks) >= n:
-            text = f"{n} rows have room for at most {n - 1} blocks; the smallest number given is {min(deck.scaling.blocks)}"
-            yield Finding(f"scaling.n.{index}", text)
-
-
 # ------------------------------------------------------------------------------------------- sources
 
 
@@ -303,12 +241,12 @@ def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
                 source = _generator(deck, block)
         batch = int(getattr(source, "batch", 1))
         if block.source == "file":
-            for finding in _block_findings(deck, source.n // batch):
+            for finding in block_findings(deck, source.n // batch):
                 if finding.severity == "error":
                     _blame(problem, finding.key, finding.message)
-        need = _bytes(source.n, source.columns, source.dtype.itemsize)
+        need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
         limit = _limit(problem)
-        if _streamable(deck) and need > limit:
+        if streamable(deck) and need > limit:
             if getattr(block, "corners", None) is not None:
                 _blame(
                     problem,
@@ -419,7 +357,7 @@ def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]]
         pair = source.corners()
         if pair is None:
             _blame(problem, "system.corners", "the file has no entries for them: b and c need n entries each")
-        return tuple(np.asarray(v, source.dtype) for v in pair)
+        return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
     numbers = np.array(asked, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
         _blame(problem, "system.corners", "the system is real; its corners must be, too")

@@ -175,7 +175,7 @@ ERRORS = {
     ),
     "field not resolved": (
         {"time__dt": 6.0},
-        "time.dt: 5.[0-9]+ steps an optical cycle do not resolve the field; take dt of 1.57 a.u. or less",
+        "time.dt: 5.[0-9]+ steps per optical cycle do not resolve the field; take dt of 1.57 a.u. or less",
     ),
     "quiver radius": (
         {"grid__xmin": -8.0, "grid__xmax": 8.0, "laser": pulse(E0=0.5), "absorber": "none"},
@@ -408,7 +408,7 @@ WARNINGS = {
     ),
     "few steps a cycle": (
         {"time__dt": 2.0},
-        "time.dt: 1[56][0-9.]* steps an optical cycle do not resolve the field",
+        "time.dt: 1[56][0-9.]* steps per optical cycle do not resolve the field",
     ),
     "short run": (
         {"time__t_final": 50},

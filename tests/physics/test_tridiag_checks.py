@@ -112,19 +112,19 @@ CASES = [
         {"pulses": [{**PULSE, "wavelength": "8 nm"}], "dt": 0.2},
         "time.dt",
         "error",
-        "steps an optical cycle do not resolve the field",
+        "steps per optical cycle do not resolve the field",
     ),
     (
         {"pulses": [{**PULSE, "wavelength": "8 nm"}], "dt": 0.1},
         "time.dt",
         "warning",
-        "steps an optical cycle",
+        "steps per optical cycle",
     ),
     (
         {"pulses": [{**PULSE, "wavelength": "8 nm"}], "dt": 0.1, "by_steps": True},
         "time.steps",
         "warning",
-        "steps an optical cycle",
+        "steps per optical cycle",
     ),
     ({"pulses": [PULSE], "dt": 0.6}, "time.dt", "warning", "classical cutoff, Ip + 3.17 Up"),
     (

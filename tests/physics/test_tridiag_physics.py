@@ -327,7 +327,8 @@ def test_absorbers_have_their_shapes():
     assert np.allclose(shifted, cap, atol=1e-12)
     cap, mask = absorbers.evaluate(block(Absorber, type="mask", width=50.0), x)
     assert cap is None
-    assert np.all((mask > 0) & (mask <= 1))
+    assert mask[0] == mask[-1] == 0.0
+    assert np.all((mask[1:-1] > 0.5) & (mask <= 1)[1:-1])
     assert mask[x.size // 2] == 1.0
     assert np.allclose(mask, mask[::-1])
     block_m = block(Absorber, type="manolopoulos", kmin=0.2)
@@ -357,6 +358,30 @@ def test_manolopoulos_takes_everything_above_kmin():
 def test_a_mask_acts_like_a_potential():
     found = absorbers.reflection(block(Absorber, type="mask", width=50.0), 0.1, np.array([0.5, 1.0]), dt=0.05)
     assert np.all(found < 1e-4)
+
+
+@pytest.mark.parametrize("dt", [0.05, 0.4])
+def test_reflection_from_a_mask_is_that_of_a_packet(dt):
+    """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
+    from qsim.core.device import cpu
+    from qsim.tridiag.lattice import Lattice
+    from qsim.tridiag.propagation import Propagator
+
+    strip = block(Absorber, type="mask", width=12.0, power=0.5)
+    x = grid(100, 0.1)
+    mask = absorbers.evaluate(strip, x)[1]
+    lattice = Lattice(-100.0, 0.1, x.size, "numerov", 0 * x, mask=mask)
+    k, width = 0.5, 14.0
+    psi = states.gaussian(x, 20.0, k, width)
+    steps = round(2 * 70.0 / k / dt)
+    run = Propagator(cpu(1), lattice, psi, dt, steps=steps, slope=False)
+    run.advance(steps, steps)
+    density = np.abs(run.psi) ** 2 * 0.1
+    back = float(density[x < 85].sum())
+    momenta = np.linspace(k - 4 / width / 2, k + 4 / width / 2, 81)
+    weights = np.exp(-2 * (momenta - k) ** 2 * width**2)
+    expected = float(weights @ absorbers.reflection(strip, 0.1, momenta, dt=dt) / weights.sum())
+    assert back == pytest.approx(expected, rel=0.1)
 
 
 # --------------------------------------------------------------------------------------------- spectra

@@ -78,10 +78,10 @@ def _corners(rng: np.random.Generator, block: dict[str, Any], made: _System, n: 
 def _generated(source: Any, batch: int) -> _System:
     a, b, c, d = source.read(0, source.n)
     rows = source.n // batch
-    parts = [part.reshape(batch, rows).copy() for part in (a, b, c)]
+    a, b, c = (part.reshape(batch, rows).copy() for part in (a, b, c))
     right = d.reshape(source.columns, batch, rows).transpose(1, 2, 0).copy()
     ones = np.ones((batch, rows))
-    return _System(*parts, right, ones, ones)
+    return _System(a, b, c, right, ones, ones)
 
 
 def _random(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, Any], _System]:
@@ -89,7 +89,12 @@ def _random(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, A
 
     dominance = float(rng.choice([0.0, 0.3, 0.8, 1.0, 1.0001, 1.5, 100.0, 1e5]))
     kind = str(rng.choice(["complex", "real"]))
-    block = {"source": "random", "n": n, "seed": int(rng.integers(1, 10**6)), "dominance": dominance}
+    block: dict[str, Any] = {
+        "source": "random",
+        "n": n,
+        "seed": int(rng.integers(1, 10**6)),
+        "dominance": dominance,
+    }
     block |= {"dtype": kind, "batch": int(rng.choice([1, 1, 2, 5])), "rhs": int(rng.choice([1, 1, 3]))}
     dtype = np.result_type(
         {"complex": np.complex64, "real": np.float32}[kind], np.float32 if single else float
@@ -103,7 +108,7 @@ def _random(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, A
 def _laplace(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, Any], _System]:
     from qsim.tridiag.systems import LaplaceSource
 
-    block = {"source": "laplace", "n": n, "seed": int(rng.integers(1, 10**6))}
+    block: dict[str, Any] = {"source": "laplace", "n": n, "seed": int(rng.integers(1, 10**6))}
     made = _generated(LaplaceSource(n, block["seed"], dtype=np.float32 if single else np.float64), 1)
     _corners(rng, block, made, n)
     return block, made
@@ -113,7 +118,13 @@ def _crank_nicolson(rng: np.random.Generator, n: int, single: bool) -> tuple[dic
     from qsim.tridiag.systems import CrankNicolsonSource
 
     dx, dt = (float(f"{10.0**v:.4g}") for v in (rng.uniform(-2, 0.5), rng.uniform(-3, 5)))
-    block = {"source": "crank_nicolson", "n": n, "dx": dx, "dt": dt, "seed": int(rng.integers(1, 10**6))}
+    block: dict[str, Any] = {
+        "source": "crank_nicolson",
+        "n": n,
+        "dx": dx,
+        "dt": dt,
+        "seed": int(rng.integers(1, 10**6)),
+    }
     depth = float(rng.choice([0.0, 1.0, 50.0]))
     block["potential"] = {"type": "softcore", "Z": depth, "a2": 2.0}
 
@@ -142,7 +153,7 @@ def _file(rng: np.random.Generator, n: int, single: bool, folder: Path) -> tuple
     block: dict[str, Any] = {"source": "file", "file": str(path)}
     if cyclic:
         block["corners"] = "file"
-    order = str(rng.choice(["<", ">"]))
+    order: Any = str(rng.choice(["<", ">"]))
     right = made.d[0] if batch == 1 and columns > 1 else made.d[..., 0] if batch > 1 else made.d[0, :, 0]
     bands = [
         (part if batch > 1 else part[0]).astype(part.dtype.newbyteorder(order))
@@ -154,7 +165,7 @@ def _file(rng: np.random.Generator, n: int, single: bool, folder: Path) -> tuple
     if ending.startswith(".mtx"):
         _write_market(path, made)
     elif ending == ".npz":
-        np.savez(path, **dict(zip("abcd", [*bands, right], strict=True)))
+        np.savez(path, a=bands[0], b=bands[1], c=bands[2], d=right)
     else:
         save_datasets(path, dict(zip("abcd", [*bands, right], strict=True)))
     if ending.startswith(".mtx"):
@@ -271,7 +282,7 @@ class _Truth:
                 r = d - _times(a, b, c, y)
                 y = y + factors.solve(np.asarray(r, matrix.dtype)).astype(wide)
         inverse = np.abs(factors.solve(np.eye(matrix.shape[0], dtype=matrix.dtype)))
-        sizes = _times(*(np.abs(v) for v in (a, b, c)), np.abs(y)) + np.abs(d)
+        sizes = _times(np.abs(a), np.abs(b), np.abs(c), np.abs(y)) + np.abs(d)
         with np.errstate(all="ignore"):
             componentwise = (inverse @ sizes.astype(float)).max(0) / np.abs(y).max(0).astype(float)
             condition = float(abs(matrix).sum(axis=0).max()) * float(inverse.sum(axis=0).max())
@@ -280,7 +291,7 @@ class _Truth:
     def judge(self, results: Results) -> Sequence[Claim]:
         """Return the claims of a run."""
         made, eps = self.made, self.eps
-        scalars = results.scalars
+        scalars: Any = results.scalars
         x = self._solution(results).reshape(self.y.shape)
         backward = float(scalars["backward_error"].value)
         warning = "ill-conditioned|backward error"

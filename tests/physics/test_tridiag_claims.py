@@ -1,0 +1,361 @@
+"""Errors that tridiag runs claim, refusals and warnings: with an exact or independent result for each.
+
+Random decks are in tests/test_coverage_tridiag.py; here each estimate is provoked by itself.
+"""
+
+import resource
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+from qsim.core.pipeline import Options, execute
+from qsim.core.results import open_results
+from qsim.tridiag import absorbers, build, checks, equilibrate, solve
+from qsim.tridiag.eigenstates import imaginary_time, mirror, window_states
+from qsim.tridiag.laser_blocks import Laser
+from qsim.tridiag.output import extra_files, extra_paths
+from qsim.tridiag.pulses import LaserField
+from qsim.tridiag.solver import SingularMatrixError
+
+
+def run(tmp_path, deck, *, dry=False):
+    """Run a deck and return its summary."""
+    path = tmp_path / "deck.yaml"
+    path.write_text(yaml.safe_dump({"method": "tridiag", **deck}), encoding="utf-8")
+    options = Options(
+        device="cpu", output=tmp_path / "run.h5", figures=False, verbosity=-1, dry_run=dry, force=True
+    )
+    return execute("tridiag", path, options).summary
+
+
+# --------------------------------------------------------------------------------------------- systems
+
+
+def dense(a, b, c, cyclic=False):
+    n = len(a)
+    matrix = np.diag(a) + np.diag(b[1:], -1) + np.diag(c[:-1], 1)
+    if cyclic:
+        matrix[0, n - 1] += b[0]
+        matrix[n - 1, 0] += c[-1]
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["nshape", "thomas", "lapack", "woodbury"])
+@pytest.mark.parametrize(("place", "size"), [(0, 1e30), (17, 1e25), (39, 1e-28)])
+def test_one_row_of_another_size_is_no_reason_to_refuse(kind, place, size):
+    n = 40
+    a, b, c = np.full(n, 3.0), np.full(n, -1.0), np.full(n, -1.0)
+    d = np.linspace(1.0, 2.0, n)
+    scaled = [v.copy() for v in (a, b, c, d)]
+    for v in scaled:
+        v[place] *= size
+    exact = np.linalg.solve(dense(a, b, c), d)
+    found = solve(*scaled, type=kind)
+    assert found.x == pytest.approx(exact, rel=1e-13)
+    large = a.copy()
+    large[place] = max(size, 1e20)  # the entry alone: x vanishes there
+    found = solve(large, b, c, d, type=kind)
+    rest = np.linalg.solve(dense(*(np.delete(v, place) for v in (a, np.where(np.arange(n) == place + 1, 0, b), np.where(np.arange(n) == place - 1, 0, c)))), np.delete(d, place))  # fmt: skip # noqa: E501
+    assert np.delete(found.x, place) == pytest.approx(rest, rel=1e-12)
+
+
+def test_scales_of_rows_and_columns_are_found_whatever_they_were():
+    rng = np.random.default_rng(5)
+    a, b, c = rng.normal(size=(3, 1, 60))
+    a += np.sign(a)
+    b[:, 0] = c[:, -1] = 0
+    exponents = rng.integers(-50, 50, (2, 1, 60)).astype(np.int32)
+    before = equilibrate.Scales(*exponents).matrix(a, b, c)
+    scales = equilibrate.find(*before)
+    after = [np.abs(v) for v in scales.matrix(*before)]
+    assert max(v.max() for v in after) <= 2.0
+    condition = np.linalg.cond(dense(*(v[0] for v in scales.matrix(*before))))
+    assert condition < 1e3 * np.linalg.cond(dense(a[0], b[0], c[0]))
+
+
+@pytest.mark.parametrize("condition", [1e6, 1e12, 1e18])
+def test_matrices_of_known_condition_are_refused_from_one_over_eps_on(condition):
+    """``1 + (condition - 1)`` on one row pair: T = [[1, 1], [1, 1 + 4/condition]] has about this condition number."""
+    n = 30
+    a, b, c, d = np.ones(n), np.zeros(n), np.zeros(n), np.ones(n)
+    a[11], b[11], c[10] = 1.0 + 4.0 / condition, 1.0, 1.0
+    rows = 2.0 ** np.arange(-40, 80, 4)
+    system = (a * rows, b * rows, c * rows, d * rows)
+    if condition > 1e16:
+        with pytest.raises(SingularMatrixError):
+            solve(*system)
+        return
+    found = solve(*system)
+    assert found.x[10] == pytest.approx(1.0, abs=10 * condition * 2e-16)
+
+
+@pytest.mark.parametrize("kind", [">f8", ">c16", ">f4", ">i4"])
+def test_arrays_of_the_other_byte_order(kind, tmp_path):
+    n = 33
+    a, b, c, d = (np.full(n, value).astype(kind) for value in (5, -1, 2, 3))
+    exact = np.linalg.solve(dense(*(v.astype(complex) for v in (a, b, c))), d.astype(complex))
+    found = solve(a, b[1:], c, d)
+    assert found.x == pytest.approx(exact, rel=1e-5 if kind == ">f4" else 1e-13)
+    np.savez(tmp_path / "s.npz", a=a, b=b, c=c, d=d)
+    run(tmp_path, {"task": "solve", "system": {"source": "file", "file": str(tmp_path / "s.npz")}})
+    with open_results(tmp_path / "run.h5") as results:
+        assert results["x"] == pytest.approx(exact, rel=1e-5 if kind == ">f4" else 1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 33, 500])
+@pytest.mark.parametrize("kind", ["nshape", "thomas", "lapack", "woodbury"])
+def test_cyclic_systems(n, kind):
+    rng = np.random.default_rng(n)
+    a, b, c = rng.normal(size=(3, n)) + 1j * rng.normal(size=(3, n))
+    a += 4.0
+    d = rng.normal(size=(n, 2)) + 0j
+    kind = "nshape" if kind == "woodbury" and n < 4 else kind
+    exact = np.linalg.solve(dense(a, b, c, cyclic=True), d)
+    found = solve(a, b, c, d, type=kind, cyclic=True)
+    assert np.abs(found.x - exact).max() < 1e-12 * np.abs(exact).max()
+    assert found.backward_error < 1e-14
+
+
+def test_cyclic_systems_whose_tridiagonal_part_is_singular():
+    """The shift matrix: zero diagonal, ones below and in the corner; x is d moved by one."""
+    n = 25
+    d = np.arange(1.0, n + 1)
+    found = solve(np.zeros(n), np.ones(n), np.zeros(n), d, cyclic=True)
+    assert found.x == pytest.approx(np.roll(d, -1))
+    with pytest.raises(SingularMatrixError):
+        solve(np.full(n, 2.0), np.full(n, -1.0), np.full(n, -1.0), d, cyclic=True)
+
+
+def test_corners_of_a_deck(tmp_path):
+    system = {
+        "source": "random",
+        "n": 50,
+        "seed": 4,
+        "dtype": "real",
+        "batch": 2,
+        "rhs": 3,
+        "corners": [0.7, -0.4],
+    }
+    run(tmp_path, {"task": "solve", "system": system})
+    from qsim.tridiag.systems import RandomSource
+
+    a, b, c, d = RandomSource(50, 4, 1.5, "real", 2, 3).read(0, 100)
+    with open_results(tmp_path / "run.h5") as results:
+        for s in range(2):
+            part = slice(50 * s, 50 * s + 50)
+            lower, upper = b[part].copy(), c[part].copy()
+            lower[0], upper[-1] = 0.7, -0.4
+            exact = np.linalg.solve(dense(a[part], lower, upper, cyclic=True), d[:, part].T)
+            assert results["x"][s] == pytest.approx(exact, rel=1e-10)
+        assert results["profile_residual"].max() < 1e-13
+
+
+# ----------------------------------------------------------------------------------------- propagations
+
+TWO_LEVELS = {
+    "task": "propagate",
+    "grid": {"xmin": -30, "xmax": 30, "points": 241},
+    "potential": {"type": "gaussian_well", "depth": 1.0, "width": 1.3},
+    "laser": {"pulses": [{"shape": "cw", "omega": 0.46, "E0": 0.01, "cycles": 10}]},
+    "time": {"dt": 0.4, "outputs": 4},
+    "observe": [{"populations": {"levels": 2}}],
+}
+
+
+@pytest.mark.parametrize("dt", [0.4, 0.2])
+def test_the_phase_error_of_a_detuned_flopping_is_claimed(tmp_path, dt):
+    """The truth is the same lattice problem with steps and spacings so fine that their errors are a hundredth."""
+    rough = run(tmp_path, {**TWO_LEVELS, "time": {"dt": dt, "outputs": 4}})["scalars"]
+    fine = {
+        **TWO_LEVELS,
+        "grid": {"xmin": -30, "xmax": 30, "points": 961},
+        "time": {"dt": 0.02, "outputs": 4},
+    }
+    exact = run(tmp_path, fine)["scalars"]
+    for name in ("population_0", "population_1", "dipole_final"):
+        error = abs(rough[name]["value"] - exact[name]["value"])
+        assert 0.2 * error < rough[name]["error"] < 8 * error
+    assert rough["error_time_step"]["value"] > rough["error_spacing"]["value"]
+
+
+def test_errors_are_not_claimed_unasked(tmp_path):
+    found = run(tmp_path, {**TWO_LEVELS, "time": {"dt": 0.4, "outputs": 4, "verify": False}})
+    assert found["scalars"]["population_0"]["error"] is None
+    assert not found["warnings"] or "uncertain" not in " ".join(found["warnings"])
+
+
+def test_a_coarse_step_runs_if_asked_for_and_says_how_wrong_it_is(tmp_path):
+    pulse = {"shape": "cw", "omega": 0.46, "E0": 0.05, "cycles": 10}
+    deck = {**TWO_LEVELS, "laser": {"pulses": [pulse]}, "time": {"dt": 2.2, "outputs": 2}}
+    from qsim.core.errors import DeckError
+
+    with pytest.raises(DeckError, match="steps per optical cycle"):
+        run(tmp_path, deck)
+    found = run(tmp_path, {**deck, "time": {"dt": 2.2, "outputs": 2, "coarse": "warn"}})
+    assert any("is uncertain by" in text and "lower time.dt" in text for text in found["warnings"])
+
+
+def test_a_field_that_ends_within_a_step_gives_its_whole_momentum():
+    pulses = [{"shape": "static", "E0": 0.3, "duration": 2.57}]
+    field = LaserField(Laser.model_validate({"gauge": "length", "pulses": pulses}))
+    assert field.steps(10, 0.5).sum() * 0.5 == pytest.approx(0.3 * 2.57, rel=1e-12)
+
+
+@pytest.mark.parametrize("stencil", ["numerov", "three_point"])
+def test_levels_of_wells_far_apart_are_even_and_odd(stencil):
+    x = np.linspace(-13, 13, 901)
+    v = 0.025 * (x**2 - 49.0) ** 2
+    dx = x[1] - x[0]
+    energies, states, _ = window_states(dx, v, stencil, 4)
+    assert energies[1] - energies[0] < 1e-12
+    for level, state in enumerate(states):
+        assert float(state @ state[::-1]) * dx == pytest.approx((-1.0) ** level, abs=1e-9)
+    assert float(imaginary_time(x, dx, v, stencil)[1] @ states[0]) * dx == pytest.approx(1.0, abs=1e-9)
+    assert mirror(v) == 900
+    assert mirror(v + 1e-3 * x) is None
+
+
+def test_levels_that_rounding_mixes_are_told(tmp_path):
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -11.3, "xmax": 14, "points": 1000},
+        "potential": {"type": "double_well", "lambda": 0.025, "a": 7.0, "x0": 1.37},
+        "time": {"dt": 0.05, "t_final": 0.5, "verify": False},
+    }
+    assert any("closer than rounding resolves" in text for text in run(tmp_path, deck)["warnings"])
+    symmetric = {**deck, "grid": {"xmin": -12, "xmax": 12, "points": 1000}}
+    symmetric["potential"] = {**deck["potential"], "x0": 0.0}
+    assert not run(tmp_path, symmetric)["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("pulse", "likely"),
+    [
+        ({"wavelength": 400, "intensity": "1e14 W/cm2"}, "if 400 nm is meant"),
+        ({"wavelength": 1300, "intensity": "2e13 W/cm2"}, "if 1300 nm is meant"),
+        ({"wavelength": "800 nm", "intensity": "3e14 W/m2"}, "if 3e.14 W/cm2 is meant"),
+        ({"wavelength": "800 nm", "intensity": "3e14 W/cm2"}, None),
+        ({"wavelength": "400 nm", "E0": 0.01}, None),
+        ({"omega": 1.5, "intensity": "1.3e12 W/cm2"}, None),
+    ],
+)
+def test_likely_units(pulse, likely):
+    import re
+
+    block = {"gauge": "length", "pulses": [{"shape": "sin2", "cycles": 3, **pulse}]}
+    found = [finding.message for finding in checks.likely_units(LaserField(Laser.model_validate(block)))]
+    assert len(found) == (likely is not None)
+    if likely is not None:
+        assert re.search(likely, found[0])
+
+
+def test_a_mask_ends_at_the_ends_of_the_grid():
+    x = np.linspace(-40, 60, 501)
+    block = SimpleNamespace(type="mask", width=10.0, power=2.0)
+    _cap, mask = absorbers.evaluate(block, x)
+    assert mask[0] == mask[-1] == 0.0
+    at = np.searchsorted(x, [-39.0 - 1e-9, 55.0 - 1e-9])
+    assert mask[at] == pytest.approx(np.cos(0.5 * np.pi * np.array([0.9, 0.5])) ** 2)
+    assert mask[np.searchsorted(x, 50.0 - 1e-9)] == pytest.approx(1.0)
+
+
+def test_samples_of_the_trace_are_eight_per_period_of_the_highest_harmonic():
+    hhg = SimpleNamespace(omega=None, max_order=40.0)
+    deck = SimpleNamespace(observed=lambda name: hhg if name == "hhg" else None)
+    problem = SimpleNamespace(
+        deck=deck, steps=100_000, dt=0.01, fundamental=lambda _b: 0.057, max_order=lambda b: b.max_order
+    )
+    period = 2 * np.pi / (0.057 * 40.0)
+    assert period / (build._every(problem) * 0.01) == pytest.approx(8.0, rel=0.05)
+
+
+# ------------------------------------------------------------------------------------------- memory, files
+
+
+def test_the_file_of_a_large_solution_is_announced(tmp_path):
+    system = {"source": "random", "n": 3000, "dtype": "real"}
+    run(tmp_path, {"task": "solve", "system": system, "solver": {"memory": 65536, "tolerance": 1e-10}})
+    deck = SimpleNamespace(task="solve")
+    assert extra_paths(deck, tmp_path / "run") == [tmp_path / "run.x.h5"]
+    assert extra_paths(SimpleNamespace(task="propagate"), tmp_path / "run") == []
+    with open_results(tmp_path / "run.h5") as results:
+        listed = extra_files(results, tmp_path / "run")
+    assert all(path.exists() for path in listed)
+
+
+def test_days_of_work_are_announced(tmp_path):
+    deck = {
+        "task": "solve",
+        "system": {"source": "random", "n": 10**12, "dtype": "real"},
+        "solver": {"memory": "1 GB"},
+    }
+    assert any("days of work" in text for text in run(tmp_path, deck, dry=True)["warnings"])
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from qsim.core.pipeline import Options, execute
+dry = sys.argv[2] == "dry"
+found = execute("tridiag", sys.argv[1], Options(device="cpu", output=Path(sys.argv[1]).with_suffix(".h5"), figures=False,
+                verbosity=-1, force=True, dry_run=dry)).summary
+memory = found["memory"] if dry else {}
+print(memory["host"] + memory["device"] if dry else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak(tmp_path, deck, what):
+    path = tmp_path / "deck.yaml"
+    path.write_text(yaml.safe_dump({"method": "tridiag", **deck}), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path), what], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout.split()[-1])
+
+
+def propagation(n, **more):
+    return {
+        "task": "propagate",
+        "grid": {"xmin": -0.1 * n, "xmax": 0.1 * n, "points": n, **more.pop("grid", {})},
+        "potential": {"type": "softcore"},
+        "time": {"dt": 0.02, "t_final": 0.06, "outputs": 2, "verify": False},
+        "observe": [{"density": {"points": 2}}],
+        **more,
+    }
+
+
+def random_system(n, solver=None, **more):
+    return {
+        "task": "solve",
+        "system": {"source": "random", "n": n, "seed": 2, **more},
+        "solver": solver or {},
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "RUSAGE_SELF"), reason="no peak memory here")
+@pytest.mark.parametrize(
+    "make",
+    [
+        propagation,
+        lambda n: propagation(n, grid={"stencil": "three_point"}),
+        lambda n: propagation(n, solver={"mode": "exact"}),
+        random_system,
+        lambda n: random_system(n, dtype="real"),
+        lambda n: random_system(n // 3, rhs=3),
+        lambda n: random_system(n, {"type": "lapack"}),
+        lambda n: {
+            "task": "scaling",
+            "scaling": {"n": [n], "blocks": [64, 256], "iterations": [1], "repeats": 1},
+        },
+    ],
+)
+def test_the_memory_of_a_dry_run_is_that_of_the_run(tmp_path, make):
+    sizes = (2_000_000, 4_000_000)
+    small, large = (peak(tmp_path, make(n), "run") for n in sizes)
+    least, most = (peak(tmp_path, make(n), "dry") for n in sizes)
+    assert 0.87 < (large - small) / (most - least) < 1.15

@@ -1,0 +1,40 @@
+"""Random decks of tridiag hold what they claim; see :mod:`qsim.tridiag.coverage`."""
+
+from dataclasses import replace
+
+import pytest
+
+from qsim.core.coverage import cover, table
+from qsim.tridiag import accuracy
+
+DECKS = 40
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cover("tridiag", DECKS, seed=1)
+
+
+def test_claims_of_random_decks_hold(found):
+    text = "\n".join(f"{trial.index}: {claim}" for trial, claim in found.broken)
+    assert found.ok, f"{table([found])}\n{text}\n{[trial.failure for trial in found.failures]}"
+
+
+def test_few_decks_are_refused_and_few_claims_withdrawn(found):
+    assert sum(trial.refused is not None for trial in found.trials) <= 0.15 * DECKS
+    assert found.withdrawn <= 0.1 * len(found.deterministic)
+
+
+def test_claims_are_not_loose(found):
+    assert found.looseness < 30
+
+
+def test_a_planted_lie_is_caught(monkeypatch):
+    honest = accuracy.estimate
+
+    def lie(*arguments):
+        said = honest(*arguments)
+        return replace(said, errors={name: error / 100 for name, error in said.errors.items()})
+
+    monkeypatch.setattr(accuracy, "estimate", lie)
+    assert not cover("tridiag", 5, seed=1).ok
