@@ -22,7 +22,13 @@ __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars"]
 TABLES = (
     Table("time", ("time",), "a.u.", "time, midpoints of the steps"),
     Table("time_populations", ("time_populations",), "a.u.", "time of the thinned-out populations"),
-    Table("field", ("time",), "a.u.", "electric field", note="one value per step, used at the midpoint; field_between says how it goes on between"),
+    Table(
+        "field",
+        ("time",),
+        "a.u.",
+        "electric field",
+        note="one value per step, used at the midpoint; field_between says how it goes on between",
+    ),
     Table("field_guess", ("time",), "a.u.", "electric field of the guess"),
     Table("shape", ("time",), "", "shape function S(t)"),
     Table(
@@ -166,6 +172,7 @@ def scalars(result: Result) -> dict[str, Scalar]:
         "iterations": Scalar(result.iterations, description="iterations of the optimiser"),
         "probability_guess": Scalar(result.guess_probability, description="P of the first field"),
         "threshold_reached": Scalar(result.reached, description="whether P reached objective.threshold"),
+        "stop_reason": Scalar(result.reason, description="why the optimiser stopped"),
         "norm_error": Scalar(result.norm_error, description="largest deviation of the norm at T"),
         "truncation_leak": Scalar(
             result.truncation, description="largest population of the two highest levels kept"
@@ -195,7 +202,8 @@ def scalars(result: Result) -> dict[str, Scalar]:
                 value, description=f"part of the error of probability: {name}"
             )
         out["field_between"] = Scalar(
-            result.errors.between, description="the field between its values: hold (constant in each step) or cubic"
+            result.errors.between,
+            description="the field between its values: hold (constant in each step) or cubic",
         )
     if problem.members.count > 1:
         out["probability_worst"] = Scalar(
