@@ -37,6 +37,7 @@ PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of 
 PERIOD_STEPS = 64  # steps a period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
+GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
 MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
@@ -120,7 +121,8 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
     """Estimate the memory of a run: the larger of what the optimiser holds and of what the analysis holds, per step.
 
     The optimiser holds the trajectories of a gradient, one row of derivatives for each of them (Gauss-Newton: one for
-    each amplitude outside the target, several times over), or the costates of Krotov's method; the analysis one trajectory and the populations.
+    each amplitude outside the target, several times over), or the costates of Krotov's method; the
+    analysis one trajectory and the populations.
     Both hold some `ARRAYS` arrays of one number per step.
 
     Parameters
@@ -149,7 +151,7 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
     analysis = one + steps * levels * 8
     optimiser = together + rows
     system = 3 * levels * points * 8
-    fields = (ARRAYS + modes) * steps * 8
+    fields = (ARRAYS + GRID_ARRAYS * grid + modes) * steps * 8
     return Memory(
         host=system + fields + max(0, analysis - together) + rows,
         device=together + system,

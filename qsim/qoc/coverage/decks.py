@@ -61,6 +61,8 @@ def draw_deck(rng: np.random.Generator, folder: Path) -> Drawn:
         "time": _time(rng, duration, steps),
     }
     deck |= _propagator(rng, points, top)
+    if deck["propagator"]["type"] == "crank_nicolson" and deck["time"].get("steps") == "auto":
+        deck["time"]["steps"] = steps  # its automatic steps are too many for a small deck
     kind = rng.choice(["none", "lbfgs", "gauss_newton", "krotov", "travolta"], p=[0.6, 0.14, 0.08, 0.08, 0.1])
     if kind == "krotov" and deck["propagator"].get("type") != "eigenbasis":
         kind = "lbfgs"
