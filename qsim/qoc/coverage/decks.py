@@ -99,7 +99,7 @@ def _potential(rng: np.random.Generator) -> tuple[float, dict[str, Any], Functio
         _symmetric_well,
         _expression,
     ]
-    return kinds[int(rng.choice(5, p=[0.35, 0.1, 0.2, 0.1, 0.25]))](rng)  # type: ignore[no-any-return]
+    return kinds[int(rng.choice(5, p=[0.35, 0.1, 0.2, 0.1, 0.25]))](rng)
 
 
 def _morse(rng: np.random.Generator) -> Any:
