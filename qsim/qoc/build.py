@@ -36,6 +36,10 @@ SPARE_LEVELS = 12  # levels kept above the highest one in use
 PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
 PERIOD_STEPS = 64  # steps a period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
+ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
+GRID_ARRAYS = 8  # the same, besides, of the grid propagator
+GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
+MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
 
 
@@ -88,7 +92,7 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     try:
         nominal = molecule(deck.system, levels)
         steps = step_count(deck, nominal)
-        findings = list(checks.physics(deck, nominal, steps))
+        findings = [*checks.physics(deck, nominal, steps), *checks.unit_slips(deck, loaded.data, nominal)]
         sample = midpoints(min(steps, PLAN_TIMES), deck.time.T)
         shape_function(deck.control.shape, sample, deck.time.T)
         if deck.control.band is not None:
@@ -98,38 +102,69 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
             initial_field(deck, nominal, sample, np.ones(sample.size), 0)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    members = member_count(deck)
-    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
-    item = 8 if deck.run.precision == "single" else 16
-    trajectory = steps * (points if grid else levels) * item
-    if grid and not stores(deck, trajectory):
-        trajectory = points * item
-    pairs = len(deck.system.state_pairs())
-    together = trajectory * members * pairs if deck.optimizer.type == "gauss_newton" else trajectory * pairs
-    system = levels * points * 8 * 3
-    rows = 2 * members * pairs * levels * steps * 8 if deck.optimizer.type == "gauss_newton" else 0
     return Plan(
-        memory=Memory(
-            host=system + rows + (40 + modes) * steps * 8,
-            device=together + system,
-            parts={
-                "trajectory": together,
-                "eigenstates": system,
-                "costate derivatives": rows,
-                "modes of the band": modes * steps * 8,
-            },
-            reduce=_reduce(deck, grid),
-        ),
+        memory=memory(deck, levels, steps, modes),
         sizes={
             "grid points": points,
             "levels": levels,
             "steps": steps,
-            "members": members,
-            "state pairs": pairs,
+            "members": member_count(deck),
+            "state pairs": len(deck.system.state_pairs()),
             "tau (a.u.)": deck.time.T / max(steps, 1),
         },
         steps=steps,
         findings=findings,
+    )
+
+
+def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
+    """Estimate the memory of a run: the larger of what the optimiser holds and of what the analysis holds, per step.
+
+    The optimiser holds the trajectories of a gradient, one row of derivatives for each of them (Gauss-Newton: one for
+    each amplitude outside the target, several times over), or the costates of Krotov's method; the
+    analysis one trajectory and the populations.
+    Both hold some `ARRAYS` arrays of one number per step.
+
+    Parameters
+    ----------
+    levels, steps, modes : int
+        Levels K, steps N, and modes of the band.
+    """
+    points, members = deck.system.grid.points, member_count(deck)
+    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
+    kind = deck.optimizer.type
+    item = 8 if deck.run.precision == "single" else 16
+    each = steps * (points if grid else levels) * item
+    one = 0 if grid else each  # the analysis on the grid works in segments
+    if grid and not stores(deck, each):
+        each = points * item
+    trajectories = members * len(deck.system.state_pairs())
+    outside = (levels - 1) * trajectories if kind == "gauss_newton" else 0
+    together = each * trajectories + steps * item * trajectories
+    if kind in ("krotov", "gauss_newton"):
+        together = each * trajectories
+    elif kind == "none":
+        together = 0
+    else:
+        together = max(each + steps * item, min(together, MEMBERS_TOGETHER))
+    rows = outside * steps * 8 * GAUSS_NEWTON_COPIES
+    analysis = one + steps * levels * 8
+    optimiser = together + rows
+    system = 3 * levels * points * 8
+    fields = (ARRAYS + GRID_ARRAYS * grid + modes) * steps * 8
+    return Memory(
+        host=system + fields + max(0, analysis - together) + rows,
+        device=together + system,
+        parts={
+            "trajectories": together,
+            "populations": analysis,
+            "eigenstates": 2 * system,
+            "costate derivatives": rows,
+            "arrays of one number per step": fields,
+        }
+        if optimiser
+        else {"populations": analysis, "eigenstates": 2 * system, "arrays of one number per step": fields},
+        reduce=_reduce(deck, grid),
     )
 
 

@@ -6,7 +6,8 @@ Each check yields findings with the numbers in the message; errors stop the run,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6
+ROUNDING_GAPS = (
+    1e3  # gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary
+)
+FEMTOSECOND = 41.341373336  # a.u. of time
 NUCLEAR_MASS = 20.0  # electron masses above which a particle is no model electron
 MOLECULE_INTENSITY = 1e14  # W/cm2
 MODEL_INTENSITY = 1e15
@@ -34,6 +39,7 @@ RWA_PERIODS = 10  # periods in T from which the two-level estimates (rotating-wa
 def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     """Yield the findings of all checks."""
     yield from _levels(deck, molecule)
+    yield from _degenerate(deck, molecule)
     try:
         rungs = ladder_rungs(deck, molecule)
     except InvalidInput as problem:
@@ -87,6 +93,74 @@ def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
                 "the box shifts this level, widen it",
                 "warning",
             )
+
+
+def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
+    """Warn of used levels that cannot be told from a neighbour: by rounding, or within the pulse (less than one radian)."""
+    rounding = ROUNDING_GAPS * float(np.finfo(float).eps * np.abs(molecule.diagonal).max())
+    lists = [set(t) for _, t in deck.system.state_pairs() if isinstance(t, list)]
+    told: set[tuple[int, int]] = set()
+    for key, level in _used_levels(deck):
+        for pair in ((level - 1, level), (level, level + 1)):
+            together = any(set(pair) <= levels for levels in lists) and key.endswith("target")
+            if pair[0] < 0 or pair[1] >= molecule.energies.size or pair in told or together:
+                continue
+            gap = float(molecule.energies[pair[1]] - molecule.energies[pair[0]])
+            remedy = f"name both, as in target: [{pair[0]}, {pair[1]}], or make the potential asymmetric"
+            if gap < rounding:
+                told.add(pair)
+                text = f"levels {pair[0]} and {pair[1]} are degenerate to rounding (gap {gap:.2g}, limit {rounding:.2g} hartree)"
+                yield Finding(
+                    key, f"{text}: which mixture of them is level {level} is arbitrary; {remedy}", "warning"
+                )
+            elif gap * deck.time.T < 1.0:
+                told.add(pair)
+                text = f"levels {pair[0]} and {pair[1]} are nearly degenerate (gap {gap:.2g} hartree)"
+                yield Finding(
+                    key,
+                    f"{text}: in T = {deck.time.T:g} a.u. their phases part by {gap * deck.time.T:.2g} rad only (2 pi / gap = "
+                    f"{2 * math.pi / gap:.3g} a.u.), so no frequency tells them apart; {remedy}",
+                    "warning",
+                )
+
+
+def unit_slips(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> Iterator[Finding]:
+    """Warn of bare numbers that look as if they were meant in another unit.
+
+    Parameters
+    ----------
+    data : dict
+        The deck as it was written: numbers are in atomic units, texts have a unit of their own.
+    """
+    duration = (data.get("time") or {}).get("T")
+    used = sorted({level for _, level in _used_levels(deck) if level < molecule.energies.size})
+    if isinstance(duration, int | float) and len(used) > 1:
+        span = float(molecule.energies[used[-1]] - molecule.energies[used[0]])
+        periods = deck.time.T * span / (2 * math.pi)
+        if periods < 1.0 <= periods * FEMTOSECOND:
+            yield Finding(
+                "time.T",
+                f"T = {duration:g} without a unit is in atomic units, {duration / FEMTOSECOND:.3g} fs: {periods:.2g} periods "
+                f"of the transition between the levels in use; if femtoseconds are meant, write '{duration:g} fs'",
+                "warning",
+            )
+    control = data.get("control") or {}
+    guess = control.get("guess")
+    numbers = [("control.bounds", value) for value in control.get("bounds") or ()]
+    if isinstance(guess, Mapping):
+        numbers.append(("control.guess.amplitude", guess.get("amplitude")))
+    limit = math.sqrt(
+        (MOLECULE_INTENSITY if deck.system.mass > NUCLEAR_MASS else MODEL_INTENSITY)
+        / float(to_unit(1.0, "W/cm2", "intensity"))
+    )
+    large = {key: abs(v) for key, v in numbers if isinstance(v, int | float) and abs(v) > limit}
+    for key, value in large.items():
+        yield Finding(
+            key,
+            f"{value:g} without a unit is in atomic units, {float(to_unit(value, 'V/nm', 'electric field')):.3g} V/nm or "
+            f"{value**2 * float(to_unit(1.0, 'W/cm2', 'intensity')):.2g} W/cm2; if V/nm are meant, write '{value:g} V/nm'",
+            "warning",
+        )
 
 
 def _sampling(
@@ -223,6 +297,6 @@ def strong_field(field: np.ndarray, deck: QocDeck) -> str | None:
     if deck.control.guess.type in ("expression", "file", "random"):
         cause = "a field in other units than a.u. (5.14e11 V/m), or " + cause
     return (
-        f"the field peaks at {peak:.3g} a.u., an intensity of {intensity:.2g} W/cm2 (above {limit:g} W/cm2 no bound model holds); "
+        f"the field peaks at {peak:.3g} a.u., an intensity of {intensity:.2g} W/cm2 (bound levels hold up to {limit:g}); "
         f"likely cause: {cause}; limit the field with control.bounds, such as [-3 V/nm, 3 V/nm]"
     )

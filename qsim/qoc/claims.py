@@ -29,7 +29,7 @@ EXTRA_LEVELS = 8  # levels of the reference beyond those of the run
 FEWEST_LEVELS = 24
 MOST_LEVELS = 96  # of the reference, as many as the CUDA kernels hold
 SAMPLE = 8  # members of an ensemble on which errors are determined
-MOST_STEPS = 4_000_000  # of one propagation of the reference
+MOST_STEPS = 1_000_000  # of one propagation of the reference
 MOST_SUBSTEPS = 64
 CLOSE = 0.02  # error of the reference aimed at, as a fraction of verify.tolerance
 SAME_LEVEL = 0.9  # overlap from which levels on two grids count as the same level
@@ -140,20 +140,17 @@ class Judge:
         return sorted({0} | {int(s) for s in self.problem.members.system[self.sample]})
 
     def top_energy(self, run: Molecule, levels: int) -> float:
-        """Energy (hartree) up to which so many levels reach, from those of the run."""
+        """Return the energy (hartree) up to which so many levels reach, from those of the run."""
         known = run.energies[: self.levels]
         return float(known[0] + (known[-1] - known[0]) * (levels / known.size) ** 1.5)
 
     def errors(self) -> Errors:
         """Return the errors; see :class:`Errors`."""
-        count = self._reference_levels()
-        while True:
-            chain = _Chain(self, count)
-            found = chain.errors()
-            aim = 0.5 * self.problem.deck.verify.tolerance
-            if found.reference <= aim or found.levels <= aim or count >= MOST_LEVELS:
-                return found
-            count = min(MOST_LEVELS, count + count // 2)
+        count, aim = self._reference_levels(), 0.5 * self.problem.deck.verify.tolerance
+        found = _Chain(self, count).errors()
+        if found.reference <= aim or found.levels <= aim or count >= MOST_LEVELS:
+            return found
+        return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
 
     def _reference_levels(self) -> int:
         wanted = max(self.levels + EXTRA_LEVELS, FEWEST_LEVELS)
@@ -163,7 +160,7 @@ class Judge:
         return [target_vectors(t, levels) for _, t in self.problem.deck.system.state_pairs()]
 
     def probability(self, a: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """P of amplitudes (S, pairs, levels) of any number of levels: (S,)."""
+        """Return P of amplitudes (S, pairs, levels) of any number of levels: (S,)."""
         self.objective.targets = self._targets(a.shape[-1])
         return self.objective.member_probabilities(a[None])[0]
 
@@ -175,8 +172,9 @@ class Judge:
     ) -> NDArray[np.float64]:
         """Return by how much P differs between two sets of final amplitudes, or easily could: (S,).
 
-        With the overall phases aligned, ``delta = |a - b|`` changes P by at most ``2 sqrt(P (1 - P)) delta + delta^2``.  Differences of
-        P pass through zero by accident, that of the amplitudes does not, so at least `ALIGNED` times this bound is returned.
+        With the overall phases aligned, ``delta = |a - b|`` changes P by at most ``2 sqrt(P (1 - P)) delta + delta^2``.
+        Differences of P pass through zero by accident, that of the amplitudes does not, so at least `ALIGNED`
+        times this bound is returned.
 
         Parameters
         ----------
@@ -266,7 +264,7 @@ class _Chain:
     def final(
         self, molecules: list[Molecule], levels: int, substeps: int, between: str | None = None
     ) -> NDArray[np.complex128]:
-        """Final amplitudes (S, pairs, levels) in the levels of some grid."""
+        """Return the final amplitudes (S, pairs, levels) in the levels of some grid."""
         deck, judge = self.problem.deck, self.judge
         steps = judge.values.size * substeps
         values = resample(judge.values, deck.time.T, steps, between or judge.between)
@@ -277,7 +275,7 @@ class _Chain:
         return propagator.forward(values[None]).amplitudes[0]
 
     def of_the_run(self) -> NDArray[np.complex128]:
-        """Final amplitudes of the sampled members by the run's own propagator."""
+        """Return the final amplitudes of the sampled members by the run's own propagator."""
         whole, deck = self.problem.members, self.problem.deck
         members = Members(whole.molecules, whole.system[self.judge.sample], self.scale)
         own = make_propagator(
@@ -330,7 +328,7 @@ class _Chain:
             substeps, coarse = 2 * substeps, fine
 
     def _unseen(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Change of P by the phases that the potential between the points of the reference gives its levels."""
+        """Return the change of P by the phases that the potential between the points of the reference gives its levels."""
         duration = self.problem.deck.time.T
         missed = np.array([m[: self.levels] for m in self.missed])[self.system]
         p = np.abs(final) ** 2
@@ -340,7 +338,7 @@ class _Chain:
         return np.minimum(phases.mean(axis=1), 1.0)
 
     def _levels(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Errors of the first molecule's energies and dipole matrix elements."""
+        """Return the errors of the first molecule's energies and dipole matrix elements."""
         count = self.judge.levels
         energies, dipoles = np.full(count, np.nan), np.full((count, count), np.nan)
         index = 0  # the nominal molecule
@@ -363,11 +361,12 @@ class _Chain:
         gaps = np.diff(outer.energies[: n + 1])
         narrow = np.minimum(np.append(np.inf, gaps[: n - 1]), gaps[:n]) if n else gaps
         turned = np.minimum((self.missed[index][:n] + rounding) / np.maximum(narrow, 1e-300), 1.0)
-        dipoles[:n, :n] = (
-            np.abs(run.dipole_matrix[:n, :n] - mu)
-            + np.abs(second.dipole_matrix[:n, :n] - mu)
-            + largest * (turned[:, None] + turned)
-        )
+        same = self.same_stencil[index][:n] & self.same_second[index][:n]
+        known = run.dipole_matrix[:n, :n]
+        apart = np.abs(known - mu) + np.abs(second.dipole_matrix[:n, :n] - mu)
+        # a level that is not recognised on the other grid has no sign there
+        apart = np.where(np.outer(same, same), apart, np.abs(known) + np.abs(mu))
+        dipoles[:n, :n] = apart + largest * (turned[:, None] + turned)
         return energies, dipoles
 
     def _fallen(self) -> str | None:

@@ -99,7 +99,10 @@ class ExpressionGuess(Block):
 
 
 class FileGuess(Block):
-    """Columns t and eps in atomic units, or a qsim results file; interpolated to the midpoints."""
+    """Columns t and eps in atomic units, or a qsim results file; interpolated to the midpoints, times control.shape.
+
+    The shape that the field of a results file bears already is not applied again.
+    """
 
     type: Literal["file"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
@@ -311,8 +314,8 @@ class Verify(Block):
     )
     interpolation: Literal["auto", "cubic", "hold"] = Field(
         default="auto",
-        description="field between its values: a cubic spline, or constant in each step (hold); auto: a spline if the field is smooth "
-        "on its steps (claimed errors then cover both), else hold",
+        description="field between its values: a cubic spline, or constant in each step (hold); auto: a spline "
+        "if the field is smooth on its steps (claimed errors then cover both), else hold",
     )
 
 

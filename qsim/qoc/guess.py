@@ -48,7 +48,8 @@ def initial_field(
         field = formula(guess.value, "control.guess.value", t=times, T=duration)
         return _reasonable(field, times, "control.guess.value") * shape
     if guess.type == "file":
-        return _reasonable(field_from_file(guess.file, times, duration), times, "control.guess.file")
+        field = _reasonable(field_from_file(guess.file, times, duration), times, "control.guess.file")
+        return field * _shape_to_apply(guess.file, times, shape)
     if guess.type == "random":
         return _random(guess, deck, molecule, times, seed) * shape
     if guess.type == "resonant":
@@ -57,6 +58,19 @@ def initial_field(
     rungs = ladder_rungs(deck, molecule)
     area = guess.area if guess.area != "auto" else (0.5 if len(rungs) == 1 else 1.0)
     return carriers(molecule, rungs, times, shape, area * np.sqrt(len(rungs)))
+
+
+def _shape_to_apply(path: Any, times: NDArray[np.float64], shape: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factor that gives a field from a file the deck's shape; what a results file bears is not applied twice."""
+    if not str(path).endswith((".h5", ".hdf5")):
+        return shape
+    from qsim.core.results import open_results
+
+    with open_results(path) as results:
+        if "shape" not in results:
+            return shape
+        old = np.interp(times, np.asarray(results["time"]), np.asarray(results["shape"]))
+    return np.minimum(shape / np.maximum(old, 1e-12), 1.0)
 
 
 def carriers(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 GN_TRIALS = 10  # damping values tried in one Gauss-Newton iteration
 GN_FLAT = 1e-13  # gain below which Gauss-Newton has converged
+STATIONARY = (
+    1e-11  # change of J by the smallest step tried from which a search without success has not converged
+)
 KROTOV_TRIALS = 25  # doublings of Krotov's lambda in one iteration
 KROTOV_EASE = 0.8  # factor of lambda after a step that raised J
 
@@ -105,7 +108,10 @@ def lbfgs(
         outcome = minimize(
             value, u / scale, jac=True, method="L-BFGS-B", bounds=bounds, callback=count, options=options
         )
-        search.reason = f"converged ({str(outcome.message).strip().lower()})"
+        message = str(outcome.message).strip().lower()
+        search.reason = (
+            f"converged ({message})" if outcome.success else f"stopped before convergence ({message})"
+        )
     except Handover:
         search.reason = "handed over"
     return last
@@ -163,7 +169,7 @@ def gauss_newton(search: Search, u: NDArray[np.float64]) -> None:
                 search.reason = f"limit of {search.max_sweeps} sweeps reached"
                 return
         else:
-            search.reason = "converged (no step improves J)"
+            search.reason = _no_step(value - j)
             return
         damping = max(damping / 10.0, 1e-12)
         gain, j, u, run = value - j, value, new, next_run
@@ -234,7 +240,7 @@ def krotov(search: Search, field: NDArray[np.float64], step: float | str) -> Non
                 search.reason = f"limit of {search.max_sweeps} sweeps reached"
                 return
         else:
-            search.reason = "converged (no step improves J)"
+            search.reason = _no_step(value - j)
             return
         gain, change = value - j, float(np.linalg.norm(new - field))
         field, run, j = new, next_run, value
@@ -254,6 +260,13 @@ def _first_lambda(search: Search, field: NDArray[np.float64]) -> float:
     search.refuse_critical_point(result.gradient, result.probability)
     size = float(np.abs(field).max()) or 1e-3
     return float(np.abs(result.gradient).max()) / search.objective.tau / (0.5 * size)
+
+
+def _no_step(loss: float) -> str:
+    """Say how a search without a step to a larger J ends: at a maximum if the smallest step changes J by rounding only."""
+    if abs(loss) < STATIONARY:
+        return "converged (J is stationary to rounding)"
+    return f"stopped before convergence (no step improves J; the smallest one tried changes it by {loss:.2g})"
 
 
 def _resumes(search: Search, kind: str) -> bool:

@@ -172,6 +172,7 @@ def scalars(result: Result) -> dict[str, Scalar]:
         "iterations": Scalar(result.iterations, description="iterations of the optimiser"),
         "probability_guess": Scalar(result.guess_probability, description="P of the first field"),
         "threshold_reached": Scalar(result.reached, description="whether P reached objective.threshold"),
+        "stop_reason": Scalar(result.reason, description="why the optimiser stopped"),
         "norm_error": Scalar(result.norm_error, description="largest deviation of the norm at T"),
         "truncation_leak": Scalar(
             result.truncation, description="largest population of the two highest levels kept"

@@ -229,9 +229,14 @@ class Eigenbasis(Propagator):
         """Level populations (N, K); see :meth:`Propagator.populations`."""
         one = slice(0, 1)
         run = self.forward(field, one, keep=True)
-        w = self.device.to_host(run.handle["trajectory"][0])
-        # the free half step that follows changes no population
-        return np.abs(w @ self._rotation[self.members.system[0]].T) ** 2
+        trajectory, rotation = run.handle["trajectory"][0], self._rotation[self.members.system[0]].T
+        out = np.empty((self.steps, self.levels))
+        length = max(1, int(SEGMENT_BYTES // (4 * self.levels * self.complex.itemsize)))
+        for start in range(0, self.steps, length):
+            w = self.device.to_host(trajectory[start : start + length])
+            # the free half step that follows changes no population
+            out[start : start + length] = np.abs(w @ rotation) ** 2
+        return out
 
     def krotov(
         self,

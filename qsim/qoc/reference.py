@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.errors import QsimError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.qoc.hamiltonian import LARGEST_VALUE, Molecule, bare_function_of_x, on_grid
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ ACTION = (
 )
 OVERSAMPLING = 1.8  # points per half de Broglie wave
 FEWEST = 64
+PLENTY = 160  # points that a reference takes without need, so that features of the potential are seen
 MOST = 480  # of a dense matrix, 0.2 s
-FINER = 8  # grid on which a potential is looked at between the points
+FINER = 4  # grid on which a potential is looked at between the points
 ROUNDING = 30 * np.finfo(float).eps  # of an eigenvalue, in units of the largest one
 
 
@@ -126,16 +127,22 @@ def landscape(system: System) -> Landscape:
 def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Evaluate a function of the system from a wall outwards; NaN from the first point on at which it has no value."""
     block = getattr(system, name)
-    try:
-        return bare_function_of_x(block, x, system.mass)
-    except QsimError:  # a table ends, or a formula fails somewhere
+    order = np.argsort(x)
+
+    def first(count: int) -> NDArray[np.float64]:
+        rows = order[order < count]
         values = np.full(x.size, np.nan)
-        for i in range(x.size):
-            try:
-                values[i] = bare_function_of_x(block, x[i : i + 1], system.mass)[0]
-            except QsimError:
-                break
+        values[rows] = bare_function_of_x(block, x[rows], system.mass)
         return values
+
+    good, bad, values = 1, x.size + 1, first(1)
+    while bad - good > 1:  # a table ends, or a formula fails: halve the interval in which
+        middle = bad - 1 if bad > x.size else (good + bad) // 2
+        try:
+            values, good = first(middle), middle
+        except (InvalidInput, NumericsError):
+            bad = middle
+    return values
 
 
 def _finite_length(values: NDArray[np.float64]) -> int:
@@ -211,7 +218,7 @@ def enough_points(
     x = np.linspace(*box, 2001)
     depth = energy - scale * float(ground.potential(x).min())
     waves = (box[1] - box[0]) * np.sqrt(2.0 * mass * max(depth, 0.0)) / np.pi
-    shape = min(ground.system.grid.points * (box[1] - box[0]) / ground.width, MOST / 2)
+    shape = min(ground.system.grid.points * (box[1] - box[0]) / ground.width, PLENTY)
     return int(min(max(OVERSAMPLING * waves + 24, shape, 2 * states, FEWEST), MOST))
 
 

@@ -70,7 +70,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     monitor.end()
     if deck.optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
-        if best < STALLED and search.reason.startswith("converged"):
+        if best < STALLED and search.reason.startswith(("converged", "stopped")):
             raise NumericsError(
                 f"the search stops at P = {best:.3g}, where the gradient vanishes: a critical point, not a maximum",
                 hint="start from a stronger field, such as control.guess: ladder; or lower objective.alpha",

@@ -45,6 +45,7 @@ SAFETY = 0.1  # the verification's own error as a fraction of the tolerance
 LEAST_REFINEMENT = 1.15  # the verification's spacing is smaller than the run's by this factor at least
 MOST_REFINEMENT = 4.0
 MOST_POINTS = 20_000
+MOST_MORE_STEPS = 4.0  # factor by which the steps of the grid propagation are raised at most
 MEMBERS_AT_ONCE = 4096
 
 REMEDIES = {
@@ -110,7 +111,7 @@ def verify(
 def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
     """Say why P is not confirmed, by how much, and what to change; None if it is."""
     difference = abs(found.probability - probability)
-    if max(difference, errors.total) <= tolerance:
+    if max(difference, errors.total - errors.interpolation) <= tolerance:
         return None
     part = max(errors.parts, key=lambda name: errors.parts[name])
     remedy = f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
@@ -232,4 +233,4 @@ def _multiple(wanted: float, run_steps: int) -> int:
 
 def _finer(steps: int, excess: float, run_steps: int) -> int:
     """Return the steps that make an error of second order smaller by a factor."""
-    return _multiple(steps * math.sqrt(excess), run_steps)
+    return _multiple(steps * min(math.sqrt(excess), MOST_MORE_STEPS), run_steps)

@@ -1,0 +1,186 @@
+"""The truth for random qoc decks, by means that the method does not use.
+
+Levels come from a sinc basis on the whole line (not a stencil, not a sine basis) in a box twice as wide; their number follows
+from an energy, not from the deck.  The field is taken from the results file.  A field that is constant in each step is
+propagated by exact exponentials (Taylor series to rounding), a spline by the commutator-free Magnus integrator of fourth order
+(two exponentials per substep).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Function = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
+
+DECAY = 26.0  # of the integral of the decay constant beyond the turning points, at most
+MOST_POINTS = 900
+MOST_LEVELS = 120
+
+
+@dataclass(frozen=True)
+class World:
+    """A molecule as it is written in the deck.
+
+    Attributes
+    ----------
+    mass : float
+        Electron masses.
+    potential, dipole : callable
+        Functions of x on the whole line, hartree and a.u.
+    span : (float, float)
+        First and last point of the deck's grid, bohr.
+    """
+
+    mass: float
+    potential: Function
+    dipole: Function
+    span: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Converged levels: energies (K,), dipole matrix (K, K) and what they may be off by."""
+
+    energies: NDArray[np.float64]
+    dipoles: NDArray[np.float64]
+    energy_error: NDArray[np.float64]
+    dipole_error: NDArray[np.float64]
+
+
+def levels(world: World, top: float, mass: float = 1.0, depth: float = 1.0) -> Truth:
+    """Return all levels up to an energy, on two grids in two boxes; their difference is the error."""
+    fine = _sinc_levels(world, top, mass, depth, 1.1, 2.6)
+    rough = _sinc_levels(world, top, mass, depth, 0.8, 2.1)
+    count = min(fine[0].size, rough[0].size)
+    signs = signs_like(fine[1][:count, :count], rough[1][:count, :count])
+    return Truth(
+        fine[0],
+        fine[1],
+        _padded(np.abs(fine[0][:count] - rough[0][:count]), fine[0].size),
+        np.abs(fine[1][:count, :count] - rough[1][:count, :count] * np.outer(signs, signs)),
+    )
+
+
+def _padded(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    return np.concatenate([values, np.full(size - values.size, np.inf)])
+
+
+def _sinc_levels(
+    world: World, top: float, mass: float, depth: float, reach: float, sampling: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    m = world.mass * mass
+    a, b = world.span
+    width = b - a
+    x = np.linspace(a - reach * width, b + reach * width, 6001)
+    v = depth * world.potential(x)
+    kappa = np.sqrt(2.0 * m * np.maximum(v - top, 0.0))
+    open_ = np.flatnonzero(kappa == 0.0)
+    step = float(x[1] - x[0])
+    left = np.flatnonzero(np.cumsum(kappa[: open_[0] + 1][::-1])[::-1] * step < DECAY)[0]
+    right = open_[-1] + np.flatnonzero(np.cumsum(kappa[open_[-1] :]) * step < DECAY)[-1]
+    low, high = float(x[left]), float(x[right])
+    waves = (high - low) * np.sqrt(2.0 * m * (top - float(v.min()))) / np.pi
+    count = int(min(max(sampling * waves + 30, 100 * sampling), MOST_POINTS))
+    grid = np.linspace(low, high, count)
+    i = np.arange(count)
+    distance = i[:, None] - i
+    with np.errstate(divide="ignore"):
+        kinetic = np.where(
+            distance == 0, np.pi**2 / 3.0, 2.0 * (-1.0) ** distance / distance.astype(float) ** 2
+        )
+    h = kinetic / (2.0 * m * (grid[1] - grid[0]) ** 2)
+    h[np.diag_indices(count)] += depth * world.potential(grid)
+    from scipy.linalg import eigh
+
+    energies, states = eigh(h, subset_by_value=(-np.inf, top))
+    energies, states = energies[:MOST_LEVELS], states[:, :MOST_LEVELS]
+    return energies, states.T @ (world.dipole(grid)[:, None] * states)
+
+
+def signs_like(model: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the signs s for which ``s_i matrix_ij s_j`` is closest to a model, along the strongest elements."""
+    n = model.shape[0]
+    signs, known = np.zeros(n), np.zeros(n, bool)
+    strength = np.abs(model) * np.abs(matrix)
+    np.fill_diagonal(strength, -1.0)
+    signs[0], known[0] = 1.0, True
+    for _ in range(n - 1):
+        best = np.where(known[:, None] & ~known, strength, -np.inf)
+        i, j = np.unravel_index(int(np.argmax(best)), best.shape)
+        signs[j] = signs[i] * (1.0 if model[i, j] * matrix[i, j] >= 0 else -1.0)
+        known[j] = True
+    return signs
+
+
+def propagate(
+    truth: Truth,
+    dipoles: NDArray[np.float64],
+    initial: NDArray[np.complex128],
+    field: NDArray[np.float64],
+    duration: float,
+    between: str,
+    substeps: int,
+) -> NDArray[np.complex128]:
+    """Return the final amplitudes (K, columns) of initial ones under a field of N values.
+
+    Parameters
+    ----------
+    between : str
+        ``hold``: constant in each step; ``cubic``: a spline through the values at the midpoints.
+    substeps : int
+        Magnus steps per value of a spline.
+    """
+    tau = duration / field.size
+    energies = truth.energies - truth.energies[0]
+    if between == "hold" or field.size < 4:
+        runs = zip(field, np.full(field.size, tau), strict=True)
+        return _exponentials(energies, dipoles, initial, list(runs))
+    from scipy.interpolate import CubicSpline
+
+    spline = CubicSpline((np.arange(field.size) + 0.5) * tau, field)
+    h = tau / substeps
+    start = np.arange(field.size * substeps) * h
+    root = np.sqrt(3.0) / 6.0
+    one, two = spline(start + (0.5 - root) * h), spline(start + (0.5 + root) * h)
+    a, b = 0.25 + root, 0.25 - root
+    # half a step with the mean 2 (a H1 + b H2), then half a step with 2 (b H1 + a H2)
+    means = np.stack([2.0 * (a * one + b * two), 2.0 * (b * one + a * two)], axis=1).ravel()
+    return _exponentials(energies, dipoles, initial, [(value, 0.5 * h) for value in means])
+
+
+def _exponentials(
+    energies: NDArray[np.float64],
+    dipoles: NDArray[np.float64],
+    psi: NDArray[np.complex128],
+    steps: Sequence[tuple[float, float]],
+) -> NDArray[np.complex128]:
+    """Apply ``exp(-i (E - mu eps) t)`` for every (eps, t) by Taylor series, in pieces of norm below 3."""
+    centre = 0.5 * float(energies[-1])
+    diagonal = (energies - centre)[:, None]
+    strength = float(np.linalg.norm(dipoles, 2))
+    for value, length in steps:
+        norm = (centre + strength * abs(value)) * length
+        pieces = max(1, int(np.ceil(norm / 3.0)))
+        t = length / pieces
+        for _ in range(pieces):
+            term, total = psi, psi.copy()
+            for n in range(1, 31):  # 3^30 / 30! is 1e-18
+                term = (-1j * t / n) * (diagonal * term - value * (dipoles @ term))
+                total += term
+            psi = total
+    return psi
+
+
+def state(value: Any, count: int, weight: Callable[[Any], complex]) -> NDArray[np.complex128]:
+    """Return the amplitudes (K,) of a level or a superposition of the deck."""
+    vector = np.zeros(count, complex)
+    for level, w in value.items() if isinstance(value, dict) else [(value, 1.0)]:
+        vector[int(level)] = weight(w)
+    return vector / np.linalg.norm(vector)

@@ -1,0 +1,253 @@
+"""Claimed errors and warnings of qoc in the cases that used to be silent, each against a truth from outside."""
+
+import math
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import NumericsError
+from qsim.qoc import checks
+from qsim.qoc.build import phase_steps
+from qsim.qoc.fields import resample, roughness, way_between
+from qsim.qoc.hamiltonian import on_grid
+from qsim.qoc.reference import landscape, sine_levels, unresolved
+
+MORSE = {
+    "mass": 1500.0,
+    "potential": {"type": "morse", "D": 0.17, "beta": 1.1, "r0": 2.0},
+    "dipole": {"type": "linear", "slope": 0.8},
+    "grid": {"xmin": 1.1, "xmax": 5.5, "points": 300},
+    "initial": 0,
+    "target": 1,
+}
+NONE = {"type": "none"}
+
+
+def morse_energies(count, mass=1500.0, depth=0.17, beta=1.1):
+    """Exact levels of the Morse potential, counted from its dissociation limit."""
+    omega = beta * math.sqrt(2 * depth / mass)
+    n = np.arange(count) + 0.5
+    return omega * n - (omega * n) ** 2 / (4 * depth) - depth
+
+
+def deck(**changes):
+    blocks = {
+        "system": MORSE,
+        "time": {"T": 9000, "steps": 2000},
+        "control": {"guess": {"type": "ladder", "area": 0.4}},
+        "optimizer": NONE,
+        "verify": {"propagator": "eigenbasis"},
+    }
+    return {**blocks, **changes}
+
+
+# ----------------------------------------------------------------------------------- grid, box and field
+
+
+def test_a_coarse_grid_is_not_verified(qoc):
+    coarse = {**MORSE, "grid": {"xmin": 1.1, "xmax": 5.5, "points": 48}}
+    result = qoc.run(
+        **deck(system=coarse, control={"guess": {"type": "expression", "value": "0.0025*cos(0.0145*t)"}})
+    )
+    fine = qoc.run(**deck(control={"guess": {"type": "expression", "value": "0.0025*cos(0.0145*t)"}}))
+    truth = fine.verification.probability
+    assert fine.verification.warning is None
+    assert abs(result.probability - truth) > 0.005
+    assert abs(result.probability - truth) < 2 * result.errors.total
+    assert abs(result.verification.probability - truth) < 1e-4
+    assert "system.grid.points" in result.verification.warning
+
+
+def test_a_box_too_small_for_levels_on_the_way(qoc):
+    wells = {
+        "mass": 1.0,
+        "potential": {"type": "harmonic", "omega": 1.0},
+        "dipole": {"type": "linear", "slope": 1.0},
+        "grid": {"xmin": -4.0, "xmax": 4.0, "points": 160},
+        "initial": 0,
+        "target": 1,
+    }
+    pulse = {
+        "guess": {"type": "expression", "value": "0.5*cos(t)"}
+    }  # a coherent state of |alpha|^2 = 6 after T = 14
+    small = qoc.run(**deck(system=wells, time={"T": 14.0, "steps": 1400}, control=pulse))
+    # a driven oscillator stays coherent: P(0 -> 1) = n exp(-n), n = |integral eps exp(i t) dt|^2 / 2
+    t = (np.arange(14000) + 0.5) * 1e-3
+    n = abs(np.sum(0.5 * np.cos(t) * np.exp(1j * t)) * 1e-3) ** 2 / 2
+    truth = n * math.exp(-n)
+    assert abs(small.verification.probability - truth) < 1e-4
+    assert abs(small.probability - truth) < 5 * small.errors.total
+    assert checks.walls(small.problem.molecule, small.reached_levels) is not None
+    wide = {**wells, "grid": {"xmin": -10.0, "xmax": 10.0, "points": 400}}
+    large = qoc.run(
+        **deck(
+            system=wide,
+            time={"T": 14.0, "steps": 1400},
+            control=pulse,
+            propagator={"type": "eigenbasis", "states": 40},
+        )
+    )
+    assert abs(large.probability - truth) < 1e-4
+    assert checks.walls(large.problem.molecule, large.reached_levels) is None
+
+
+def test_a_rough_field_is_constant_in_each_step():
+    rng = np.random.default_rng(3)
+    rough, smooth = rng.standard_normal(200), np.cos(2 * np.pi * np.arange(200) / 12)
+    assert roughness(rough) > 0.8
+    assert roughness(smooth) < 0.01
+    assert way_between(rough, "auto") == "hold"
+    assert way_between(smooth, "auto") == "cubic"
+    assert way_between(rough, "cubic") == "cubic"
+    assert np.array_equal(resample(rough, 1.0, 600, "hold"), np.repeat(rough, 3))
+
+
+def test_a_rough_field_is_verified_as_it_was_propagated(qoc):
+    rough = {"guess": {"type": "expression", "value": "0.02*sin(1e6*t^2/T^2)"}}
+    result = qoc.run(
+        **deck(control=rough, propagator={"type": "crank_nicolson"}, time={"T": 9000, "steps": 12000})
+    )
+    assert result.errors.between == "hold"
+    assert abs(result.verification.probability - result.probability) < 3 * result.errors.total + 1e-9
+    assert result.errors.total < 1e-3
+
+
+# ------------------------------------------------------------------------------------ levels and errors
+
+
+def test_claimed_errors_of_levels(qoc):
+    coarse = {**MORSE, "grid": {"xmin": 1.1, "xmax": 5.5, "points": 90}}
+    result = qoc.run(**deck(system=coarse))
+    true = np.abs(result.problem.molecule.energies[:8] - morse_energies(8))
+    claimed = result.errors.energies[:8]
+    assert np.all(true <= 2 * claimed)
+    assert np.all(claimed <= 2 * true + 1e-10)
+
+
+def test_a_sine_basis_finds_the_levels(qoc):
+    ground = landscape(qoc.load(**deck()).deck.system)
+    found = sine_levels(ground, (0.8, 9.0), 150, 10)
+    assert np.abs(found.energies - morse_energies(10)).max() < 1e-12
+
+
+def test_what_lies_between_the_points_is_seen(qoc):
+    spike = {"type": "expression", "value": "0.3*x^2 + 2*exp(-400*(x-0.21)^2)"}
+    system = {**MORSE, "mass": 1.0, "potential": spike, "grid": {"xmin": -7.0, "xmax": 7.0, "points": 60}}
+    ground = landscape(qoc.load(**deck(system=system, time={"T": 30, "steps": 600})).deck.system)
+    coarse, fine = sine_levels(ground, (-7.0, 7.0), 60, 4), sine_levels(ground, (-7.0, 7.0), 400, 4)
+    true = np.abs(coarse.energies - fine.energies)
+    assert np.all(true < 3 * unresolved(ground, coarse, 1.0) + 1e-6)
+    assert unresolved(ground, fine, 1.0).max() < 1e-6
+
+
+# --------------------------------------------------------------------------------------------- warnings
+
+
+def findings(qoc, **changes):
+    return " ".join(qoc.load(**deck(**changes)).warnings)
+
+
+@pytest.mark.parametrize(
+    ("wall", "word"), [(-1.5, "degenerate to rounding"), (-0.9, "nearly degenerate"), (-0.3, "")]
+)
+def test_degenerate_levels(qoc, wall, word):
+    wells = {"type": "polynomial", "coefficients": [0, 0, wall, 0, 0.03]}
+    system = {
+        **MORSE,
+        "mass": 1.0,
+        "potential": wells,
+        "grid": {"xmin": -8.0, "xmax": 8.0, "points": 200},
+        "target": 2,
+    }
+    text = findings(qoc, system=system, time={"T": 60, "steps": 1000})
+    assert ("degenerate" in text) == bool(word)
+    assert word in text
+
+
+def test_femtoseconds_without_a_unit(qoc):
+    text = findings(qoc, time={"T": 200, "steps": 500})
+    assert "write '200 fs'" in text
+    assert "write" not in findings(qoc, time={"T": "200 fs", "steps": 2000})
+    assert "fs" not in findings(qoc)
+
+
+def test_bounds_in_another_unit(qoc):
+    guess = {"type": "ladder", "area": 0.4}
+    assert "write '2 V/nm'" in findings(qoc, control={"guess": guess, "bounds": [-2, 2]})
+    assert "V/nm" not in findings(qoc, control={"guess": guess, "bounds": ["-2 V/nm", "2 V/nm"]})
+
+
+@pytest.mark.parametrize(
+    ("peak", "bounds", "warns"), [(0.2, None, True), (0.2, (-0.3, 0.3), False), (0.04, None, False)]
+)
+def test_an_absurd_field_without_bounds(qoc, peak, bounds, warns):
+    control = {"guess": {"type": "ladder"}, **({} if bounds is None else {"bounds": list(bounds)})}
+    text = checks.strong_field(np.array([0.0, -peak]), qoc.load(**deck(control=control)).deck)
+    assert (text is not None) == warns
+    if warns:
+        assert "1.4e+15 W/cm2" in text
+        assert "control.bounds" in text
+
+
+def test_a_field_from_a_file_gets_the_shape_once(qoc):
+    t = np.linspace(0, 9000, 4000)
+    np.savetxt(qoc.folder / "flat.csv", np.stack([t, np.full(t.size, 1e-3)], axis=1), delimiter=",")
+    control = {"guess": {"type": "file", "file": "flat.csv"}, "shape": {"type": "sin2"}}
+    problem = qoc.build(**deck(control=control))
+    wanted = 1e-3 * np.sin(np.pi * problem.times / 9000) ** 2
+    assert np.allclose(problem.guess, wanted, rtol=0, atol=1e-9)
+    qoc.execute("first", **deck(control=control, verify="none"))
+    again = {"guess": {"type": "file", "file": "first.h5"}, "shape": {"type": "sin2"}}
+    # where S < 1e-3 no parameter can be told from the field, and it is zero
+    assert np.allclose(qoc.build(**deck(control=again)).guess, wanted, rtol=0, atol=1.1e-6)
+
+
+def test_a_search_without_a_step_has_not_converged():
+    from qsim.qoc.optimizers import _no_step
+
+    assert _no_step(-1e-5).startswith("stopped before convergence")
+    assert _no_step(-1e-14).startswith("converged")
+
+
+# --------------------------------------------------------------------------------- formulas of the checks
+
+
+def test_steps_of_the_phase_error():
+    x = np.linspace(-9, 9, 400)
+    molecule = on_grid(x, 1.0, 0.5 * 0.7**2 * x**2, x, 12)
+    top, duration, error = 3, 50.0, 1e-3
+    half = 0.5 * 0.7 * (top + 1)  # from the middle of the levels 0 .. top + 1 of an oscillator
+    exact = duration / math.sqrt(12 * error / (duration * half**3))
+    assert phase_steps(molecule, top, duration, error) == pytest.approx(exact, rel=0.01)
+
+
+def test_probability_under_a_fluence_penalty():
+    dipole, duration, alpha = 0.3, 500.0, 2.0
+    theta = np.linspace(0, np.pi, 200001)
+    j = np.sin(theta / 2) ** 2 - alpha * theta**2 / (2 * dipole**2 * duration)
+    wanted = math.sin(theta[np.argmax(j)] / 2) ** 2
+    assert checks.capped_probability(alpha, dipole, duration) == pytest.approx(wanted, rel=0.002)
+
+
+def test_walls_weigh_densities_with_populations():
+    x = np.linspace(-3.0, 3.0, 200)
+    molecule = on_grid(x, 1.0, 0.5 * x**2, x, 6)
+    density = molecule.wall_density((5,))
+    limit = checks.WALL_DENSITY / density
+    reached = np.zeros(6)
+    reached[5] = 0.9 * limit
+    assert checks.walls(molecule, reached) is None
+    reached[5] = 1.1 * limit
+    assert "level 5" in checks.walls(molecule, reached)
+
+
+def test_a_critical_point_is_refused_however_the_search_ends(qoc):
+    with pytest.raises(NumericsError, match="critical point|gradient vanishes"):
+        qoc.run(
+            **deck(
+                control={"guess": {"type": "expression", "value": "1e-9*cos(3*t)"}},
+                optimizer={"type": "lbfgs"},
+                objective={"alpha": 1e6},
+                verify="none",
+            )
+        )
