@@ -27,6 +27,7 @@ __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
 AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+INDEPENDENT = 10.0  # times the memory of walkers after which copies do not remember each other
 HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
 FORGOTTEN = 0.5  # of the error bar: what may be left of that
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
@@ -223,8 +224,17 @@ class _Rows:
         spread = sums[:, :, :6].std(axis=(0, 1))
         kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
         tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
-        related = series.kind == "vmc" and bool(series.info.get("related", 0.0))
-        return cls(sums, not related, series.samples.rows_per_block, tested or (total,))
+        per_block = series.samples.rows_per_block
+        found = cls(sums, True, per_block, tested or (total,))
+        if series.kind == "vmc" and series.info.get("related", 0.0):
+            found = replace(found, independent=False)
+            apart = INDEPENDENT * found.memory() / per_block * series.info["block_time"]
+            found = replace(found, independent=series.info["warm"] >= apart)
+        return found
+
+    def memory(self) -> float:
+        """Return the decay time of the slower one of energy and kinetic energy, in rows."""
+        return max(_memory(self.mean_of(k)) for k in self.tested)
 
     def mean_of(self, column: int) -> Chains:
         """Return the influences on a mean."""
@@ -259,7 +269,7 @@ def _unforgotten(series: Series, cut: int) -> int:
     if rows is None or "warm" not in series.info:
         return 0
     time, walkers = series.info["block_time"], series.info["walkers"]
-    slowest = max(_memory(rows.mean_of(k)) for k in rows.tested) / rows.per_block * time
+    slowest = rows.memory() / rows.per_block * time
     length = rows.sums.shape[0] / rows.per_block * time
     if not slowest > 0.0:
         return 0
