@@ -27,6 +27,8 @@ __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
 AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+INDEPENDENT = 10.0  # times the memory of walkers after which copies do not remember each other
+MEMORIES = 3.0  # memories that a run must last, by those at other time steps
 HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
 FORGOTTEN = 0.5  # of the error bar: what may be left of that
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
@@ -44,11 +46,15 @@ class Analysis:
         Of the energies (`ENERGIES`), ``variance`` and ``acceptance``; of diffusion also ``population``.
     population_bias
         Of diffusion: by how much the control of the population raises the energy, hartree, estimated; part of its error.
+    memory, length
+        Decay time of the correlation, and the time that the blocks last, 1/hartree.
     """
 
     cut: int
     estimates: Mapping[str, Estimate]
     population_bias: float = 0.0
+    memory: float = 0.0
+    length: float = 0.0
 
     @property
     def energy(self) -> Estimate:
@@ -139,7 +145,10 @@ def analyse(
                 f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
                 f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
             )
-    return Analysis(cut, found, bias)
+    if rows is None or "block_time" not in series.info:
+        return Analysis(cut, found, bias)
+    time = series.info["block_time"] / rows.per_block
+    return Analysis(cut, found, bias, rows.memory() * time, rows.sums.shape[0] * time)
 
 
 def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
@@ -223,8 +232,17 @@ class _Rows:
         spread = sums[:, :, :6].std(axis=(0, 1))
         kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
         tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
-        related = series.kind == "vmc" and bool(series.info.get("related", 0.0))
-        return cls(sums, not related, series.samples.rows_per_block, tested or (total,))
+        per_block = series.samples.rows_per_block
+        found = cls(sums, True, per_block, tested or (total,))
+        if series.kind == "vmc" and series.info.get("related", 0.0):
+            found = replace(found, independent=False)
+            apart = INDEPENDENT * found.memory() / per_block * series.info["block_time"]
+            found = replace(found, independent=series.info["warm"] >= apart)
+        return found
+
+    def memory(self) -> float:
+        """Return the decay time of the slower one of energy and kinetic energy, in rows."""
+        return max(_memory(self.mean_of(k)) for k in self.tested)
 
     def mean_of(self, column: int) -> Chains:
         """Return the influences on a mean."""
@@ -259,7 +277,7 @@ def _unforgotten(series: Series, cut: int) -> int:
     if rows is None or "warm" not in series.info:
         return 0
     time, walkers = series.info["block_time"], series.info["walkers"]
-    slowest = max(_memory(rows.mean_of(k)) for k in rows.tested) / rows.per_block * time
+    slowest = rows.memory() / rows.per_block * time
     length = rows.sums.shape[0] / rows.per_block * time
     if not slowest > 0.0:
         return 0
@@ -278,6 +296,7 @@ def fit_sections(
         energies: list[Any] = [found.energy for k in mine if (found := analyses[k]) is not None]
         taus = np.array([float(parts[k].timestep or 0.0) for k in mine])
         errors = np.array([np.nan if e.error is None else e.error for e in energies])
+        _compare_memories(mine, parts, analyses, monitor)
         means = np.array([e.mean for e in energies])
         fits.append(
             Fit(
@@ -290,6 +309,20 @@ def fit_sections(
             )
         )
     return fits
+
+
+def _compare_memories(
+    mine: list[int], parts: list[Part], analyses: list[Analysis | None], monitor: Monitor
+) -> None:
+    """Tell of runs that are short beside the memory that runs at other time steps have: alone, they do not show it."""
+    found = {k: one for k in mine if (one := analyses[k]) is not None and one.energy.error}
+    longest = max((one.memory for one in found.values()), default=0.0)
+    for k, one in found.items():
+        if not one.energy.reason and 0.0 < one.length < MEMORIES * longest:
+            monitor.warn(
+                f"dmc, tau = {parts[k].timestep:g}: the run lasts {one.length:.2g}/hartree, too few correlation times, since "
+                f"those of other time steps remember for {longest:.2g}/hartree; its error bar may be too small: take more blocks"
+            )
 
 
 def _extrapolated(

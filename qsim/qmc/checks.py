@@ -109,11 +109,10 @@ def _first(value: int | list[int]) -> int:
 
 def _slopes(shell: Shell) -> list[float]:
     """Return n zeta of the functions of a shell."""
-    numbers = shell.n if isinstance(shell.n, list) else [shell.n]
+    numbers = [float(n) for n in (shell.n if isinstance(shell.n, list) else [shell.n])]
     zetas = shell.zeta if isinstance(shell.zeta, list) else [shell.zeta]
-    count = max(len(numbers), len(zetas))
-    numbers, zetas = (values * count if len(values) == 1 else values for values in (numbers, zetas))
-    return [n * zeta for n, zeta in zip(numbers, zetas, strict=False)]
+    count = max(len(numbers), len(zetas))  # one number stands for all
+    return [numbers[k % len(numbers)] * zetas[k % len(zetas)] for k in range(count)]
 
 
 def _jastrow(deck: QmcDeck) -> Iterator[Finding]:

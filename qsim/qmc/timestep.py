@@ -27,7 +27,7 @@ __all__ = ["ORDERS", "Extrapolation", "bounded", "curve", "extrapolate"]
 
 Order = Literal["linear", "quadratic"]
 LARGEST_RATIO = 1.0  # of neighbouring coefficients, in the highest energy of the problem
-POOR = 0.05  # chance of a larger chi squared below which errors are scaled
+POOR = 0.01  # chance of a larger chi squared below which errors are scaled
 ORDERS: dict[str, int] = {"linear": 1, "quadratic": 2}
 
 

@@ -51,7 +51,7 @@ class Walkers:
     generation : int
         Generations done, which numbers the random draws.
     warm : float
-        Time (1/hartree) that they have followed the square of a trial function since they were placed, or since diffusion.
+        Time (1/hartree) that they have followed the square of a trial function since they were placed, copied or in diffusion.
     related : bool
         Whether some of them are copies of others, so that they are not independent of each other.
     """
@@ -156,7 +156,8 @@ class Walkers:
     def select(self, indices: Any, weights: Any) -> None:
         """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
         at = self.device.asarray(indices)
-        self.related = self.related or len(indices) > self.count
+        if len(indices) > self.count:  # copies
+            self.related, self.warm = True, 0.0
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 

@@ -144,6 +144,23 @@ def test_small_time_steps_add_little_to_the_error():
     assert found.truncation < 0.3 * plain.error
 
 
+def test_a_run_shorter_than_the_memory_at_other_time_steps_is_told(qmc):
+    """3d of hydrogen forgets within some 10 / hartree; the smallest time step lasts 2 of them."""
+    deck = slater("H", 0, 1, n=3, l=2, zeta=0.26)
+    dmc = {
+        "walkers": 30,
+        "timesteps": [1.6, 0.1],
+        "blocks": 20,
+        "steps": 10,
+        "warmup": 10.0,
+        "extrapolate": "none",
+    }
+    warnings = qmc.execute(**deck, run={"seed": 2}, series=[{"dmc": dmc}])["warnings"]
+    short = [text for text in warnings if "correlation times" in text]
+    assert short
+    assert all("tau = 0.1:" in text for text in short)
+
+
 # ------------------------------------------------------------------------------------------ scales
 
 

@@ -330,8 +330,8 @@ def test_one_outlier_does_not_cut_the_series():
 def test_differences_are_in_standard_deviations():
     """Of white noise: mean 0 and variance 1, but for Student's factor of what is left to compare with."""
     series = np.random.default_rng(13).standard_normal((1500, 260))
-    found = np.array([_difference(x[:60], x[60:]) for x in series])
-    factor = student(200 / 3)
+    found = np.array([_difference(x[:100], x[100:]) for x in series])
+    factor = student(160 / 3)
     assert abs(found.mean()) < 4 / np.sqrt(1500)
     assert found.std() * factor == pytest.approx(1.0, abs=0.12)
 

@@ -92,7 +92,7 @@ CASES = {
     "beryllium": lambda: beryllium(J2=spline(), J1=spline()),
     "Li2": lambda: lithium_dimer(J2=Block(type="pade", b=0.821683)),
     "triplet": lambda: wavefunction([["C", 0, 0, 0]], {"source": "hydrogen"}, spin=2, J2=spline()),
-    "hooke": lambda: wavefunction([], {"source": "hooke"}),
+    "hooke": lambda: build_wavefunction(Block(atoms=[]), Block(source="hooke")),
     "dots": lambda: wavefunction([], {"source": "harmonic", "omega": 0.4}, electrons=7, spin=1, J2=None),
 }
 
@@ -134,7 +134,8 @@ def test_hydrogen_is_exact():
 
 
 def test_hooke_is_exact():
-    w = wavefunction([], {"source": "hooke"})
+    assert wavefunction([], {"source": "hooke"}).jastrow.functions[1].kind == "none"  # an empty Jastrow block
+    w = build_wavefunction(Block(atoms=[]), Block(source="hooke"))
     assert w.jastrow.functions[1].kind == "log1p"
     assert_allclose(energies(w), REFERENCES["hooke_k1/4"]["value"], atol=1e-5)
 

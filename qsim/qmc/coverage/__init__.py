@@ -209,13 +209,13 @@ def _vmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
 def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     count = int(rng.choice([1, 2, 3, 3, 4]))
     blocks = int(_uniform(rng, 20, 80))
-    largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 2.0)
+    largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 1.4)
     taus = [largest / 2.0**k / case.means.scale for k in range(count)]
     # imaginary time in units of the time scale: some runs are shorter than their correlation allows
-    generations = _uniform(rng, 20.0, 300.0) / (0.7 * largest)
+    generations = _uniform(rng, 40.0, 300.0) / (0.7 * largest)
     steps = max(1, round(min(generations, 3000.0 / count) / blocks))
     walkers = min(
-        200, max(6, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons)))
+        200, max(12, round(_uniform(rng, 0.3, 1.5) * WORK / (count * blocks * steps * case.electrons)))
     )
     block: dict[str, Any] = {
         "walkers": walkers,
@@ -256,7 +256,7 @@ def _judge(
     if case.fitted is not None and "jastrow/ud/coefficients" in results:
         means = case.fitted(float(results["jastrow/ud/coefficients"][0]))
     kinds = [next(iter(item)) for item in series]
-    known = {}
+    known: dict[str, float] = {}
     for kind in ("optimize", "vmc"):
         if kind in kinds:
             # energies and their parts fluctuate together: some parts are enough
@@ -268,12 +268,12 @@ def _judge(
     claims = []
     for name, value in known.items():
         scalar = results.scalars.get(name)
-        if scalar is not None and scalar.error is not None:
+        if scalar is not None and scalar.error is not None and isinstance(scalar.value, float):
             size = TABLES * max(1.0, abs(value), means.scale)
             claims.append(
                 Claim(
                     name,
-                    float(scalar.value) - value,
+                    scalar.value - value,
                     float(scalar.error),
                     oracle=size,
                     warning=UNRELIABLE[name.split("_")[0]],

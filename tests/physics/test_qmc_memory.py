@@ -1,0 +1,96 @@
+"""The memory that the plan announces, beside what the system counted in processes of their own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, resource, sys
+from pathlib import Path
+from qsim.core.deck import load_deck
+from qsim.core.pipeline import Options, execute
+from qsim.core.stages import stage
+
+deck = Path(sys.argv[1])
+memory = stage("qmc", "build").plan(load_deck(deck, stage("qmc", "deck").DECK)).memory
+execute("qmc", deck, Options(figures=False, verbosity=-1, output=deck.with_suffix(".h5"), device="cpu"))
+peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([memory.host + memory.device, peak]))
+"""
+SECTIONS = {
+    "vmc": [{"vmc": {"blocks": 3, "steps": 2, "warmup": 2, "timestep": 0.1}}],
+    "dmc": [
+        {"vmc": {"blocks": 2, "steps": 2, "warmup": 2, "timestep": 0.1}},
+        {
+            "dmc": {
+                "timesteps": [0.004, 0.002],
+                "blocks": 3,
+                "steps": 6,
+                "warmup": 0.01,
+                "extrapolate": "none",
+            }
+        },
+    ],
+    "optimize": [{"optimize": {"iterations": 1, "steps": 3, "warmup": 2, "timestep": 0.1}}],
+    "long optimize": [
+        {"optimize": {"iterations": 1, "steps": 30, "warmup": 2, "timestep": 0.1, "sweeps": 1}}
+    ],
+}
+
+
+def deck(kind, walkers, electrons):
+    series = json.loads(json.dumps(SECTIONS[kind]))
+    next(iter(series[0].values()))["walkers"] = walkers
+    symbol, shells = {2: ("He", [(1, 1.7)]), 4: ("Be", [(1, 3.7), (2, 1.0)])}[electrons]
+    orbitals = {
+        "source": "sto",
+        "shells": [{"atom": symbol, "n": n, "l": 0, "zeta": zeta} for n, zeta in shells],
+    }
+    splines = {"J1": {"rcut": 6.0, "size": 7}, "J2": {"rcut": 6.0, "size": 9}}
+    return {
+        "run": {"seed": 3},
+        "system": {"atoms": [[symbol, 0, 0, 0]]},
+        "wavefunction": {"orbitals": orbitals, "jastrow": splines},
+        "series": series,
+    }
+
+
+def peak(qmc, kind, walkers, electrons):
+    path = qmc.write(f"{kind.replace(' ', '_')}_{walkers}", **deck(kind, walkers, electrons))
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=True
+    )
+    estimate, peak = json.loads(found.stdout)
+    return estimate, peak
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("electrons", [2, 4])
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_the_estimate_grows_as_the_peak(qmc, kind, electrons):
+    """What 65536 walkers take more than 8192, and both more than 512 within the scatter of an interpreter's own memory."""
+    found = {walkers: peak(qmc, kind, walkers, electrons) for walkers in (512, 8192, 65536)}
+    estimates, peaks = ({n: pair[k] for n, pair in found.items()} for k in range(2))
+    marginal = (peaks[65536] - peaks[8192]) / (estimates[65536] - estimates[8192])
+    assert 0.87 < marginal < 1.15
+    assert abs((peaks[8192] - peaks[512]) - (estimates[8192] - estimates[512])) < 12e6
+
+
+def test_the_estimate_counts_each_section(qmc):
+    """State of beryllium: 12 positions, 40 rows, 8 of inverses, 14 others; copies while branching, walkers that are kept."""
+    from qsim.core.stages import stage
+
+    plan = stage("qmc", "build").plan
+    state = 8 * (12 + 40 + 8 + 14)
+    one = plan(qmc.load(**deck("vmc", 1000, 4))).memory
+    assert one.parts["walkers"] == 1000 * state
+    assert one.parts["work space"] == 1000 * 72
+    assert one.parts["walkers kept for resuming"] == 0
+    chain = plan(qmc.load(**deck("dmc", 1000, 4))).memory
+    assert chain.parts["walkers kept for resuming"] == 2000 * state
+    assert chain.parts["work space"] == 1000 * (state + 48)
+    mixed = deck("vmc", 1000, 4)
+    mixed["run"]["precision"] = "mixed"
+    assert plan(qmc.load(**mixed)).memory.parts["walkers"] == 1000 * (8 * 26 + 4 * 48)
