@@ -14,6 +14,8 @@ from qsim.sturmian.angular import exchange_sign
 from qsim.sturmian.blocks import FeDvr, Gsf, as_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.gsf import Orbitals, Sturmians
     from qsim.sturmian.potentials import OneBody
 
-PLAN_POINTS = 500  # radial functions up to which the plan computes a basis, to find mistakes early
+PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
+COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
 VECTORS = 40  # of a subspace of the eigensolver
 
 
@@ -194,7 +197,7 @@ class Problem:
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
-    """Estimate sizes and memory, and check the physics; nothing large is allocated."""
+    """Estimate sizes and memory, and check the physics; nothing large is allocated, and no basis made that takes long."""
     deck = loaded.deck
     try:
         values = parameters.resolve(deck)
@@ -204,36 +207,64 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     sectors = _sectors(deck, values.l_max)
     sizes, memory = _estimate(deck, values, points, sectors)
     findings = list(limits.of_numbers(deck, values, points))
-    if not any(finding.severity == "error" for finding in findings) and points <= PLAN_POINTS:
-        findings += _trial(deck, values, sectors)
+    if not any(finding.severity == "error" for finding in findings):
+        findings += _faults(deck, _split(_trials(deck, values, sectors))[0])
     return Plan(memory=memory, sizes=sizes, steps=0, findings=findings)
 
 
-def _trial(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> list[Finding]:
-    """Return what the functions of the lowest and of the highest l show."""
+class _Trial(NamedTuple):
+    """A basis that the run will need: where the deck asks for it, its values, momenta, and operations to make it."""
+
+    key: str
+    values: parameters.Values
+    ls: list[int]
+    work: float
+
+
+def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[_Trial]:
+    """Yield the bases of the deck and of its scans, each with the functions of the lowest and of the highest l."""
     ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
     if deck.task.type == "basis" and deck.task.l is not None:
         ls = sorted(as_list(deck.task.l))
     tried = sorted({ls[0], ls[-1]})
-    try:
-        _try(deck, values, tried)
-    except InvalidInput as error:
-        return [Finding(error.key, str(error))]
+
+    def trial(key: str, changed: parameters.Values) -> _Trial:
+        points = parameters.grid_size(deck, changed)
+        work = len(tried) * float(points) ** 3 if isinstance(deck.basis, Gsf) else float(points) ** 2
+        return _Trial(key, changed, tried, work * (COMPLEX_WORK if deck.grid.ecs is not None else 1.0))
+
+    yield trial("", values)
     if deck.task.type != "bound" or deck.scan is None or not isinstance(deck.basis, Gsf):
-        return []
-    findings = []
+        return
     for key, scanned in deck.scan.given().items():
         for k, value in enumerate(scanned):
-            if key == "l_max" or (key == "N" and value < max(scanned)):
-                continue  # the longest list holds the others
-            changed = values.changed(**{key: value})
-            if parameters.grid_size(deck, changed) > PLAN_POINTS:
-                continue
-            try:
-                _try(deck, changed, tried)
-            except InvalidInput as error:
-                findings.append(Finding(f"scan.{key}.{k}", str(error)))
-    return findings
+            if key != "l_max" and (key != "N" or value == max(scanned)):  # the longest list holds the others
+                yield trial(f"scan.{key}.{k}", values.changed(**{key: value}))
+
+
+def _split(trials: Iterable[_Trial]) -> tuple[list[_Trial], list[_Trial]]:
+    """Return the trials that are cheap enough for the plan, and those that are left to the build."""
+    cheap: list[_Trial] = []
+    costly: list[_Trial] = []
+    spent = 0.0
+    for trial in trials:
+        if spent + trial.work <= PLAN_WORK:
+            spent += trial.work
+            cheap.append(trial)
+        else:
+            costly.append(trial)
+    return cheap, costly
+
+
+def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
+    """Yield what the functions show that cannot be had."""
+    for trial in trials:
+        try:
+            _try(deck, trial.values, trial.ls)
+        except InvalidInput as error:
+            yield Finding(trial.key or error.key, str(error))
+            if not trial.key:
+                return
 
 
 def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
@@ -317,10 +348,15 @@ def _estimate(
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem:
-    """Set up grid, potential and symmetries; the functions are computed when they are needed."""
+    """Set up grid, potential and symmetries, and try the bases that were too much work for the plan."""
     try:
         values = parameters.resolve(loaded.deck)
         problem = _problem(loaded.deck, device, values, loaded)
+        _, costly = _split(_trials(loaded.deck, values, problem.sectors))
+        if costly and not costly[0].key and isinstance(loaded.deck.basis, Gsf):
+            for l in costly.pop(0).ls:
+                problem.functions(l)
+        loaded.raise_for(list(_faults(loaded.deck, costly)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already

@@ -61,9 +61,9 @@ def partial_wave_limit(
     limit : float
         Hartree.
     error : float
-        Half of the change when the last term and the lowest l_max are left out, or, if that is more and there are four points, the
-        change when the powers grow by the other step (with two points: when the power is raised by one), plus the uncertainty of
-        the energies as the fit enlarges it.
+        Half of the change when the last term and the lowest l_max are left out; with four points and more at least the change
+        when the powers grow by the other step; with two points the change when the power is raised by one.  To that comes the
+        uncertainty of the energies as the fit enlarges it.
     coefficients : (m,) float64
         A_0, A_1, ... with m = min(k - 1, 4), of the powers p, q, ...; negative ones lower the energy.
 
