@@ -11,7 +11,7 @@ from qsim.sturmian.coverage.known import LIMITS
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
 from qsim.sturmian.known import ENERGIES
 
-DECKS = 40
+DECKS = 30
 SEED = 1
 
 
