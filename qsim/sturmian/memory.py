@@ -108,7 +108,7 @@ def integrals(deck: SturmianDeck, n: int, largest: int) -> dict[str, int]:
         else len(task.routes) * max(len(as_list(task.points)), 1)
     )
     whole = most**4
-    compared = 3 * whole * item + whole * REAL
+    compared = 3 * whole * item + (whole * REAL if item == COMPLEX else 0)
     alone = whole * item + (most * (most + 1) // 2) ** 2 * item
     return {
         "integrals": (compared if routes > 1 else alone) + before**4 * item,

@@ -313,7 +313,7 @@ def test_a_state_that_the_box_cuts_off(sturmian):
 
 @pytest.mark.parametrize(("R", "told"), [(14.0, True), (45.0, False)])
 def test_higher_states_that_feel_the_wall_are_told(sturmian, R, told):
-    result = sturmian.run(**changed(task__n_roots=2, grid__R=R, basis__N=14))
+    result = sturmian.run(**changed(task__n_roots=2, grid__R=R, grid__order=8, basis="fedvr"))
     warnings = [text for text in require_contained(result) if "contained" in text]
     assert len(warnings) == told
     if told:
@@ -324,7 +324,9 @@ def test_higher_states_that_feel_the_wall_are_told(sturmian, R, told):
         )
         assert found
         assert float(found[1]) == pytest.approx(box_density(result.states[1]), rel=0.1)
-        wider = sturmian.run(**changed(task__n_roots=2, grid__R=float(found[2]), basis__N=14))
+        wider = sturmian.run(
+            **changed(task__n_roots=2, grid__R=float(found[2]), grid__order=8, basis="fedvr")
+        )
         assert not [text for text in require_contained(wider) if "contained" in text]
 
 

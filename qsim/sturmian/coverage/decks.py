@@ -203,14 +203,14 @@ def _basis(rng: np.random.Generator, rate: float, folder: Path, harmonic: bool) 
 
 def _affordable(rng: np.random.Generator, deck: dict[str, Any], rate: float) -> Any:
     """Return the grid of a deck, with a lower order where the run would take long, mostly finer where it would be refused."""
-    grid = {"R": "auto", "order": 12} if deck["grid"] == "auto" else dict(deck["grid"])
+    grid: dict[str, Any] = {"R": "auto", "order": 12} if deck["grid"] == "auto" else dict(deck["grid"])
     grid.setdefault("R", grid["elements"][-1] if isinstance(grid.get("elements"), list) else "auto")
     R = 16.0 / rate if grid["R"] == "auto" else float(grid["R"])
     given = grid.get("elements", "auto")
     rule = math.log1p(2.0 * min(R, 16.0) * deck["system"]["Z"]) / math.log(1.4) + max(R - 16.0, 0.0) / 5.0
-    elements = {"int": given, "list": len(given) if isinstance(given, list) else 0}.get(
-        type(given).__name__, rule
-    )
+    elements = rule
+    if given != "auto":
+        elements = float(len(given) if isinstance(given, list) else given)
     waves = 1.5 * R * rate / math.pi
     if deck["basis"] != "fedvr" and elements * (grid["order"] - 1) < 5.0 * waves and _coin(rng, 0.8):
         grid.pop("elements", None)
