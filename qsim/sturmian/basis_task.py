@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
+from qsim.sturmian import parameters
+from qsim.sturmian.grid import RadialGrid
+from qsim.sturmian.reference import finer_order
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.build import Problem
     from qsim.sturmian.gsf import Sturmians
 
+COARSE = 0.01  # relative error of an eigenvalue that is worth a warning
+BEYOND = 8.0  # decay lengths by which the finer grid's box is larger
 TAIL = 1e-3  # of the largest value, that an outgoing function should have fallen to at the end of the contour
 
 
@@ -25,11 +32,14 @@ class BasisResult:
     ----------
     condition : dict of float
         Condition number of the functions of an l, each normalised.
+    beta_errors : dict of (N,) float64
+        Estimated errors of the eigenvalues of an l, hartree; NaN where they could not be found.
     """
 
     problem: Problem
     bases: dict[int, Sturmians]
     condition: dict[int, float] = field(default_factory=dict)
+    beta_errors: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -42,7 +52,9 @@ def run_basis(problem: Problem, monitor: Monitor) -> BasisResult:
             functions = problem.functions(l)
             result.bases[l] = functions
             result.condition[l] = condition(functions.c)
+            errors = result.beta_errors[l] = beta_errors(problem, functions)
             result.notes += _doubts(problem, functions)
+            result.notes += _coarse(functions, errors)
             monitor.step(k + 1, orthogonality=functions.orthogonality)
     monitor.end()
     for text in result.notes:
@@ -54,6 +66,53 @@ def condition(c: NDArray[Any]) -> float:
     """Return the ratio of the largest to the smallest singular value of the functions, each normalised to one."""
     singular = np.linalg.svd(c / np.linalg.norm(c, axis=0), compute_uv=False)
     return float(singular[0] / max(singular[-1], 1e-300))
+
+
+def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
+    """Return how far the eigenvalues lie from those on a finer grid, in a larger box if the functions decay, hartree, (N,).
+
+    Complex ones are compared with the nearest; NaN where the finer grid has no such functions.
+    """
+    grid = problem.grid
+    bounds = grid.bounds
+    if not grid.is_complex and not grid.keep_last and not _fills_the_box(problem):
+        width = bounds[-1] - bounds[-2]
+        count = int(np.ceil(BEYOND / (np.sqrt(-2.0 * functions.energy) * width)))
+        bounds = np.concatenate((bounds, bounds[-1] + width * np.arange(1, count + 1)))
+    for tried in (bounds, grid.bounds):
+        fine = RadialGrid(tried, finer_order(grid.order), keep_last=grid.keep_last)
+        try:
+            other = parameters.sturmians(problem.deck, problem.values, fine, functions.l, functions.size)
+        except InvalidInput:
+            continue
+        if not np.iscomplexobj(functions.beta):
+            return np.asarray(np.abs(other.beta - functions.beta))
+        distances = np.abs(functions.beta[:, None] - other.beta[None, :])
+        return np.asarray(distances.min(axis=1))
+    return np.full(functions.size, np.nan)
+
+
+def _fills_the_box(problem: Problem) -> bool:
+    """Tell whether the generating potential is a well that ends with the box, whose wall then belongs to the functions."""
+    return problem.generating.type == "square_well" and problem.generating.r0 >= problem.grid.R0 * (
+        1.0 - 1e-12
+    )
+
+
+def _coarse(functions: Sturmians, errors: NDArray[np.float64]) -> list[str]:
+    """Return which functions are ones of grid and box."""
+    if np.isnan(errors).any():
+        return [
+            f"functions of l = {functions.l}: errors of beta could not be estimated; scan grid.order and R by hand"
+        ]
+    bad = np.flatnonzero(errors > COARSE * np.abs(functions.beta))
+    if not bad.size:
+        return []
+    worst = float((errors / np.abs(functions.beta)).max())
+    return [
+        f"functions of l = {functions.l}: beta changes by up to {100.0 * worst:.2g} % on a finer grid in a larger box, from n = "
+        f"{bad[0] + 1} on; give a higher grid.order, more elements, or a larger R"
+    ]
 
 
 def _doubts(problem: Problem, functions: Sturmians) -> list[str]:

@@ -6,26 +6,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsim.core.deck import Finding
-from qsim.core.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.stages import Plan
-from qsim.sturmian import checks, limits, parameters
+from qsim.sturmian import checks, limits, memory, parameters
 from qsim.sturmian.angular import exchange_sign
 from qsim.sturmian.blocks import FeDvr, Gsf, as_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device
+    from qsim.core.device import Device, Memory
     from qsim.core.parallel import Comm
     from qsim.sturmian.deck import SturmianDeck
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Orbitals, Sturmians
     from qsim.sturmian.potentials import OneBody
 
-PLAN_POINTS = 500  # radial functions up to which the plan computes a basis, to find mistakes early
-VECTORS = 40  # of a subspace of the eigensolver
+PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
+COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
 
 
 class Sector(NamedTuple):
@@ -194,7 +195,7 @@ class Problem:
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
-    """Estimate sizes and memory, and check the physics; nothing large is allocated."""
+    """Estimate sizes and memory, and check the physics; nothing large is allocated, and no basis made that takes long."""
     deck = loaded.deck
     try:
         values = parameters.resolve(deck)
@@ -202,38 +203,66 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     sectors = _sectors(deck, values.l_max)
-    sizes, memory = _estimate(deck, values, points, sectors)
+    sizes, needed = _estimate(deck, values, points, sectors)
     findings = list(limits.of_numbers(deck, values, points))
-    if not any(finding.severity == "error" for finding in findings) and points <= PLAN_POINTS:
-        findings += _trial(deck, values, sectors)
-    return Plan(memory=memory, sizes=sizes, steps=0, findings=findings)
+    if not any(finding.severity == "error" for finding in findings):
+        findings += _faults(deck, _split(_trials(deck, values, sectors))[0])
+    return Plan(memory=needed, sizes=sizes, steps=0, findings=findings)
 
 
-def _trial(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> list[Finding]:
-    """Return what the functions of the lowest and of the highest l show."""
+class _Trial(NamedTuple):
+    """A basis that the run will need: where the deck asks for it, its values, momenta, and operations to make it."""
+
+    key: str
+    values: parameters.Values
+    ls: list[int]
+    work: float
+
+
+def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[_Trial]:
+    """Yield the bases of the deck and of its scans, each with the functions of the lowest and of the highest l."""
     ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
     if deck.task.type == "basis" and deck.task.l is not None:
         ls = sorted(as_list(deck.task.l))
     tried = sorted({ls[0], ls[-1]})
-    try:
-        _try(deck, values, tried)
-    except InvalidInput as error:
-        return [Finding(error.key, str(error))]
+
+    def trial(key: str, changed: parameters.Values) -> _Trial:
+        points = parameters.grid_size(deck, changed)
+        work = len(tried) * float(points) ** 3 if isinstance(deck.basis, Gsf) else float(points) ** 2
+        return _Trial(key, changed, tried, work * (COMPLEX_WORK if deck.grid.ecs is not None else 1.0))
+
+    yield trial("", values)
     if deck.task.type != "bound" or deck.scan is None or not isinstance(deck.basis, Gsf):
-        return []
-    findings = []
+        return
     for key, scanned in deck.scan.given().items():
         for k, value in enumerate(scanned):
-            if key == "l_max" or (key == "N" and value < max(scanned)):
-                continue  # the longest list holds the others
-            changed = values.changed(**{key: value})
-            if parameters.grid_size(deck, changed) > PLAN_POINTS:
-                continue
-            try:
-                _try(deck, changed, tried)
-            except InvalidInput as error:
-                findings.append(Finding(f"scan.{key}.{k}", str(error)))
-    return findings
+            if key != "l_max" and (key != "N" or value == max(scanned)):  # the longest list holds the others
+                yield trial(f"scan.{key}.{k}", values.changed(**{key: value}))
+
+
+def _split(trials: Iterable[_Trial]) -> tuple[list[_Trial], list[_Trial]]:
+    """Return the trials that are cheap enough for the plan, and those that are left to the build."""
+    cheap: list[_Trial] = []
+    costly: list[_Trial] = []
+    spent = 0.0
+    for trial in trials:
+        if spent + trial.work <= PLAN_WORK:
+            spent += trial.work
+            cheap.append(trial)
+        else:
+            costly.append(trial)
+    return cheap, costly
+
+
+def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
+    """Yield what the functions show that cannot be had."""
+    for trial in trials:
+        try:
+            _try(deck, trial.values, trial.ls)
+        except InvalidInput as error:
+            yield Finding(trial.key or error.key, str(error))
+            if not trial.key:
+                return
 
 
 def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
@@ -265,62 +294,88 @@ def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:
 def _estimate(
     deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]
 ) -> tuple[dict[str, int | float | str], Memory]:
-    item = 16 if deck.grid.ecs is not None else 8
-    top = max((lb for sector in sectors for _, lb in sector.pairs), default=0)
     pairs = max((len(sector.pairs) for sector in sectors), default=0)
-    size = max((unknowns(values, sector, points) for sector in sectors), default=0)
     biggest = values.size(0, points)
     sizes: dict[str, int | float | str] = {"grid points": points, "R (bohr)": values.R}
     if values.energy is not None:
         sizes |= {"functions of l = 0": biggest, "energy (hartree)": values.energy}
     if values.alpha is not None:
         sizes["alpha (1/bohr)"] = values.alpha
-    one_body = (top + 1) * points * (points + 2 * min(biggest, points)) * item
-    parts = {"one-electron matrices": one_body}
-    kernel = points * points * item
     if deck.task.type == "bound":
-        flop = pairs * 4.0 * points * biggest * (points + biggest) + 4.0 * pairs**2 * points**2
-        if isinstance(deck.basis, FeDvr):
-            flop = pairs * 4.0 * float(points) ** 3 + 4.0 * pairs**2 * float(points) ** 2
+        size = max((unknowns(values, sector, points) for sector in sectors), default=0)
         sizes |= {"pairs": pairs, "unknowns": size, "states": sum(len(s.roots) for s in sectors)}
-        if deck.solver.type == "dense":
-            parts |= {
-                "H, S and the eigenvectors": 4 * size * size * item,
-                "repulsion integrals": 2 * biggest**4 * item,
-            }
-        else:
-            sizes["flop of H x"] = flop
-            roots = max(max(s.roots) + 1 for s in sectors)
-            extent = max([top, *(deck.extrapolate.l_max if deck.extrapolate else [])])
-            more = 1 + (extent > top) * (extent - top) / max(pairs, 1)
-            parts |= {
-                "subspace": int(more * size) * min(VECTORS + 4 * roots, max(size, 1)) * item,
-                "repulsion kernels": (2 * extent + 1) * kernel,
-                "functions on the product grid": int(3 * more * pairs + 1) * kernel,
-            }
+        if deck.solver.type != "dense":
+            product = pairs * 4.0 * points * biggest * (points + biggest)
+            sizes["flop of H x"] = product + 4.0 * pairs**2 * float(points) ** 2
+        parts = memory.largest(_stages(deck, values, sectors))
     elif deck.task.type == "integrals":
-        most = max([biggest, *(deck.task.N or [])])
-        parts |= {
-            "integrals": 2 * most**4 * item,
-            "pair densities": 3 * most * most * points * item,
-            "repulsion kernel": kernel,
-        }
-        sizes["integrals"] = most**4
+        sizes["integrals"] = max([biggest, *(deck.task.N or [])]) ** 4
+        parts = memory.integrals(deck, points, biggest)
+    else:
+        given = getattr(deck.task, "l", None)
+        ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
+        parts = memory.basis(deck, values, ls if given is None else as_list(given))
     keys = {"bound": "channels.l_max" if pairs > biggest else "basis.N", "integrals": "basis.N"}
     reduce = keys.get(deck.task.type, "grid.R")
     if isinstance(deck.basis, FeDvr) or points > 20 * max(biggest, 1):
         reduce = "grid.R"
-    return sizes, Memory(host=one_body, device=sum(parts.values()) - one_body, parts=parts, reduce=reduce)
+    return sizes, memory.as_memory(parts, reduce)
+
+
+def _stages(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[dict[str, int]]:
+    """Yield the memory of every solution: the states, their relaxation, partial waves, scans."""
+    own = {(s.L, s.S, s.parity): set(s.pairs) for s in sectors}
+    for changed, kind in _solutions(deck, values, sectors):
+        points = parameters.grid_size(deck, changed)
+        elements = parameters.bounds_of(deck, changed).size - 1
+        for sector in sectors if kind == "states" else _sectors(deck, changed.l_max):
+            if not sector.pairs:
+                continue
+            functions = max(changed.size(l, points) for pair in sector.pairs for l in pair)
+            size = memory.Size.of(sector.pairs, points, functions, max(sector.roots) + 1)
+            count = unknowns(changed, sector, points)
+            rough = kind == "partial" and not own[sector.L, sector.S, sector.parity] >= set(sector.pairs)
+            if deck.solver.type == "dense" and not rough:
+                yield memory.dense(size, count)
+            else:
+                yield memory.davidson(size, memory.ROUGH_VECTORS * size.roots if rough else max(count, 1))
+            if kind == "states":
+                yield memory.relaxation(size, elements, values.order)
+
+
+def _solutions(
+    deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
+) -> Iterator[tuple[parameters.Values, str]]:
+    """Yield the values of all solutions of a run and what they are: states, partial waves, or a scan."""
+    from qsim.sturmian.bound_task import satellites
+
+    yield values, "states"
+    partial: set[int] = set()
+    if deck.extrapolate is not None:
+        partial = set(deck.extrapolate.l_max)
+    elif deck.channels.pairs is None:
+        partial = {l for sector in sectors if sector.pairs for l in satellites(sector.pairs)}
+    kind = "partial" if deck.extrapolate is None else "scan"
+    for l_max in sorted(partial):
+        yield values.changed(l_max=l_max), kind
+    for key, scanned in ({} if deck.scan is None else deck.scan.given()).items():
+        for value in scanned:
+            yield values.changed(**{key: value}), "scan"
 
 
 # --------------------------------------------------------------------------------------------- build
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem:
-    """Set up grid, potential and symmetries; the functions are computed when they are needed."""
+    """Set up grid, potential and symmetries, and try the bases that were too much work for the plan."""
     try:
         values = parameters.resolve(loaded.deck)
         problem = _problem(loaded.deck, device, values, loaded)
+        _, costly = _split(_trials(loaded.deck, values, problem.sectors))
+        if costly and not costly[0].key and isinstance(loaded.deck.basis, Gsf):
+            for l in costly.pop(0).ls:
+                problem.functions(l)
+        loaded.raise_for(list(_faults(loaded.deck, costly)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already

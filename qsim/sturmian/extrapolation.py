@@ -61,9 +61,9 @@ def partial_wave_limit(
     limit : float
         Hartree.
     error : float
-        Half of the change when the last term and the lowest l_max are left out, or, if that is more and there are four points, the
-        change when the powers grow by the other step (with two points: when the power is raised by one), plus the uncertainty of
-        the energies as the fit enlarges it.
+        The change (with three points: half of it) when the last term and the lowest l_max are left out; with four points and more
+        at least the change when the powers grow by the other step; with two points the change when the power is raised by one.
+        To that comes the uncertainty of the energies as the fit enlarges it.
     coefficients : (m,) float64
         A_0, A_1, ... with m = min(k - 1, 4), of the powers p, q, ...; negative ones lower the energy.
 
@@ -86,7 +86,7 @@ def partial_wave_limit(
     limit, coefficients, weights = _fit(start, values, powers)
     if terms > 1:
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
-        error = 0.5 * abs(limit - other)
+        error = (0.5 if terms == 2 else 1.0) * abs(limit - other)
         if terms > 2:  # two fits that agree by chance: the powers themselves are uncertain beyond the first
             other, _, _ = _fit(start, values, [first + (3 - step) * k for k in range(terms)])
             error = max(error, abs(limit - other))

@@ -63,6 +63,7 @@ TABLES = (
         "probability density of r1 and r2, angles integrated over",
     ),
     Table("basis/l*/beta", ("n",), HARTREE, "eigenvalues beta_n of the Sturmian functions"),
+    Table("basis/l*/beta_error", ("n",), HARTREE, "estimated errors of beta_n", note="task: basis alone"),
     Table(
         "basis/l*/S",
         ("n", "r"),
@@ -169,7 +170,8 @@ def _basis_quality(bases: dict[int, Sturmians]) -> dict[str, Scalar]:
 
 
 def _basis_arrays(result: BasisResult) -> dict[str, NDArray[Any]]:
-    return _grid_arrays(result.problem, result.bases)
+    out = _grid_arrays(result.problem, result.bases)
+    return out | {f"basis/l{l}/beta_error": errors for l, errors in result.beta_errors.items()}
 
 
 def _basis_scalars(result: BasisResult) -> dict[str, Scalar]:
@@ -180,7 +182,10 @@ def _basis_scalars(result: BasisResult) -> dict[str, Scalar]:
     lowest = next(iter(result.bases.values()))
     for n in range(min(3, lowest.beta.size)):
         beta, text = lowest.beta[n], f"eigenvalue {n} of l = {lowest.l}"
-        out[f"beta_{n}"] = Scalar(float(np.real(beta)), HARTREE, description=text)
+        error = float(result.beta_errors[lowest.l][n]) if lowest.l in result.beta_errors else np.nan
+        stated = error if np.isfinite(error) else None
+        text = f"{text}; error: from a finer grid, of functions that decay in a larger box"
+        out[f"beta_{n}"] = Scalar(float(np.real(beta)), HARTREE, stated, text)
         if np.iscomplexobj(lowest.beta):
             out[f"beta_{n}_imag"] = Scalar(
                 float(np.imag(beta)), HARTREE, description=f"{text}, imaginary part"

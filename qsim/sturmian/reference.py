@@ -84,8 +84,8 @@ def interpolation(coarse: RadialGrid, fine: RadialGrid) -> NDArray[np.float64]:
 def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]:
     """Return the matrix elements ``int chi_i V chi_j dr`` by a quadrature far denser than the nodes.
 
-    An element has `PANELS` panels at least, none wider than `PANEL_WIDTH` as long as `MOST_PANELS` do, of `GAUSS` points each; for
-    ``-Z / r`` one panel is exact.
+    An element has `PANELS` panels at least, none wider than `PANEL_WIDTH` as long as `MOST_PANELS` do, of `GAUSS` points each;
+    for ``-Z / r`` one panel is exact.
 
     Parameters
     ----------

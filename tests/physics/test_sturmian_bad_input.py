@@ -15,6 +15,7 @@ from qsim.core import device as core_device
 from qsim.core.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.stages import stage
+from qsim.sturmian.limits import box_density, require_contained
 from tests.physics.changes import REMOVE, change
 
 BASE = {
@@ -310,9 +311,23 @@ def test_a_state_that_the_box_cuts_off(sturmian):
     assert sturmian.run(**changed(grid__R=float(found[1]))).states[0].bound
 
 
-def test_higher_states_that_feel_the_wall_are_told(sturmian, capsys):
-    result = sturmian.run(**changed(task__n_roots=2, grid__R=14.0))
-    assert result.states[1].moments["edge_density"] > 1e-8
+@pytest.mark.parametrize(("R", "told"), [(14.0, True), (45.0, False)])
+def test_higher_states_that_feel_the_wall_are_told(sturmian, R, told):
+    result = sturmian.run(**changed(task__n_roots=2, grid__R=R, grid__order=8, basis="fedvr"))
+    warnings = [text for text in require_contained(result) if "contained" in text]
+    assert len(warnings) == told
+    if told:
+        found = re.fullmatch(
+            r"state 1 \(2\^1S\) is not contained in the box: its density at R = 14 is (.*) per bohr; "
+            r"grid.R of about (\d+) bohr holds it",
+            warnings[0],
+        )
+        assert found
+        assert float(found[1]) == pytest.approx(box_density(result.states[1]), rel=0.1)
+        wider = sturmian.run(
+            **changed(task__n_roots=2, grid__R=float(found[2]), grid__order=8, basis="fedvr")
+        )
+        assert not [text for text in require_contained(wider) if "contained" in text]
 
 
 def test_dense_matrices_above_the_memory(sturmian, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Model", "basis", "bound"]
+
+MOST_WORK = 6e6  # pairs times roots times cubed radial functions of a deck
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,8 @@ class Model:
         Where V is not smooth, bohr.
     known
         Name of an exactly known family: ``coulomb``, ``oscillator`` or nothing.
+    outer : float or None
+        Charge far outside, or what acts like it; None: Z.
     """
 
     block: dict[str, Any] | None
@@ -45,6 +49,12 @@ class Model:
     value: Callable[[Array], Array]
     breaks: tuple[float, ...] = ()
     known: str = ""
+    outer: float | None = None
+
+    @property
+    def far(self) -> float:
+        """Charge that one electron sees far outside, where the other one screens it by 1; a guess."""
+        return max((self.Z if self.outer is None else self.outer) - 1.0, 0.35)
 
 
 def _coin(rng: np.random.Generator, probability: float) -> bool:
@@ -68,12 +78,14 @@ def _formula(text: str, Z: float, charge: float, value: Callable[[Array], Array]
 
 def _screened(rng: np.random.Generator, Z: float) -> Model:
     a = _log(rng, 0.02, 0.3 * Z)
-    return _formula(f"-Z*exp(-{a}*r)/r", Z, Z, lambda r: -Z * np.exp(-a * r) / r)
+    made = _formula(f"-Z*exp(-{a}*r)/r", Z, Z, lambda r: -Z * np.exp(-a * r) / r)
+    return replace(made, outer=max(Z - 3.0 * a, 1.2))
 
 
 def _core(rng: np.random.Generator, Z: float) -> Model:
     a = _log(rng, 0.5, 4.0 * Z)
-    return _formula(f"-(2 + (Z - 2)*exp(-{a}*r))/r", Z, Z, lambda r: -(2.0 + (Z - 2.0) * np.exp(-a * r)) / r)
+    text = f"-(2 + (Z - 2)*exp(-{a}*r))/r"
+    return replace(_formula(text, Z, Z, lambda r: -(2.0 + (Z - 2.0) * np.exp(-a * r)) / r), outer=2.0)
 
 
 def _step(rng: np.random.Generator, Z: float) -> Model:
@@ -120,7 +132,7 @@ def _table(rng: np.random.Generator, Z: float, folder: Path) -> Model:
         rV = np.where(x < r[0], first + slope * (x - r[0]), np.where(x > r[-1], end, spline(inside)))
         return np.asarray(rV / x, float)
 
-    return Model({"type": "table", "file": file.name}, Z, Z, value, (float(r[0]), float(r[-1])))
+    return Model({"type": "table", "file": file.name}, Z, Z, value, (float(r[0]), float(r[-1])), "", 1.5)
 
 
 def _model(rng: np.random.Generator, folder: Path) -> Model:
@@ -142,7 +154,7 @@ def _grid(rng: np.random.Generator, size: float) -> Any:
     kind = rng.random()
     if kind < 0.2:
         return "auto"
-    R = round(size * _log(rng, 0.85, 2.0), 3)
+    R = round(size * _log(rng, 0.9, 1.8), 3)
     order = int(_pick(rng, 3, 4, 5, 6, 8, 8, 10, 12, 12, 15, 20))
     if kind < 0.35:
         return {"R": "auto", "order": order}
@@ -189,6 +201,31 @@ def _basis(rng: np.random.Generator, rate: float, folder: Path, harmonic: bool) 
     return block
 
 
+def _affordable(rng: np.random.Generator, deck: dict[str, Any], rate: float) -> Any:
+    """Return the grid of a deck, with a lower order where the run would take long, mostly finer where it would be refused."""
+    grid: dict[str, Any] = {"R": "auto", "order": 12} if deck["grid"] == "auto" else dict(deck["grid"])
+    grid.setdefault("R", grid["elements"][-1] if isinstance(grid.get("elements"), list) else "auto")
+    R = 16.0 / rate if grid["R"] == "auto" else float(grid["R"])
+    given = grid.get("elements", "auto")
+    rule = math.log1p(2.0 * min(R, 16.0) * deck["system"]["Z"]) / math.log(1.4) + max(R - 16.0, 0.0) / 5.0
+    elements = rule
+    if given != "auto":
+        elements = float(len(given) if isinstance(given, list) else given)
+    waves = 1.5 * R * rate / math.pi
+    if deck["basis"] != "fedvr" and elements * (grid["order"] - 1) < 5.0 * waves and _coin(rng, 0.8):
+        grid.pop("elements", None)
+        elements = rule
+        grid["order"] = max(grid["order"], 8)
+    pairs = deck["channels"].get("l_max", 2) + 1
+    most = (MOST_WORK / (pairs * deck["task"]["n_roots"])) ** (1.0 / 3.0)
+    if elements * (grid["order"] + 2) <= most:
+        return deck["grid"] if deck["grid"] == "auto" else grid
+    order = int(most / elements) - 2
+    if order >= 5:
+        return {**grid, "order": order}
+    return {"R": grid["R"], "order": 5}
+
+
 # ------------------------------------------------------------------------------------------- whole decks
 
 
@@ -212,20 +249,21 @@ def bound(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Model
         channels |= {"L": 0, "S": 0, "l_max": int(rng.integers(0, 4))}
         for key in ("parity", "pairs"):
             channels.pop(key, None)
-    outer = max(model.Z - 1.0, 0.35)
     level = max(roots, channels["L"] + 1, 1) + (1 if channels["L"] == 0 and channels["S"] else 0)
     ground = level == 1 and channels["L"] == channels["S"] == 0
-    rate = max(0.45 * model.Z, 0.24) if ground else outer / level
+    rate = max(0.45 * (model.far + 1.0), 0.24) if ground and model.Z > 1.1 else model.far / level
+    rate = 0.2 if ground and model.Z < 1.1 else rate
     rate = math.sqrt(model.charge) if harmonic else rate
     deck: dict[str, Any] = {
         "system": {"Z": model.Z},
-        "grid": _grid(rng, 12.0 / rate + 4.0 / model.Z if not harmonic else 6.0 / rate),
+        "grid": _grid(rng, (11.0 + 2.0 * level) / rate + 4.0 / model.Z if not harmonic else 7.0 / rate),
         "basis": _basis(rng, rate, folder, harmonic),
         "channels": channels,
         "task": {"type": "bound", "n_roots": roots},
     }
     if model.block is not None:
         deck["system"]["potential"] = model.block
+    deck["grid"] = _affordable(rng, deck, rate)
     if "L" in channels and "pairs" not in channels and _coin(rng, 0.12):
         deck["states"] = [
             {

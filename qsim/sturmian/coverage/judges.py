@@ -14,6 +14,7 @@ from qsim.sturmian.coverage.oracle import Functions, Symmetry, energies
 
 if TYPE_CHECKING:
     from qsim.core.results import Results
+    from qsim.core.tables import Scalar
     from qsim.sturmian.coverage.decks import Model
 
 __all__ = ["basis", "bound"]
@@ -33,27 +34,34 @@ def bound(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
         energy = results.scalars[f"energy_{k}"]
         warning = rf"state {k} \(.*({WITHDRAWS})"
         parts = [
-            results.scalars[name].value for part in PARTS if (name := f"error_{part}_{k}") in results.scalars
+            _value(results.scalars[name])
+            for part in PARTS
+            if (name := f"error_{part}_{k}") in results.scalars
         ]
         claimed = float(sum(parts)) if len(parts) == len(PARTS) else _error(energy)
         true, oracle = found[k]
         if oracle > UNSURE:
             continue
-        claims.append(Claim(f"energy_{k} of its pairs", energy.value - true, claimed, 0.0, oracle, warning))
+        claims.append(Claim(f"energy_{k} of its pairs", _value(energy) - true, claimed, 0.0, oracle, warning))
         if "pairs" in deck["channels"]:
-            claims.append(Claim(f"energy_{k}", energy.value - true, _error(energy), 0.0, oracle, warning))
+            claims.append(Claim(f"energy_{k}", _value(energy) - true, _error(energy), 0.0, oracle, warning))
             continue
         limit = _limit(results, model, k, (int(L), int(S), int(root)))
         if limit is None:
             continue
-        claims.append(Claim(f"energy_{k}", energy.value - limit[0], _error(energy), 0.0, limit[1], warning))
+        claims.append(Claim(f"energy_{k}", _value(energy) - limit[0], _error(energy), 0.0, limit[1], warning))
         if (name := f"energy_extrapolated_{k}") in results.scalars:
             scalar = results.scalars[name]
-            claims.append(Claim(name, scalar.value - limit[0], _error(scalar), 0.0, limit[1], warning))
+            claims.append(Claim(name, _value(scalar) - limit[0], _error(scalar), 0.0, limit[1], warning))
     return claims
 
 
-def _error(scalar: Any) -> float:
+def _value(scalar: Scalar) -> float:
+    assert isinstance(scalar.value, float | int)
+    return float(scalar.value)
+
+
+def _error(scalar: Scalar) -> float:
     return math.nan if scalar.error is None else float(scalar.error)
 
 
@@ -102,7 +110,7 @@ def basis(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
     generating = block["generating"]
     exponent = math.sqrt(-2.0 * block["energy"])
     edge = generating["r0"] if isinstance(generating, dict) and "r0" in generating else 0.0
-    alpha = float(results.scalars["basis_alpha"].value) if "basis_alpha" in results.scalars else 0.0
+    alpha = _value(results.scalars["basis_alpha"]) if "basis_alpha" in results.scalars else 0.0
     beta = np.asarray(results[f"basis/l{l}/beta"][...])
     name = f"basis/l{l}/beta_error"
     errors = np.asarray(results[name][...]) if name in results else np.full(beta.size, math.nan)
@@ -137,7 +145,7 @@ def _strengths(functions: Functions, l: int, block: dict[str, Any], alpha: float
     mu = eigh((u * (functions.w * v)) @ u.T, _root(A), eigvals_only=True) if _definite(A) else None
     if mu is None:
         inverse = np.linalg.inv(A)
-        R = np.linalg.qr((u * np.sqrt(functions.w * v)).T, mode="r")
+        R: Any = np.linalg.qr((u * np.sqrt(functions.w * v)).T, mode="r")
         mu = np.linalg.eigvalsh(R @ inverse @ R.T)
     largest = np.abs(mu).max()
     beta = 1.0 / mu[np.abs(mu) > 1e-13 * largest]

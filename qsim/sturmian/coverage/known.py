@@ -6,9 +6,8 @@ import math
 
 __all__ = ["LIMITS", "limit", "oscillator"]
 
-#: (Z, L, S, natural parity, root): energy, hartree.  Drake, Springer Handbook of Atomic, Molecular, and Optical Physics (2006), ch.
-#: 11; Nakashima and Nakatsuji, J. Chem. Phys. 127, 224104 (2007), for ground states; Hilger, Merckens and Kleindienst, Chem. Phys.
-#: Lett. 262, 400 (1996), and Kar and Ho, J. Phys. B 42, 185005 (2009), for the other parity.
+#: (Z, L, S, natural parity, root): energy, hartree.  Drake, Springer Handbook of Atomic, Molecular, and Optical Physics (2006),
+#: ch. 11; Nakashima and Nakatsuji, J. Chem. Phys. 127, 224104 (2007), for ground states.
 LIMITS: dict[tuple[int, int, int, bool, int], float] = {
     (1, 0, 0, True, 0): -0.527751016544377,
     (2, 0, 0, True, 0): -2.903724377034120,

@@ -1,0 +1,286 @@
+"""Errors that runs of sturmian claim: each part against what it stands for, on either side, and the warnings beside them."""
+
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError, NumericsError
+from qsim.core.stages import stage
+from qsim.sturmian import build, limits
+from qsim.sturmian.extrapolation import partial_wave_limit
+from qsim.sturmian.parameters import Values
+
+REFERENCES = json.loads(
+    (Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json").read_text(encoding="utf-8")
+)["references"]
+SMALL = {
+    "system": {"Z": 2},
+    "grid": {"R": 16, "order": 10},
+    "basis": {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.6}, "energy": -0.9, "N": 8},
+    "channels": {"L": 0, "S": 0, "l_max": 0},
+}
+S_LIMIT = -2.8790287673  # helium, l_max = 0: product grids of another program
+
+
+def scalars(result):
+    return stage("sturmian", "output").scalars(result)
+
+
+class Notes:
+    """A monitor that keeps what it is told."""
+
+    def __new__(cls):
+        from qsim.core.progress import Monitor
+
+        monitor = Monitor.silent()
+        monitor.told, monitor.noted = [], []
+        monitor.warn, monitor.note = monitor.told.append, monitor.noted.append
+        return monitor
+
+
+# -------------------------------------------------------------------------------------- grid and basis
+
+
+COARSE = [
+    {"R": 20, "order": 4, "elements": 7},
+    {"R": 12, "order": 3, "elements": 9},
+    {"R": 15, "order": 7, "elements": 3},
+]
+
+
+@pytest.mark.parametrize("grid", COARSE)
+def test_the_error_of_a_coarse_grid_is_claimed(sturmian, grid):
+    monitor = Notes()
+    state = sturmian.run(monitor, **{**SMALL, "grid": grid, "basis": "fedvr"}).states[0]
+    assert 0.3 < state.error_radial / abs(state.energy - S_LIMIT) < 3.0
+    assert any("functions and grid are poor for it" in text for text in monitor.told) == (
+        state.error_radial > 1e-3
+    )
+
+
+@pytest.mark.parametrize("N", [5, 9, 14])
+def test_the_error_of_few_functions_is_claimed(sturmian, N):
+    deck = {**SMALL, "basis": {**SMALL["basis"], "N": N}}
+    state = sturmian.run(**deck).states[0]
+    assert 0.8 < state.error_radial / (state.energy - S_LIMIT) < 1.25
+
+
+def test_excited_states_of_functions_made_for_the_ground_state(sturmian):
+    """2^1S at l_max = 0 is -2.144197274; second order of perturbation theory saw a fraction of what is missing."""
+    deck = {**SMALL, "grid": {"R": 40, "order": 10}, "task": {"type": "bound", "n_roots": 2}}
+    state = sturmian.run(**deck).states[1]
+    error = state.energy + 2.144197274
+    assert error > 1e-3
+    assert 0.8 < state.error_radial / error < 1.25
+
+
+@pytest.mark.parametrize("place", [1.31, 2.05])
+def test_a_shell_between_nodes_is_seen(sturmian, place):
+    """The same shell on a grid whose elements end around it."""
+    text = f"-Z/r - 2*exp(-((r - {place})/0.02)^2)"
+    deck = {**SMALL, "system": {"Z": 2, "potential": {"type": "expression", "value": text}}, "basis": "fedvr"}
+    coarse = sturmian.run(**{**deck, "grid": {"R": 14, "order": 8}}).states[0]
+    bounds = [
+        0.1,
+        0.3,
+        0.7,
+        place - 0.06,
+        place - 0.02,
+        place + 0.02,
+        place + 0.06,
+        2.5,
+        4.0,
+        6.5,
+        10.0,
+        14.0,
+    ]
+    good = sturmian.run(**{**deck, "grid": {"elements": bounds, "order": 12}}).states[0]
+    error = abs(coarse.energy - good.energy)
+    assert error > 1e-5
+    assert 0.5 < coarse.error_radial / error < 2.0
+
+
+# ------------------------------------------------------------------------------------------------ box
+
+
+def state_with(**changes):
+    values = {"wall": 1e-6, "threshold": -2.0, "energy": -2.3, "bound": True} | changes
+    return SimpleNamespace(**values)
+
+
+def test_box_density_of_an_exponential():
+    """u = A (exp(-kappa r) - exp(kappa (r - 2 R))) is what a wall makes of A exp(-kappa r)."""
+    kappa, R, A = 0.7, 9.0, 1.3
+    wall = (2.0 * kappa * A * math.exp(-kappa * R)) ** 2
+    state = state_with(wall=wall, energy=-2.0 - 0.5 * kappa**2)
+    assert limits.box_density(state) == pytest.approx((A * math.exp(-kappa * R)) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("R", [7.0, 8.5])
+def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatch, R):
+    monkeypatch.setattr(limits, "BOX_DENSITY", 1.0)
+    deck = {**SMALL, "system": {"Z": 1.5}, "basis": "fedvr"}
+    tight = sturmian.run(**{**deck, "grid": {"R": R, "order": 10}}).states[0]
+    wide = sturmian.build(**{**deck, "grid": {"R": 24, "order": 10}})
+    state = stage("sturmian", "run").run(wide, Notes()).states[0]
+    there = np.interp(R, wide.grid.r, np.log(state.density))
+    assert limits.box_density(tight) == pytest.approx(math.exp(there), rel=0.25)
+    assert 0.7 < tight.error_box / (tight.energy - state.energy) < 1.4
+
+
+def test_the_wall_of_a_bound_and_of_a_free_electron():
+    assert limits.wall_shift(1e-6, 0.5 * 0.3**2, 50.0) == pytest.approx(1e-6 / 0.6)
+    assert limits.wall_shift(1e-6, 1e-9, 50.0) == limits.wall_shift(1e-6, -1.0, 50.0) == pytest.approx(2.5e-5)
+
+
+def test_density_far_outside_of_hydrogen():
+    """2 Z^(3/2) r exp(-Z r) of 1s, and of 2p, both of charge Z."""
+    assert limits.outer_density(11.0, 0.5, 1.0) == pytest.approx(4.0 * 121.0 * math.exp(-22.0), rel=1e-12)
+    assert limits.outer_density(30.0, 0.125, 1.0) == pytest.approx(
+        30.0**4 * math.exp(-30.0) / 24.0, rel=1e-12
+    )
+
+
+def test_an_automatic_box_grows_with_the_state(sturmian):
+    """A screened nucleus binds far more weakly than the bare one, for which the box is made."""
+    potential = {"type": "expression", "value": "-Z*exp(-0.6*r)/r"}
+    deck = {"system": {"Z": 2, "potential": potential}, "basis": "fedvr", "channels": {"pairs": [[0, 0]]}}
+    monitor = Notes()
+    result = sturmian.run(monitor, **deck, grid={"R": "auto", "order": 7})
+    grown = [text for text in monitor.noted if "reaches further than estimated" in text]
+    assert 1 <= len(grown) <= 4
+    assert limits.radius_needed(result.problem, result.states[0]) is None
+    R = result.problem.values.R
+    assert grown[-1].startswith(f"grid.R: {R:.6g} bohr")
+    assert scalars(result)["R"].value == result.problem.grid.R == R
+    wide = sturmian.run(Notes(), **deck, grid={"R": 1.5 * R, "order": 9}).states[0]
+    assert abs(wide.energy - result.states[0].energy) < 3.0 * result.states[0].error
+    with pytest.raises(NumericsError, match="not contained in the box"):
+        sturmian.run(Notes(), **deck, grid={"R": 12.926, "order": 7})
+
+
+# ------------------------------------------------------------------------------------------- partial waves
+
+
+def test_the_energy_of_few_partial_waves_has_their_error(sturmian):
+    """The next partial waves are asked where there are none below; known: -2.903724377."""
+    for l_max in (0, 1, 3):
+        result = sturmian.run(**{**SMALL, "basis": "fedvr", "channels": {"l_max": l_max}})
+        state, energy = result.states[0], scalars(result)["energy_0"]
+        missing = state.energy + 2.903724377
+        assert 0.8 < state.error_angular / missing < 1.25
+        assert energy.error == pytest.approx(
+            state.error_solver + state.error_radial + state.error_box + state.error_angular
+        )
+        assert "missing partial waves" in energy.description
+
+
+def test_pairs_of_the_deck_are_the_model(sturmian):
+    result = sturmian.run(**{**SMALL, "channels": {"pairs": [[0, 0], [1, 1]]}})
+    energy = scalars(result)["energy_0"]
+    assert energy.error < 1e-3
+    assert "pairs of the deck only" in energy.description
+    assert "error_angular_0" not in scalars(result)
+
+
+def test_sectors_of_different_l_max_have_their_own_partial_waves(sturmian):
+    deck = {**SMALL, "basis": {**SMALL["basis"], "N": 6}, "grid": {"R": 40, "order": 8}}
+    states = [{"L": 0, "S": 0}, {"L": 3, "S": 1}]
+    result = sturmian.run(Notes(), **{**deck, "channels": {}, "states": states})
+    assert {int(state.pairs.max()) for state in result.states} == {4, 5}
+    assert all(math.isfinite(state.error_angular) for state in result.states)
+
+
+ATOMS = {"He": ("He_1S_lmax", -2.903724377034), "Liplus": ("Liplus_1S_lmax", -7.279913412669)}
+MORE = {"He": {1: -2.9005162472, 3: -2.9033210852}, "Liplus": {1: -7.2758943016, 3: -7.279381689}}
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+@pytest.mark.parametrize("atom", ATOMS)
+def test_extrapolations_from_any_l_max(atom, count):
+    """Energies of product grids of another program; those of Li+ are known to 1e-8."""
+    prefix, exact = ATOMS[atom]
+    known = {
+        int(r["id"][len(prefix) :]): r["value"] for r in REFERENCES if r["id"].startswith(prefix)
+    } | MORE[atom]
+    for chosen in combinations(sorted(known), count):
+        limit, error, _ = partial_wave_limit(chosen, [known[l] for l in chosen], L=0, S=0)
+        assert abs(limit - exact) < 2.5 * error + 2e-8, chosen
+
+
+# ------------------------------------------------------------------------------------------------ virial
+
+
+def test_scaling_gains_what_the_virial_ratio_says():
+    """Of E(s) = s^2 T + s V the lowest is -V^2 / 4 T."""
+    T, V = 2.7, -5.9
+    state = SimpleNamespace(moments={"kinetic": T, "virial_ratio": -V / T})
+    assert limits.virial_gain(state) == pytest.approx(T + V + 0.25 * V * V / T, rel=1e-12)
+
+
+def test_a_virial_ratio_that_disagrees_is_told(sturmian):
+    result = sturmian.run(**{**SMALL, "basis": {**SMALL["basis"], "N": 3}})
+    assert not [text for text in limits.require_contained(result) if "virial" in text]
+    result.states[0].error_radial = 1e-12
+    assert any(
+        "the virial ratio 2.0" in text or "the virial ratio 1.9" in text
+        for text in limits.require_contained(result)
+    )
+
+
+# -------------------------------------------------------------------------------------------------- plan
+
+
+SCANNED = {
+    "scan": {"R": [7, 8, 9, 10, 11], "alpha": [0.4, 0.5, 0.7, 0.9], "energy": [-1.1, -1.4, -2.1, -2.4, -2.0]}
+}
+
+
+def test_a_plan_makes_few_bases_and_the_build_the_rest(sturmian, monkeypatch):
+    made = []
+    original = build._try
+    monkeypatch.setattr(build, "_try", lambda *args: (made.append(args), original(*args)))
+    monkeypatch.setattr(build, "PLAN_WORK", 4e6)
+    sturmian.load(**{**SMALL, "system": {"Z": 3}}, **SCANNED)
+    planned = len(made)
+    assert 0 < planned < 8
+    made.clear()
+    sturmian.build(**{**SMALL, "system": {"Z": 3}}, **SCANNED)
+    assert len(made) == 15  # the deck's own and 14 scanned, each once
+
+
+def test_a_scanned_energy_on_a_level_is_refused_before_the_run(sturmian, monkeypatch):
+    """Whether the plan tries it or the build: -2.0 is the 1s level of He+."""
+    deck = {**SMALL, "scan": {"energy": [-1.3, -2.0]}}
+    with pytest.raises(DeckError, match=r"scan.energy.1: .*is the level"):
+        sturmian.load(**deck)
+    monkeypatch.setattr(build, "PLAN_WORK", 0.0)
+    sturmian.load(**deck)
+    with pytest.raises(DeckError, match=r"scan.energy.1: .*is the level"):
+        sturmian.build(**deck)
+
+
+def test_values_are_those_of_the_deck(sturmian):
+    assert isinstance(sturmian.build(**SMALL).values, Values)
+
+
+# ------------------------------------------------------------------------------------------ basis alone
+
+
+@pytest.mark.parametrize(("R", "order"), [(6.0, 12), (20.0, 6), (14.0, 7)])
+def test_errors_of_beta(sturmian, R, order):
+    """Coulomb-Sturmians: beta = kappa (n + l) - Z without a box."""
+    grid = {"R": R, "order": order, "elements": 6}
+    block = {"type": "gsf", "generating": "coulomb", "energy": -0.72, "N": 6}
+    result = sturmian.run(Notes(), system={"Z": 1}, grid=grid, basis=block, task={"type": "basis", "l": 1})
+    found, errors = result.bases[1].beta, result.beta_errors[1]
+    off = np.abs(found - (1.2 * (np.arange(1, 7) + 1) - 1.0))
+    seen = off > 1e-9
+    assert np.all(errors[seen] / off[seen] > 0.3)
+    assert np.all(errors[seen] / off[seen] < 3.0)
+    assert bool(result.notes) == bool(np.any(errors > 0.01 * np.abs(found)))

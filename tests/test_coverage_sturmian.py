@@ -1,0 +1,97 @@
+"""Claimed errors of sturmian on random decks, and the oracle that knows the truth, against published numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qsim.core import coverage
+from qsim.core.coverage import Coverage, cover
+from qsim.sturmian.coverage.known import LIMITS
+from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
+from qsim.sturmian.known import ENERGIES
+
+DECKS = 30
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def covered():
+    return cover("sturmian", DECKS, SEED)
+
+
+def test_claimed_errors_hold(covered):
+    broken = [
+        f"trial {judged.index}: {claim.quantity} is off by {claim.difference:.2e}, claimed {claim.claimed:.2e}"
+        for judged, claim in covered.broken
+    ]
+    assert not broken
+    assert not covered.failures
+    assert covered.ok
+
+
+def test_few_decks_are_refused_and_few_claims_withdrawn(covered):
+    assert sum(trial.refused is not None for trial in covered.trials) <= 0.3 * DECKS
+    assert len(covered.deterministic) > DECKS
+    assert covered.withdrawn <= 0.15 * len(covered.deterministic)
+
+
+def test_claims_are_not_far_above_the_truth(covered):
+    assert 0.5 < covered.looseness < 3.0
+
+
+def test_a_lie_is_caught(covered):
+    """The same runs with errors a hundred times smaller break the rule in most decks."""
+    lies = [
+        replace(trial, claims=tuple(replace(claim, claimed=0.01 * claim.claimed) for claim in trial.claims))
+        for trial in covered.trials
+    ]
+    lying = Coverage("sturmian", tuple(lies))
+    assert not lying.ok
+    assert len(lying.broken) > 0.5 * len(lying.deterministic)
+
+
+# ---------------------------------------------------------------------------------------------- the oracle
+
+
+PUBLISHED = {
+    "1S": (Symmetry(0, 0, ((0, 0), (1, 1), (2, 2))), (-2.9027668528, -2.1459147892)),
+    "3S": (Symmetry(0, 1, ((0, 0), (1, 1), (2, 2))), (-2.1752204365,)),
+    "3P": (Symmetry(1, 1, ((0, 1),)), (-2.1323713804,)),
+    "1P": (Symmetry(1, 0, ((0, 1), (1, 2), (2, 3))), (-2.1237970211,)),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_oracle_finds_helium_within_its_error(name):
+    """Product grids of another program, tests/reference_data/sturmian.json."""
+    symmetry, expected = PUBLISHED[name]
+    found, errors = energies(symmetry, len(expected), lambda r: -2.0 / r, 2.0)
+    assert np.all(np.abs(found - expected) < errors)
+    assert np.all(errors < 1e-4)
+
+
+def test_the_oracle_finds_two_electrons_in_a_harmonic_well():
+    """Without repulsion 3 omega; the functions do not fall off like a Gaussian, which costs digits only."""
+    free = Functions(1.6, 2.0, 20, lambda r: 0.5 * r**2)
+    assert np.linalg.eigvalsh(free.one_body(0))[:2] == pytest.approx([1.5, 3.5], abs=2e-6)
+    assert np.linalg.eigvalsh(free.one_body(2))[0] == pytest.approx(3.5, abs=2e-6)
+
+
+def test_the_oracle_has_its_own_angular_coefficients():
+    from qsim.sturmian.angular import angular
+
+    for L, bra, ket in ((0, (1, 1), (2, 2)), (1, (0, 1), (1, 2)), (2, (1, 1), (0, 2)), (2, (1, 2), (2, 1))):
+        for l in range(5):
+            expected = angular(L, *bra, *ket, l) if abs(bra[0] - ket[0]) <= l <= bra[0] + ket[0] else 0.0
+            assert coefficient(L, bra, ket, l) == pytest.approx(expected, abs=1e-14)
+
+
+def test_both_lists_of_known_energies_agree():
+    for (Z, L, S, root), energy in ENERGIES.items():
+        assert LIMITS[Z, L, S, True, root] == energy
+
+
+def test_a_trial_is_the_same_every_time(tmp_path):
+    first, second = (coverage.draw("sturmian", 3, 17, tmp_path).deck for _ in range(2))
+    assert first == second
