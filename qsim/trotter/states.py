@@ -32,7 +32,7 @@ DIRECTIONS = {  # theta, phi in units of pi
     "z": (0.0, 0.0),
     "-z": (1.0, 0.0),
 }
-NORM_CHUNK = 1 << 20
+NORM_CHUNK = 1 << 17
 
 
 def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
