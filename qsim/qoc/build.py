@@ -139,31 +139,31 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
     if grid and not stores(deck, each):
         each = points * item
     trajectories = members * len(deck.system.state_pairs())
-    outside = (levels - 1) * trajectories if kind == "gauss_newton" else 0
-    together = each * trajectories + steps * item * trajectories
-    if kind in ("krotov", "gauss_newton"):
-        together = each * trajectories
+    # the sequential and the adjoint methods keep trajectories; a line search without gradients and no search at all do not
+    together = each * trajectories
+    rows = steps * item * trajectories
+    if kind == "gauss_newton":
+        rows = (levels - 1) * trajectories * steps * 8 * GAUSS_NEWTON_COPIES
+    elif kind == "krotov":
+        rows = 0
     elif kind == "none":
-        together = 0
-    else:
-        together = max(each + steps * item, min(together, MEMBERS_TOGETHER))
-    rows = outside * steps * 8 * GAUSS_NEWTON_COPIES
+        together = rows = 0
+    else:  # more members than fit go in portions, at least one at a time
+        together = max(each, min(together, MEMBERS_TOGETHER))
+        rows = min(rows, max(steps * item, MEMBERS_TOGETHER))
     analysis = one + steps * levels * 8
-    optimiser = together + rows
-    system = 3 * levels * points * 8
     fields = (ARRAYS + GRID_ARRAYS * grid + modes) * steps * 8
+    system = 3 * levels * points * 8
     return Memory(
-        host=system + fields + max(0, analysis - together) + rows,
+        host=system + fields + rows + max(0, analysis - together - rows),
         device=together + system,
         parts={
-            "trajectories": together,
+            "trajectory": together,
             "populations": analysis,
             "eigenstates": 2 * system,
             "costate derivatives": rows,
             "arrays of one number per step": fields,
-        }
-        if optimiser
-        else {"populations": analysis, "eigenstates": 2 * system, "arrays of one number per step": fields},
+        },
         reduce=_reduce(deck, grid),
     )
 
