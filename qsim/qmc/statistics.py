@@ -50,7 +50,7 @@ MINIMUM_BLOCKS = 20
 """Blocks below which no error bar is given."""
 
 ENOUGH_TIMES = 15.0  # upper bounds of the correlation time in a series whose error is converged
-FEW_DEGREES = 3.0  # of freedom: an error bar with fewer may be off by any factor
+FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any factor
 DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
 BATCH = 5  # of MSER-5
