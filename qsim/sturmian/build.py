@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck import SturmianDeck
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Orbitals, Sturmians
+    from qsim.sturmian.scattering.problem import Problem as Collision
 
 PLAN_POINTS = 500  # radial functions up to which the plan computes a basis, to find mistakes early
 VECTORS = 40  # of a subspace of the eigensolver
@@ -188,6 +189,10 @@ class Problem:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory, and check the physics; nothing large is allocated."""
     deck = loaded.deck
+    if deck.task.type == "scatter":
+        from qsim.sturmian.scattering.problem import plan as collision
+
+        return collision(loaded)
     try:
         values = parameters.resolve(deck)
         points = parameters.grid_size(deck, values)
@@ -308,8 +313,12 @@ def _estimate(
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem:
+def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem | Collision:
     """Set up grid, potential and symmetries; the functions are computed when they are needed."""
+    if loaded.deck.task.type == "scatter":
+        from qsim.sturmian.scattering.problem import build as collision
+
+        return collision(loaded, device)
     try:
         values = parameters.resolve(loaded.deck)
         problem = _problem(loaded.deck, device, values, loaded)
