@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.kinematics import Kinematics
     from qsim.sturmian.scattering.observed import Measured, Observed
 
-SAFETY, FUNCTIONS_SAFETY = 1.5, 3.0
+SAFETY, FUNCTIONS_SAFETY = 1.5, 4.0
 STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5  # of the errors of all levels, that the total may have
 UNKNOWN = 0.02  # relative error of a level that the coarser box does not hold
 MIXING = (
