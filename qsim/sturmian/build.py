@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Orbitals, Sturmians
     from qsim.sturmian.potentials import OneBody
+    from qsim.sturmian.scattering.problem import Problem as Collision
 
 PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
 COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
@@ -197,6 +198,10 @@ class Problem:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory, and check the physics; nothing large is allocated, and no basis made that takes long."""
     deck = loaded.deck
+    if deck.task.type == "scatter":
+        from qsim.sturmian.scattering.problem import plan as collision
+
+        return collision(loaded)
     try:
         values = parameters.resolve(deck)
         points = parameters.grid_size(deck, values)
@@ -366,8 +371,12 @@ def _solutions(
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem:
+def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem | Collision:
     """Set up grid, potential and symmetries, and try the bases that were too much work for the plan."""
+    if loaded.deck.task.type == "scatter":
+        from qsim.sturmian.scattering.problem import build as collision
+
+        return collision(loaded, device)
     try:
         values = parameters.resolve(loaded.deck)
         problem = _problem(loaded.deck, device, values, loaded)

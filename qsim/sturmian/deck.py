@@ -1,9 +1,10 @@
-"""The deck of ``qsim sturmian``: bound states, repulsion integrals, or the basis alone.
+"""The deck of ``qsim sturmian``: bound states, collisions, repulsion integrals, or the basis alone.
 
 =========== ==============================================================================
 task        result
 =========== ==============================================================================
 bound       energies and states, with convergence scans and the partial-wave limit
+scatter     cross sections of electrons, photons and fast charges; resonances
 integrals   repulsion integrals by both routes: rates, ranks, accuracy
 basis       Sturmian functions, bound or outgoing, and their eigenvalues
 =========== ==============================================================================
@@ -12,7 +13,7 @@ basis       Sturmian functions, bound or outgoing, and their eigenvalues
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.core.units import Energy, InverseLength, Length
@@ -30,12 +31,10 @@ from qsim.sturmian.blocks import (
     State,
     System,
 )
+from qsim.sturmian.collision_blocks import Initial, Scatter
 
 ROUTES = ("poisson_gemm", "simpson")
 MAX_ROOTS = 50
-SCATTER = (
-    "collisions (task: scatter) are not part of this version of qsim sturmian; bound, integrals and basis are"
-)
 
 # ----------------------------------------------------------------------------------------------- tasks
 
@@ -95,12 +94,6 @@ class BasisTask(Block):
     )
 
 
-class Scatter(Block):
-    """Collisions: not part of this version."""
-
-    type: Literal["scatter"]
-
-
 Task = Annotated[Bound | Integrals | BasisTask | Scatter, Field(discriminator="type"), short_form]
 
 # ---------------------------------------------------------------------------------------- other blocks
@@ -115,10 +108,15 @@ class Solver(Block):
         "products, LAPACK or cuSOLVER",
     )
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
-        default=1e-10, description="largest residual norm of a state, hartree"
+        default=1e-10,
+        description="largest residual norm of a state, hartree; of a collision: largest residual relative to the source",
     )
     max_iterations: Annotated[PositiveCount, Field(le=100_000)] = Field(
         default=500, description="steps after which an unconverged state is an error"
+    )
+    krylov: Literal["gmres", "cocg"] = Field(
+        default="gmres",
+        description="of a collision: gmres has the smallest residual, cocg needs four vectors only",
     )
 
 
@@ -208,6 +206,11 @@ class SturmianDeck(Deck):
     states: Annotated[list[State], Field(min_length=1, max_length=200)] | None = Field(
         default=None, description="states to find, one by one, instead of channels.L, S and task.n_roots"
     )
+    initial: Initial = Field(
+        default=Initial(),
+        description="bound state that a photon or a fast charge meets",
+        json_schema_extra={"example": {"S": 0, "l_max": 3}},
+    )
     task: Task = Field(
         default=Bound(type="bound"),
         description="what to compute",
@@ -222,23 +225,13 @@ class SturmianDeck(Deck):
         default=None, description="convergence", json_schema_extra={"example": {"N": [8, 12, 16, 24, 35]}}
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _only_the_task(cls, data: Any) -> Any:
-        """Drop the keys of a collision, which this version does not know, so that one message says so."""
-        task = data.get("task") if isinstance(data, dict) else None
-        kind = task.get("type") if isinstance(task, dict) else task
-        if kind != "scatter":
-            return data
-        kept = {key: data[key] for key in ("method", "title", "run", "output") if key in data}
-        return {**kept, "system": {"Z": 1}, "task": {"type": "scatter"}}
-
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
         from qsim.sturmian import checks
+        from qsim.sturmian.scattering import checks as collisions
 
         if isinstance(self.task, Scatter):
-            yield Finding("task.type", SCATTER)
+            yield from collisions.of_deck(self)
             return
         yield from checks.of_deck(self)
 

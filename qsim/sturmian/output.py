@@ -8,7 +8,8 @@ import numpy as np
 
 from qsim.core.tables import Scalar, Table
 from qsim.sturmian import known
-from qsim.sturmian.figures import FIGURES
+from qsim.sturmian.figures import FIGURES as OWN_FIGURES
+from qsim.sturmian.scattering.figures import FIGURES as COLLISION_FIGURES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 
+FIGURES = {**OWN_FIGURES, **COLLISION_FIGURES}
 STORED_FUNCTIONS = 4_000_000  # numbers of basis functions up to which the results file holds them
 STORED_PAIRS = 40  # pairs of a symmetry up to which its angular coefficients are stored
 HARTREE = "hartree"
@@ -112,6 +114,20 @@ HEADLINE = (
     "solver_iterations",
     "integrals_per_second",
     "beta_0",
+    "sigma_ionisation_singlet_0",
+    "sigma_ionisation_triplet_0",
+    "sigma_elastic_singlet_0",
+    "sigma_elastic_triplet_0",
+    "sigma_double_photo_length_0",
+    "sigma_photo_length_0",
+    "ratio_double_0",
+    "gauge_difference_0",
+    "sigma_double_0",
+    "sigma_double_L1_0",
+    "resonance_energy_0",
+    "resonance_width_0",
+    "unitarity_defect_0",
+    "residual_0",
 )
 
 

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qsim.core.progress import Monitor
-    from qsim.sturmian.build import Problem
 
 
-def run(problem: Problem, monitor: Monitor) -> Any:
-    """Find bound states, compute integrals, or the basis alone."""
+def run(problem: Any, monitor: Monitor) -> Any:
+    """Find bound states or cross sections, compute integrals, or the basis alone."""
     for text in problem.notices:
         monitor.note(text)
     task = problem.deck.task.type
+    if task == "scatter":
+        from qsim.sturmian.scattering.collision_task import run_collisions
+
+        return run_collisions(problem, monitor)
     if task == "bound":
         from qsim.sturmian.bound_task import run_bound
         from qsim.sturmian.limits import require_contained

@@ -246,38 +246,6 @@ def test_all_mistakes_at_once(sturmian):
     assert len(caught.value.problems) == 3
 
 
-COLLISIONS = {
-    "e_h": {
-        "system": {"Z": 1},
-        "grid": {"R": 40, "order": 11, "ecs": {"angle": 0.3, "length": 25}},
-        "basis": {"type": "gsf", "generating": {"type": "square_well", "r0": 40, "tail": 4}, "energy": "total", "N": 60},
-        "channels": {"L": 0, "S": [0, 1], "pairs": [[0, 0]]},
-        "task": {
-            "type": "scatter", "process": "e_h", "energy": ["27.2 eV", "40.8 eV", "54.4 eV"],
-            "observables": ["sigma", "sdcs", "excitation", "unitarity"],
-        },
-    },
-    "born": {
-        "system": {"Z": 2},
-        "basis": {"type": "fedvr"},
-        "initial": {"L": 0, "S": 0, "l_max": 3},
-        "channels": {"L": [0, 1, 2, 3], "S": 0, "l_max": 3},
-        "task": {"type": "scatter", "process": "born", "incident": "5599 eV", "q": 0.24, "ejected": ["10 eV", "10 eV"]},
-    },
-    "word": {"system": {"Z": 2}, "task": "scatter"},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COLLISIONS)
-def test_collisions_are_refused_with_one_message(sturmian, name):
-    with pytest.raises(DeckError) as caught:
-        sturmian.load(**COLLISIONS[name])
-    assert len(caught.value.problems) == 1
-    assert re.search(
-        r"deck\.yaml:\d+:\d+: task.*collisions .* are not part of this version", str(caught.value)
-    )
-
-
 # ------------------------------------------------------------------------------------------ files, tables
 
 

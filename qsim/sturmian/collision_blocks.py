@@ -1,0 +1,76 @@
+"""Blocks of a deck for collisions: the task and the state that the collision begins with."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qsim.core.deck import Block, Count, PositiveCount
+from qsim.core.units import Energy, InverseLength
+
+MOST = 40  # energies of one run
+
+Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
+Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
+Gauge = Literal["length", "velocity", "acceleration"]
+Observable = Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs"]
+
+
+class Scatter(Block):
+    """Collisions: electrons on a one-electron target, photons or fast charges on two electrons; or resonances."""
+
+    type: Literal["scatter"]
+    process: Literal["e_h", "photo", "born", "resonances"] = Field(
+        default="e_h",
+        description="e_h: an electron hits a one-electron target in 1s; photo: photoionisation; born: a fast charge ionises two "
+        "electrons in first Born approximation, (e,2e) and (e,3e); resonances: complex energies of the scaled Hamiltonian",
+    )
+    energy: Energies | None = Field(
+        default=None,
+        description="impact energy, or a list (e_h)",
+        json_schema_extra={"example": ["27.2 eV", "54.4 eV"]},
+    )
+    excess: Energies | None = Field(
+        default=None,
+        description="energy of the two electrons far away, or a list (photo): photon energy minus double ionisation energy",
+    )
+    gauges: Annotated[list[Gauge], Field(min_length=1, max_length=3)] = Field(
+        default=["length", "velocity"], description="forms of the dipole operator (photo)"
+    )
+    incident: Positive | None = Field(default=None, description="energy of the fast charge (born)")
+    q: Annotated[InverseLength, Field(gt=1e-4, lt=50.0)] | None = Field(
+        default=None, description="momentum transfer, along z (born)"
+    )
+    ejected: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
+        default=None,
+        description="energies of the two electrons: required for born; elsewhere those of fdcs, equal by default",
+    )
+    observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(
+        default=["sigma", "excitation", "unitarity", "sdcs"],
+        description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs: angles, coplanar",
+    )
+    levels: Annotated[PositiveCount, Field(le=10)] = Field(
+        default=4, description="largest principal quantum number of excitation"
+    )
+    angles: Annotated[Count, Field(ge=9, le=361)] = Field(
+        default=73, description="angles of each electron from -180 to 180 degrees (fdcs)"
+    )
+    near: (
+        Annotated[list[Annotated[Energy, Field(gt=-1e6, lt=1e5)]], Field(min_length=1, max_length=20)] | None
+    ) = Field(
+        default=None, description="energies near which resonances are sought; total energies (resonances)"
+    )
+    errors: bool = Field(
+        default=True,
+        description="repeat the run on a coarser grid with a smaller box and angle, and with fewer partial waves, for the errors",
+    )
+
+
+class Initial(Block):
+    """The bound state that a photon or a fast charge meets, found in the same grid."""
+
+    S: Annotated[Count, Field(le=1)] = Field(default=0, description="total spin: 0 singlet, 1 triplet")
+    root: Annotated[Count, Field(le=9)] = Field(default=0, description="0: the lowest state of this spin")
+    L: Annotated[Count, Field(le=4)] = Field(default=0, description="total orbital momentum")
+    l_max: Annotated[Count, Field(le=20)] | None = Field(
+        default=None, description="pairs up to this orbital momentum; by default that of the channels"
+    )

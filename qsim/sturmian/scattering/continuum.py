@@ -1,0 +1,194 @@
+r"""Real one-electron functions far and near: continuum states, bound levels, outgoing Coulomb waves, phases.
+
+Continuum functions come from the R-matrix of the real part of the grid.  With the eigenvectors w_j of ``h_l`` and its Bloch term
+(eigenvalues e_j), the regular solution at any energy is
+
+    u(r) = 1/2 sum_j w_j(r) w_j(R) / (e_j - e) u'(R),
+
+one matrix product for any number of energies and for any one-body potential.  It is normalised to
+``sqrt(2/pi) sin(k r + ...)``, that is ``<k|k'> = delta(k - k')``, by Steed's continued fraction for the outgoing Coulomb wave at
+R (:mod:`qsim.sturmian.coulomb`); no phase has to be found for that.  These functions are orthogonal to the bound states of h_l,
+which is why amplitudes taken with them hold no part of any discrete channel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.sturmian.coulomb import steed
+from qsim.sturmian.grid import RadialGrid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+ASYMPTOTIC = 60  # terms of the asymptotic series of a Coulomb wave
+HELD = 2e-3  # share of its largest value that a level may have left at the end of the box that holds it
+SETTLED = 1e-11  # last term of that series that counts as converged
+
+
+def real_part(grid: RadialGrid) -> RadialGrid:
+    """Return the part [0, R0] of a grid with its last node kept."""
+    bounds = np.asarray(grid.bounds)
+    real = bounds[bounds.imag == 0.0].real if grid.is_complex else bounds.real
+    return RadialGrid(np.ascontiguousarray(real), grid.order, keep_last=True)
+
+
+class Continuum:
+    """Continuum functions of h_l on the real part of a grid, at any energy.
+
+    Parameters
+    ----------
+    real : RadialGrid
+        From `real_part`.
+    potential
+        One-body potential, hartree, of radii in bohr; beyond R it has to be ``-charge / r``.
+    charge : float
+        Charge that the electron sees beyond R.
+    """
+
+    def __init__(
+        self, real: RadialGrid, potential: Callable[[NDArray[np.float64]], NDArray[np.float64]], charge: float
+    ) -> None:
+        self.real, self.charge = real, float(charge)
+        self.V = np.asarray(potential(real.r), float)
+        self._levels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+
+    def _eigen(self, l: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        from scipy.linalg import eigh
+
+        if l not in self._levels:
+            h = np.array(self.real.kinetic(l), float)
+            h[np.diag_indices_from(h)] += self.V
+            self._levels[l] = eigh(h, check_finite=False, driver="evd")
+        return self._levels[l]
+
+    def functions(self, l: int, energies: ArrayLike) -> NDArray[np.float64]:
+        """Return the regular functions of l at some energies, (k, n): values at the nodes, R included.
+
+        Parameters
+        ----------
+        l : int
+            Orbital momentum.
+        energies : (k,)
+            Hartree, positive.
+
+        Returns
+        -------
+        (k, n) float64
+            Normalised to ``sqrt(2/pi) sin(...)``, positive at the first node.
+        """
+        e = np.atleast_1d(np.asarray(energies, float))
+        if np.any(e <= 0.0):
+            raise NumericsError(f"a continuum function needs a positive energy, not {e.min():g} hartree")
+        levels, w = self._eigen(l)
+        at_R = w[-1] / math.sqrt(float(self.real.w[-1]))
+        gap = levels[None, :] - e[:, None]
+        gap = np.where(np.abs(gap) < 1e-14, 1e-14, gap)
+        c = 0.5 * (at_R[None, :] / gap) @ w.T  # of u'(R) = 1
+        u = c / np.sqrt(self.real.w)[None, :]
+        R = float(np.real(self.real.R))
+        for i, energy in enumerate(e):
+            k = math.sqrt(2.0 * energy)
+            H = steed(l, -self.charge / k, k * R)
+            p, q = H.real, H.imag
+            norm = 1.0 / math.sqrt(q) / math.hypot(u[i, -1], (1.0 / k - p * u[i, -1]) / q)
+            u[i] *= norm * math.sqrt(2.0 / math.pi) * (1.0 if u[i, 0] > 0.0 else -1.0)
+        return u
+
+    def levels(
+        self, l: int, count: int, R: float | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lowest bound levels of h_l and their functions.
+
+        Levels that [0, R] does not hold are left out; by default R is that of the box.
+
+        Returns
+        -------
+        e : (k,) float64
+            Hartree, k <= count.
+        P : (k, n) float64
+            Values at the nodes, ``int P^2 dr = 1``, positive near the nucleus.
+        """
+        levels, w = self._eigen(l)
+        bound = np.flatnonzero(levels < 0.0)[:count]
+        P = (w[:, bound] / np.sqrt(self.real.w)[:, None]).T
+        held = np.array([self.held(function, R) for function in P], bool)
+        P = P[held] * np.where(P[held, :1] < 0.0, -1.0, 1.0)
+        return levels[bound][held], P
+
+    def held(self, function: NDArray[np.float64], R: float | None = None) -> bool:
+        """Tell whether [0, R] holds a function (n,), by default the whole box."""
+        return self.lost(function, R) < HELD
+
+    def lost(self, function: NDArray[np.float64], R: float | None = None) -> float:
+        """Return the largest value of a function at R and beyond, relative to its largest one."""
+        beyond = self.real.r >= float(np.real(self.real.R if R is None else R)) * (1.0 - 1e-12)
+        return float(np.abs(function[beyond]).max() / max(float(np.abs(function).max()), 1e-300))
+
+
+def phase(l: int, charge: float, k: float) -> float:
+    """Return the Coulomb phase ``arg Gamma(l + 1 - i charge / k)``, radian."""
+    from scipy.special import loggamma
+
+    return float(np.imag(loggamma(l + 1 - 1j * charge / k)))
+
+
+def outgoing_wave(l: int, charge: float, k: float, r: float) -> tuple[complex, complex]:
+    """Return ``H+_l`` at r and its derivative with respect to r, from its asymptotic series.
+
+    ``H+`` behaves like ``exp(i (k r + charge/k ln 2 k r - l pi/2 + sigma_l))``.
+
+    Raises
+    ------
+    NumericsError
+        If r is too small for the series.
+    """
+    rho, eta = k * r, -charge / k
+    theta = rho - eta * math.log(2.0 * rho) - 0.5 * l * math.pi + phase(l, charge, k)
+    total = term = 1.0 + 0j
+    for n in range(ASYMPTOTIC):
+        factor = (1j * eta - l + n) * (1j * eta + l + 1 + n) / (2j * rho * (n + 1))
+        if abs(term * factor) > abs(term) and abs(term) > SETTLED:
+            break
+        term *= factor
+        total += term
+        if abs(term) < 1e-16 * abs(total):
+            break
+    if abs(term) > SETTLED * abs(total):
+        raise NumericsError(
+            f"the outgoing wave of l = {l}, k = {k:.4g} has not reached its asymptotic form at {r:.4g} bohr",
+            hint="a larger grid.R",
+        )
+    value = complex(np.exp(1j * theta)) * total
+    return value, value * k * steed(l, eta, rho)
+
+
+def free_wave(
+    l: int, k: float, r: NDArray[np.float64], charge: float, real: RadialGrid
+) -> NDArray[np.float64]:
+    """Return the regular wave of an incident electron, ``sin(k r - l pi/2 + ...) / k`` far outside, (n,).
+
+    Parameters
+    ----------
+    l : int
+    k : float
+        Wave number, 1/bohr.
+    r : (n,) float64
+        Nodes of the grid up to R0.
+    charge : float
+        Charge that it sees far outside: 0 gives ``r j_l(k r)``.
+    real : RadialGrid
+        From `real_part`, with these nodes.
+    """
+    if charge == 0.0:
+        from scipy.special import spherical_jn
+
+        return np.asarray(r * spherical_jn(l, k * r), float)
+    wave = Continuum(real, lambda x: -charge / x, charge).functions(l, [0.5 * k * k])[0]
+    return wave[: r.size] * (math.sqrt(0.5 * math.pi) / k)

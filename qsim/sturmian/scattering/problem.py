@@ -1,0 +1,395 @@
+"""A collision deck as numbers: grid and basis, symmetries, energies; the plan before a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qsim.core.device import Memory
+from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.stages import Plan
+from qsim.sturmian import angular, automatic, checks, potentials
+from qsim.sturmian.blocks import FeDvr, Gsf, SquareWell, as_list
+from qsim.sturmian.collision_blocks import Initial, Scatter
+from qsim.sturmian.grid import element_bounds
+from qsim.sturmian.scattering import kinematics
+from qsim.sturmian.scattering.checks import energies_of, fastest
+from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck import LoadedDeck
+    from qsim.core.device import Device
+    from qsim.sturmian.deck import SturmianDeck
+    from qsim.sturmian.scattering.driven import Driven
+    from qsim.sturmian.scattering.kinematics import Kinematics
+
+SPINS = ("singlet", "triplet")
+ANGLE, LENGTH = 0.3, 25.0
+POINTS = 7.0  # of the shortest wave, where the elements are left to the program
+MOST_ELEMENTS = 2000
+ROUNDING = 1e-14  # of the residual, times the condition of the contour
+LARGEST_ROUNDING = 1e-6
+
+
+class Sector(NamedTuple):
+    """One total angular momentum and spin."""
+
+    L: int
+    S: int
+
+
+@dataclass
+class Problem:
+    """A collision, settled.
+
+    Attributes
+    ----------
+    deck : SturmianDeck
+    device : Device
+    loaded : LoadedDeck
+    numbers : Numbers
+    sectors : list of Sector
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    deck: SturmianDeck
+    device: Device
+    loaded: LoadedDeck[SturmianDeck]
+    numbers: Numbers
+    sectors: list[Sector]
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def task(self) -> Scatter:
+        """The deck's task."""
+        assert isinstance(self.deck.task, Scatter)
+        return self.deck.task
+
+    @property
+    def process(self) -> str:
+        """Name of the process."""
+        return self.task.process
+
+    @property
+    def wants(self) -> Sequence[str]:
+        """Observables that are asked for."""
+        return self.task.observables
+
+    @property
+    def errors(self) -> bool:
+        """Whether coarser solutions tell the errors."""
+        return self.task.errors
+
+    @property
+    def krylov(self) -> str:
+        """Name of the iterative solver."""
+        return str(getattr(self.deck.solver, "krylov", "gmres"))
+
+    @property
+    def angles(self) -> NDArray[np.float64]:
+        """Angles of fdcs, degrees."""
+        return np.linspace(-180.0, 180.0, self.task.angles)
+
+    @property
+    def labels(self) -> list[str]:
+        """Gauges, spins or the one name of a run's columns."""
+        if self.process == "photo":
+            return list(dict.fromkeys(self.task.gauges))
+        return list(dict.fromkeys(self.label(sector.S) for sector in self.sectors))
+
+    def label(self, S: int) -> str:
+        """Return the name of a spin."""
+        return SPINS[S] if self.process == "e_h" else "born"
+
+    def pairs(self) -> list[list[tuple[int, int]]]:
+        """Return the pairs of every sector."""
+        return [pairs_of(self.deck, sector) for sector in self.sectors]
+
+    @property
+    def l_max(self) -> int:
+        """Largest orbital momentum of a pair."""
+        return max(b for pairs in self.pairs() for _, b in pairs)
+
+    def other_pairs(self) -> list[list[tuple[int, int]]] | None:
+        """Return other pairs, which tell the error of the largest momentum: up to one less, or to one more.
+
+        None where the deck lists its pairs: then they are a model.
+        """
+        if self.deck.channels.pairs is not None:
+            return None
+        out = []
+        for sector, pairs in zip(self.sectors, self.pairs(), strict=True):
+            top = max(b for _, b in pairs)
+            kept = [pair for pair in pairs if pair[1] < top]
+            if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
+                kept = angular.pairs(sector.L, top + 1, S=sector.S)
+            out.append(kept)
+        return out
+
+    @property
+    def beyond(self) -> float:
+        """Error of the momenta that are left out over the change by `other_pairs`.
+
+        A decay like l^-4 leaves l_max/3 times the last step after it; one step more leaves less than half of itself.
+        """
+        other = self.other_pairs()
+        if other is None:
+            return 0.0
+        more = any(
+            max(b for _, b in new) > max(b for _, b in own)
+            for new, own in zip(other, self.pairs(), strict=True)
+        )
+        return max(1.5 if more else 1.0, self.l_max / 3.0)
+
+    @property
+    def scan(self) -> dict[str, list[float]]:
+        """Keys and values of the convergence scans, without that of energies."""
+        given = {} if self.deck.scan is None else self.deck.scan.given()
+        return {key: values for key, values in given.items() if key != "energy"}
+
+    def changed(self, key: str, value: float) -> Problem:
+        """Return the problem with another R, order, N or l_max."""
+        if key == "l_max":
+            channels = self.deck.channels.model_copy(update={"l_max": int(value)})
+            return replace(self, deck=self.deck.model_copy(update={"channels": channels}))
+        if key in ("R", "order"):
+            kind = float if key == "R" else int
+            grid = self.deck.grid.model_copy(update={key: kind(value)})
+            deck = self.deck.model_copy(update={"grid": grid})
+            return replace(self, deck=deck, numbers=numbers_of(deck)[0])
+        return replace(self, numbers=replace(self.numbers, sizes=(int(value),)))
+
+    def setup(self, *, coarser: bool = False) -> Setup:
+        """Return grid and operators."""
+        numbers = self.numbers.coarser(float(self.deck.system.Z)) if coarser else self.numbers
+        potential = potentials.OneBody(self.deck.system.potential, self.deck.system.Z)
+        return Setup(self.device, numbers, float(self.deck.system.Z), potential)
+
+    def initial(self, setup: Setup, poll: Callable[[], None], *, other: bool = False) -> Bound:
+        """Return the bound state that the collision begins with, on the grid of a setup; with other pairs as in `other_pairs`."""
+        block = initial_of(self.deck)
+        l_max = block.l_max if block.l_max is not None else max(self.l_max, block.L)
+        if other:
+            l_max = l_max - 1 if l_max > block.L else l_max + 1
+        pairs = angular.pairs(block.L, l_max, S=block.S)
+        tolerance = min(1e-8, max(self.deck.solver.tolerance, 1e-12))
+        return setup.bound(block.L, block.S, block.root, pairs, tolerance, poll)
+
+    def energies(self) -> list[float]:
+        """Return the energies of the deck, hartree: of the impact, the excess, or of both electrons."""
+        return energies_of(self.deck)
+
+    def kinematics(self, setup: Setup, initial: Bound | None) -> list[Kinematics]:
+        """Return the kinematics of every energy."""
+        task = self.task
+        if self.process == "e_h":
+            level, _ = setup.target()
+            return [kinematics.electron(energy, level) for energy in self.energies()]
+        assert initial is not None
+        if self.process == "photo":
+            return [kinematics.photon(excess, initial.energy) for excess in self.energies()]
+        assert task.ejected is not None
+        assert task.incident is not None
+        assert task.q is not None
+        try:
+            return [kinematics.fast(task.incident, task.q, sum(task.ejected), initial.energy)]
+        except ValueError as error:
+            raise NumericsError(f"task.q: {error}", hint="another task.q or task.incident") from error
+
+    def ejected(self, kin: Kinematics) -> tuple[float, float] | None:
+        """Return the energies of the two electrons of fdcs, hartree; None where it is not asked for."""
+        if "fdcs" not in self.wants:
+            return None
+        if self.task.ejected is None:
+            return 0.5 * kin.E, 0.5 * kin.E
+        first, second = self.task.ejected
+        return first, second
+
+    def groups(self, energies: Sequence[float]) -> list[list[int]]:
+        """Return the energies that share one set of functions, by number."""
+        if self.numbers.whole or self.numbers.energy is not None:
+            return [list(range(len(energies)))]
+        return [[i] for i in range(len(energies))]
+
+    def rounding(self, operator: Driven) -> float:
+        """Return the residual that the condition of the contour allows."""
+        worst = max(orbital.condition for orbital in operator.orbitals.values())
+        return min(LARGEST_ROUNDING, ROUNDING * worst)
+
+
+def initial_of(deck: SturmianDeck) -> Initial:
+    """Return the block of the initial state."""
+    block = getattr(deck, "initial", None)
+    return block if isinstance(block, Initial) else Initial()
+
+
+def sectors_of(deck: SturmianDeck) -> list[Sector]:
+    """Return the symmetries of a deck: those of the channels, and for a photon what the dipole reaches."""
+    process = getattr(deck.task, "process", "e_h")
+    channels, initial = deck.channels, initial_of(deck)
+    if process in ("e_h", "resonances"):
+        Ls = [0] if channels.L is None else as_list(channels.L)
+        default = [0, 1] if process == "e_h" else [0]
+        Ss = default if channels.S is None else as_list(channels.S)
+        return [Sector(L, S) for S in Ss for L in Ls]
+    reached = [1] if process == "photo" else [0, 1, 2]
+    Ls = reached if channels.L is None else as_list(channels.L)
+    return [Sector(L, initial.S) for L in Ls]
+
+
+def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
+    """Return the pairs of a symmetry; of a list those that can couple to L."""
+    channels = deck.channels
+    if channels.pairs is not None:
+        given = [(min(pair), max(pair)) for pair in channels.pairs]
+        return [pair for pair in given if angular.allowed(sector.L, *pair)]
+    return angular.pairs(sector.L, checks.default_l_max(deck, sector.L), S=sector.S)
+
+
+def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
+    """Return grid and basis as numbers, and what was settled.
+
+    Raises
+    ------
+    InvalidInput
+        If something cannot be settled.
+    """
+    notices: list[str] = []
+    block, basis = deck.grid, deck.basis
+    bounds = block.bounds
+    R = bounds[-1] if bounds else block.R
+    if isinstance(R, str):
+        R = _radius(deck)
+        notices.append(f"grid.R: auto is {R:g} bohr")
+    angle, length = ANGLE, LENGTH
+    if block.ecs is not None:
+        angle, length = block.ecs.angle, block.ecs.length
+    else:
+        notices.append(f"grid.ecs: a contour of {length:g} bohr at {angle:g} rad")
+    elements: int | tuple[float, ...] | None = None
+    if bounds is not None:
+        elements = tuple(bounds)
+    elif isinstance(block.elements, int):
+        elements = block.elements
+    else:
+        elements, text = _elements(deck, float(R))
+        notices += [text] if text else []
+    numbers = Numbers(float(R), block.order, float(angle), float(length), elements)
+    if isinstance(basis, FeDvr) or "basis" not in deck.model_fields_set:
+        if "basis" not in deck.model_fields_set:
+            notices.append("basis: the whole grid (fedvr)")
+        return numbers, notices
+    assert isinstance(basis, Gsf)
+    well = basis.generating
+    if not isinstance(well, SquareWell):
+        raise InvalidInput(
+            "basis.generating.type",
+            f"functions of the generating potential {well.type} do not hold outgoing waves of other energies, and converge to "
+            "wrong cross sections; give square_well with a tail, or basis: fedvr",
+        )
+    energy = None if basis.energy in ("total", "auto") else float(basis.energy)
+    made = Numbers(
+        numbers.R,
+        numbers.order,
+        numbers.angle,
+        numbers.length,
+        numbers.elements,
+        tuple(as_list(basis.N)),
+        None if isinstance(well.r0, str) else float(well.r0),
+        float(well.tail),
+        energy,
+    )
+    return made, notices
+
+
+def _elements(deck: SturmianDeck, R: float) -> tuple[int | None, str]:
+    """Return the number of elements that resolves the fastest wave, None where the usual widths do, and what was settled."""
+    k_max = fastest(deck)
+    if k_max is None:
+        return None, ""
+    widest = (deck.grid.order - 1) * 2.0 * np.pi / (k_max * POINTS)
+    usual = element_bounds(R, float(deck.system.Z))
+    count = usual.size - 1
+    if np.diff(usual).max() <= widest:
+        return None, ""
+    while (
+        count < MOST_ELEMENTS
+        and np.diff(element_bounds(R, float(deck.system.Z), elements=count)).max() > widest
+    ):
+        count += 1
+    return count, f"grid.elements: {count}, {POINTS:g} points for the shortest wave"
+
+
+def _radius(deck: SturmianDeck) -> float:
+    """Return a box that holds the n = 3 level of the charge that stays, and several waves of a slow electron."""
+    charge = max(potentials.OneBody(deck.system.potential, deck.system.Z).charge, 1.0)
+    task = deck.task
+    assert isinstance(task, Scatter)
+    slowest = min([*(energies_of(deck) if task.process == "photo" else []), 1.0])
+    radius = max(40.0, 60.0 / charge, 30.0 / np.sqrt(2.0 * slowest))
+    need = automatic.radius(automatic.ionisation(charge, 0, 0), deck.system.Z)
+    return float(np.ceil(max(radius, need)))
+
+
+# ---------------------------------------------------------------------------------------------- plan
+
+
+def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
+    """Estimate sizes and memory of a collision, and check its physics."""
+    from qsim.core.deck import Finding
+    from qsim.sturmian.scattering.checks import of_numbers
+    from qsim.sturmian.scattering.collision_task import BATCH
+    from qsim.sturmian.scattering.driven import RESTART
+
+    deck = loaded.deck
+    try:
+        numbers, _ = numbers_of(deck)
+        grid = numbers.bounds(float(deck.system.Z))
+        findings = list(of_numbers(deck, numbers, grid))
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
+    sectors = sectors_of(deck)
+    points = (grid.size - 1) * (numbers.order - 1) - 1
+    counts = [len(pairs_of(deck, sector)) for sector in sectors]
+    P, tops = max(counts), {b for sector in sectors for _, b in pairs_of(deck, sector)}
+    size = points if numbers.whole else max(numbers.sizes)
+    task = deck.task
+    assert isinstance(task, Scatter)
+    batch = max(1, len(energies_of(deck)))
+    vector = 16 * P * size * size
+    parts = {
+        "one-electron functions": 16 * (max(tops) + 1) * points * (points + 2 * size),
+        "repulsion kernels": 16 * (2 * max(tops) + 1) * points**2,
+        "directions of the solver": min(RESTART * batch * vector, max(int(BATCH), RESTART * vector)),
+        "functions on the product grid": 16 * 4 * 2 * P * points**2 * batch,
+    }
+    if deck.solver.type == "dense":
+        parts["matrix"] = 2 * 16 * (P * size * size) ** 2
+    sizes: dict[str, int | float | str] = {
+        "grid points": points,
+        "R (bohr)": numbers.R,
+        "pairs": P,
+        "unknowns": P * size * size,
+        "symmetries": len(sectors),
+        "energies": batch,
+    }
+    host = parts["one-electron functions"]
+    return Plan(
+        memory=Memory(host=host, device=sum(parts.values()), parts=parts, reduce="grid.R"),
+        sizes=sizes,
+        steps=0,
+        findings=findings,
+    )
+
+
+def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
+    """Settle a collision deck."""
+    numbers, notices = numbers_of(loaded.deck)
+    return Problem(loaded.deck, device, loaded, numbers, sectors_of(loaded.deck), notices)

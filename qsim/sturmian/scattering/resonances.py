@@ -1,0 +1,223 @@
+r"""Resonances: complex energies ``E - i Gamma/2`` of the Hamiltonian on the contour, by inverse and Rayleigh-quotient iteration.
+
+A doubly excited state is an eigenvector of the very operator of the driven equation, as on a contour its outgoing wave decays.
+Its eigenvalue does not depend on angle or radius of the contour once both are large enough.  Eigenvalues of the rotated
+continuum do, which the coarser grid of the error estimate shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.tables import Scalar
+from qsim.sturmian.operator import exchange_sign
+from qsim.sturmian.scattering import driven, results
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.progress import Monitor
+    from qsim.core.tables import Table
+    from qsim.sturmian.scattering.problem import Problem, Sector
+    from qsim.sturmian.scattering.setup import Setup
+
+CONVERGED = 1e-9  # hartree: last change of an eigenvalue
+STEPS = 12
+FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
+SOLVE = 1e-6  # relative residual of a solution within the iteration
+MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
+
+
+@dataclass
+class Found:
+    """One complex energy.
+
+    Attributes
+    ----------
+    L, S : int
+    near : float
+        Where it was sought, hartree.
+    energy : complex
+        ``E - i Gamma/2``, hartree.
+    error : float
+        Change with the coarser grid and with fewer partial waves, hartree; 0 without them.
+    residual : float
+        ``|H v - E v| / |v|``, hartree.
+    iterations : int
+        Steps of the linear solver.
+    inside : float
+        Share of ``|v|^2`` on the real axis.
+    """
+
+    L: int
+    S: int
+    near: float
+    energy: complex
+    error: float
+    residual: float
+    iterations: int
+    inside: float
+
+    @property
+    def width(self) -> float:
+        """Gamma, hartree."""
+        return -2.0 * self.energy.imag
+
+
+@dataclass
+class ResonanceResult:
+    """What a search leaves."""
+
+    problem: Problem
+    setup: Setup
+    found: list[Found]
+    unknowns: int
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the declarations of the arrays."""
+        return results.tables("")
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays of the results file by name."""
+        return {
+            "r": self.setup.grid.r,
+            "resonance_energy": np.array([entry.energy.real for entry in self.found]),
+            "resonance_width": np.array([entry.width for entry in self.found]),
+            "resonance_error": np.array([entry.error for entry in self.found]),
+        }
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return the headline numbers."""
+        out: dict[str, Scalar] = {}
+        for k, entry in enumerate(self.found):
+            text = f"L = {entry.L}, S = {entry.S}, near {entry.near:g} hartree"
+            out[f"resonance_energy_{k}"] = Scalar(
+                entry.energy.real, "hartree", entry.error, f"position of the resonance, {text}"
+            )
+            out[f"resonance_width_{k}"] = Scalar(
+                entry.width, "hartree", 2.0 * entry.error, f"width of the resonance, {text}"
+            )
+            out[f"residual_{k}"] = Scalar(entry.residual, "hartree", description=f"|H v - E v|, {text}")
+        out["unknowns"] = Scalar(self.unknowns, description="coefficients of the largest solution")
+        out["solver_iterations"] = Scalar(
+            max(entry.iterations for entry in self.found),
+            description="steps of the linear solver for one resonance",
+        )
+        out["contour_condition"] = Scalar(
+            self.setup.condition, description="largest condition number of the one-electron eigenvectors"
+        )
+        return out
+
+
+def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
+    """Find the complex energies nearest to those of the deck.
+
+    Raises
+    ------
+    NumericsError
+        If an iteration does not converge.
+    """
+    task = problem.task
+    near = list(task.near or [])
+    full, fewer = problem.pairs(), problem.other_pairs()
+    monitor.begin(len(near) * len(problem.sectors), "energies", "resonances")
+    setup, coarse = problem.setup(), problem.setup(coarser=True) if problem.errors else None
+    out: list[Found] = []
+    unknowns = done = 0
+    for number, sector in enumerate(problem.sectors):
+        operator = setup.operator(sector.L, sector.S, full[number], 1.0)
+        unknowns = max(unknowns, operator.unknowns)
+        for energy in near:
+            with monitor.stage("solve"):
+                found = _search(operator, sector, energy, problem, monitor)
+            if coarse is not None:
+                with monitor.stage("errors"):
+                    found.error = _error(problem, coarse, sector, full[number], fewer, number, found, monitor)
+                if found.error > MOVED * max(found.width, 1e-12):
+                    monitor.warn(
+                        f"L = {sector.L}, S = {sector.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, moves by "
+                        f"{found.error:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R or l_max"
+                    )
+            out.append(found)
+            done += 1
+            monitor.step(done)
+    monitor.end()
+    return ResonanceResult(problem, setup, out, unknowns)
+
+
+def _error(
+    problem: Problem,
+    coarse: Setup,
+    sector: Sector,
+    pairs: Sequence[tuple[int, int]],
+    fewer: Sequence[Sequence[tuple[int, int]]] | None,
+    number: int,
+    found: Found,
+    monitor: Monitor,
+) -> float:
+    start = found.energy.real
+    operator = coarse.operator(sector.L, sector.S, pairs, 1.0)
+    there = _search(operator, sector, start, problem, monitor).energy
+    error = abs(there - found.energy)
+    if fewer is not None:
+        operator = coarse.operator(sector.L, sector.S, fewer[number], 1.0)
+        less = _search(operator, sector, start, problem, monitor).energy
+        error += problem.beyond * abs(less - there)
+    return float(error)
+
+
+def _search(
+    operator: driven.Driven, sector: Sector, near: float, problem: Problem, monitor: Monitor
+) -> Found:
+    device, xp = operator.device, operator.device.xp
+    v = device.asarray(_start(operator, sector))[None]
+    v /= xp.linalg.norm(v.ravel())
+    zero = xp.zeros_like(v)
+    shift, iterations, change = complex(near), 0, np.inf
+    limit = problem.deck.solver.max_iterations
+    for step in range(STEPS):
+        solved = driven.solve(
+            operator, v, np.array([shift]), tolerance=SOLVE, max_iterations=limit, restart=100
+        )
+        iterations += int(solved.iterations[0])
+        monitor.poll()
+        v = solved.u / xp.linalg.norm(solved.u.ravel())
+        Hv = operator.residual(v, zero, device.asarray(np.zeros(1, complex)))
+        quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))
+        residual = float(xp.linalg.norm((Hv - quotient * v).ravel()))
+        change = abs(quotient - shift) if step >= FIXED else np.inf
+        if change < CONVERGED or residual < 0.1 * CONVERGED:
+            break
+        if step >= FIXED - 1:
+            shift = quotient
+    else:
+        raise NumericsError(
+            f"L = {sector.L}, S = {sector.S}: no complex energy near {near:g} hartree after {STEPS} steps, "
+            f"last change {change:.1e} hartree",
+            hint="an energy nearer to the resonance, or a larger solver.max_iterations",
+        )
+    u = np.asarray(device.to_host(v[0]))
+    count = int(np.count_nonzero(operator.grid.is_real))
+    inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())
+    return Found(sector.L, sector.S, near, quotient, 0.0, residual, iterations, inside)
+
+
+def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:
+    """Return two electrons close to the nucleus, in every pair, with the symmetry of the spin."""
+    grid = operator.grid
+    r, root = np.where(grid.is_real, grid.r.real, 0.0), np.sqrt(grid.w)
+    out = []
+    for a, b in operator.pairs:
+        f = r ** (a + 1) * np.exp(-0.7 * r) * (1.0 - 0.3 * r) * root
+        g = r ** (b + 1) * np.exp(-0.5 * r) * root
+        product = np.outer(f, g)
+        if a == b:
+            product = product + exchange_sign(a, b, sector.L, sector.S) * product.T
+        out.append(product / np.linalg.norm(product))
+    return np.array(out, complex)

@@ -1,0 +1,280 @@
+"""What a collision needs on one grid: contour, one-electron functions, repulsion kernels, continuum, initial state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.sturmian import automatic, gsf, potentials
+from qsim.sturmian.blocks import SquareWell
+from qsim.sturmian.grid import RadialGrid, element_bounds
+from qsim.sturmian.scattering.continuum import Continuum, real_part
+from qsim.sturmian.scattering.driven import Driven
+from qsim.sturmian.scattering.outgoing import Outgoing, outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device import Device
+
+TAIL_GROWTH = 1.2  # ratio of neighbouring elements of the contour
+CONTAINED = 1e-8  # 1/bohr: density of the initial state at the end of its box
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Grid and basis of a run as numbers.
+
+    Attributes
+    ----------
+    R : float
+        Where the contour begins, bohr.
+    order : int
+        Points of an element.
+    angle, length : float
+        Of the contour, radian and bohr.
+    elements : int or tuple of float, optional
+        Number of elements or their bounds.
+    sizes : tuple of int
+        Sturmian functions of l = 0, 1, ...; empty for the whole grid.
+    r0, tail : float
+        Edge of the square well and its tail, bohr.
+    energy : float, optional
+        Energy of the functions; None: the total energy of the collision.
+    """
+
+    R: float
+    order: int
+    angle: float = 0.3
+    length: float = 25.0
+    elements: int | tuple[float, ...] | None = None
+    sizes: tuple[int, ...] = ()
+    r0: float | None = None
+    tail: float = 4.0
+    energy: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the basis is the whole grid."""
+        return not self.sizes
+
+    def coarser(self, Z: float) -> Numbers:
+        """Return a cheaper set of numbers whose results differ by about what box, grid, angle and functions still do.
+
+        The elements are the same without the last ones, so that with one point less in each the grid is coarser everywhere.
+        """
+        share = 0.85 if self.whole else 0.92
+        real = self._real_bounds(Z)
+        last = max(1, int(np.argmin(np.abs(real[:-1] - share * self.R)))) if real.size > 2 else 1
+        R = float(real[last])
+        return replace(
+            self,
+            R=R,
+            order=max(6, self.order - 1),
+            angle=0.8 * self.angle,
+            elements=tuple(float(bound) for bound in real[: last + 1]),
+            r0=None if self.r0 is None else min(self.r0, R),
+            sizes=tuple(max(10, round(0.8 * R / self.R * size)) for size in self.sizes),
+        )
+
+    def _real_bounds(self, Z: float) -> NDArray[np.float64]:
+        elements = list(self.elements) if isinstance(self.elements, tuple) else self.elements
+        breaks = [self.r0] if self.r0 is not None and self.r0 < self.R else []
+        return element_bounds(self.R, Z, elements=elements, breaks=breaks)
+
+    def bounds(self, Z: float) -> NDArray[np.complex128]:
+        """Return the bounds of all elements, bohr."""
+        real = self._real_bounds(Z)
+        widths = [float(real[-1] - real[-2])]
+        while sum(widths) < self.length * (1.0 - 1e-9):
+            widths.append(TAIL_GROWTH * widths[-1])  # waves have decayed by then
+        tail = np.cumsum(widths) * (self.length / sum(widths))
+        return np.concatenate((real.astype(complex), real[-1] + tail * np.exp(1j * self.angle)))
+
+
+@dataclass
+class Bound:
+    """An initial state on the grid of the collision.
+
+    Attributes
+    ----------
+    energy : float
+        Hartree, on this grid and up to its l_max.
+    components : dict of (n, n) float64
+        Of every ordered pair, on the product grid.
+    residual : float
+    L, S : int
+    density : float
+        At the end of its box, 1/bohr.
+    """
+
+    energy: float
+    components: dict[tuple[int, int], NDArray[np.float64]]
+    residual: float
+    L: int
+    S: int
+    density: float
+
+
+@dataclass
+class Setup:
+    """Everything of one grid, made when it is needed and kept.
+
+    Parameters
+    ----------
+    device : Device
+    numbers : Numbers
+    Z : float
+        Charge of the nucleus.
+    potential : OneBody
+    """
+
+    device: Device
+    numbers: Numbers
+    Z: float
+    potential: potentials.OneBody
+    grid: RadialGrid = field(init=False)
+    real: RadialGrid = field(init=False)
+    continuum: Continuum = field(init=False)
+    outside: Continuum = field(init=False)
+    planes: dict[int, NDArray[np.complex128]] = field(default_factory=dict)
+    _orbitals: dict[tuple[int, float | None], Outgoing] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the grids."""
+        self.grid = RadialGrid(self.numbers.bounds(self.Z), self.numbers.order)
+        self.real = real_part(self.grid)
+        charge = self.potential.charge
+        self.continuum = Continuum(self.real, self._real_potential, charge)
+        self.outside = Continuum(self.real, lambda r: self._real_potential(r) + 1.0 / r, charge - 1.0)
+        self.V = np.asarray(self.potential(self.grid.r), complex)
+
+    def _real_potential(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.potential(r), float)
+
+    @property
+    def count(self) -> int:
+        """Number of nodes on the real axis, R0 included."""
+        return self.real.size
+
+    def orbitals(self, l: int, E: float) -> Outgoing:
+        """Return the outgoing functions of an l for a total energy E."""
+        numbers = self.numbers
+        energy = None if numbers.whole else (E if numbers.energy is None else numbers.energy)
+        if (l, energy) not in self._orbitals:
+            c = None
+            if energy is not None:
+                size = numbers.sizes[min(l, len(numbers.sizes) - 1)]
+                edge = numbers.R if numbers.r0 is None else numbers.r0
+                well = SquareWell(type="square_well", r0=edge, tail=numbers.tail)
+                v = potentials.generating(well, self.grid)
+                made = gsf.sturmians(
+                    self.grid, l, self.V, energy, v, size, outgoing=True, charge=self.potential.charge
+                )
+                c = np.asarray(made.c, complex)
+            self._orbitals[l, energy] = outgoing(self.grid, l, self.V, c)
+        return self._orbitals[l, energy]
+
+    def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
+        """Return E - H of one symmetry; the functions are those for the energy E."""
+        orbitals = {l: self.orbitals(l, E) for pair in pairs for l in pair}
+        return Driven(self.device, self.grid, orbitals, L, S, pairs, self.planes)
+
+    @property
+    def condition(self) -> float:
+        """Largest condition number of the eigenvectors of h that were used."""
+        return max((orbital.condition for orbital in self._orbitals.values()), default=1.0)
+
+    def embedded(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values at the real nodes as values at all nodes, zero beyond R0."""
+        out = np.zeros(self.grid.size)
+        out[: self.count] = values
+        return out
+
+    def target(self) -> tuple[float, NDArray[np.float64]]:
+        """Return energy and radial function of the lowest s level, (n,), zero beyond R0."""
+        levels, P = self.continuum.levels(0, 1)
+        if not levels.size:
+            raise NumericsError(
+                f"the box of {self.numbers.R:g} bohr does not hold the 1s level of the target",
+                hint="a larger grid.R",
+            )
+        return float(levels[0]), self.embedded(P[0])
+
+    def incident(self, l: int, k: float) -> NDArray[np.float64]:
+        """Return the incident wave of an l at all nodes, ``sin(...)/k`` far outside, zero beyond R0."""
+        if self.potential.type == "coulomb" and self.potential.charge == 1.0:
+            from scipy.special import spherical_jn
+
+            r = self.real.r
+            return self.embedded(np.asarray(r * spherical_jn(l, k * r), float))
+        wave = self.outside.functions(l, [0.5 * k * k])[0]
+        return self.embedded(wave * (math.sqrt(0.5 * math.pi) / k))
+
+    def bound(
+        self,
+        L: int,
+        S: int,
+        root: int,
+        pairs: Sequence[tuple[int, int]],
+        tolerance: float,
+        observe: Callable[[], None] | None = None,
+    ) -> Bound:
+        """Return a bound state, found in the real elements that hold it.
+
+        Raises
+        ------
+        NumericsError
+            If the search does not converge, or the state is not bound or not contained in the box.
+        """
+        from qsim.sturmian.davidson import lowest
+        from qsim.sturmian.operator import TwoElectron, exchange_sign
+
+        need = automatic.radius(automatic.ionisation(max(self.potential.charge, 1.0), L, S, root), self.Z)
+        ends = self.real.bounds
+        last = min(int(np.searchsorted(ends, need)), ends.size - 1)
+        grid = RadialGrid(np.ascontiguousarray(ends[: last + 1]), self.numbers.order)
+        V = self._real_potential(grid.r)
+        orbitals = {l: gsf.orbitals(grid, l, V, None) for pair in pairs for l in pair}
+        operator = TwoElectron(self.device, grid, orbitals, L, S, pairs)
+
+        def step(*_: object) -> None:
+            if observe is not None:
+                observe()
+
+        found = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
+        energy = float(found.values[root])
+        threshold = min(float(orbitals[l].e[0]) for l in orbitals)
+        if energy >= threshold:
+            raise NumericsError(
+                f"the initial state lies at {energy:.6f} hartree, above its threshold {threshold:.6f}: it is not bound",
+                hint="a lower initial.root",
+            )
+        x = found.vectors[root][None]
+        stored = self.device.to_host(operator.on_grid(x))[0, : len(pairs)]
+        size = grid.size
+        components: dict[tuple[int, int], NDArray[np.float64]] = {}
+        density = np.zeros(size)
+        for (a, b), part in zip(pairs, stored, strict=True):
+            whole = np.zeros((self.grid.size, self.grid.size))
+            whole[:size, :size] = part * (1.0 if a == b else math.sqrt(0.5))
+            components[a, b] = whole
+            if a != b:
+                components[b, a] = exchange_sign(a, b, L, S) * whole.T
+            density += (part**2).sum(axis=1)
+        kappa = math.sqrt(2.0 * (threshold - energy))
+        step_to_wall = float(grid.R) - float(grid.r[-1])
+        edge = float(density[-1] / grid.w[-1]) / (2.0 * kappa * step_to_wall) ** 2
+        if edge > CONTAINED:
+            raise NumericsError(
+                f"the initial state is not contained in the box: its density at {float(grid.R):.4g} bohr is {edge:.1e} per bohr, "
+                f"but at most {CONTAINED:g} is allowed",
+                hint="a larger grid.R",
+            )
+        return Bound(energy, components, float(found.residuals[root]), L, S, edge)

@@ -1,0 +1,225 @@
+r"""What drives a collision: the right-hand side s of (E - H) u = s for electrons, photons and fast projectiles.
+
+All sources are radial components on the product grid, coefficients of the normalised FE-DVR basis (values times
+``sqrt(w_i w_j)``), one for each stored pair la <= lb; those with la < lb carry sqrt(2), as all vectors do.  They are cut off at
+R0, where the contour begins: an incident wave would grow beyond it.
+
+electron    ``s = (1/r12 - 1/r2) Psi0``, exchanged and added with ``(-1)^S``; Psi0 is 1s times a free (Coulomb) wave
+photon      ``s = D Psi_g``; D = z1 + z2 (length), (d/dz1 + d/dz2)/omega (velocity), (dV/dz1 + dV/dz2)/omega^2 (acceleration)
+fast        ``s = (sum_i exp(i q.r_i) - 2) Psi_g``: first Born, q along z
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.sturmian.angular import clebsch_gordan, gaunt, multipoles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.grid import RadialGrid
+
+Pairs = "Sequence[tuple[int, int]]"
+GAUGES = ("length", "velocity", "acceleration")
+
+
+@cache
+def tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> float:
+    """Return ``<(la' lb') L' 0| C^order_0(r1) |(la lb) L 0>`` for (la, lb, L) of bra and ket.
+
+    C^k_q is ``sqrt(4 pi/(2k + 1)) Y_kq``; zero unless the second electron keeps its momentum.
+    """
+    (lap, lbp, Lp), (la, lb, L) = bra, ket
+    if lb != lbp:
+        return 0.0
+    total = 0.0
+    for m in range(-min(la, lap, lb), min(la, lap, lb) + 1):
+        weight = clebsch_gordan(lap, lbp, Lp, m, -m, 0) * clebsch_gordan(la, lb, L, m, -m, 0)
+        if weight != 0.0:
+            total += weight * (-1) ** m * gaunt(lap, order, la, -m, 0, m)
+    return total * math.sqrt(4.0 * math.pi / (2 * order + 1))
+
+
+def normalised(
+    pairs: Sequence[tuple[int, int]], s: Sequence[NDArray[np.complex128]]
+) -> NDArray[np.complex128]:
+    """Return components stacked, (P, n, n), with sqrt(2) for la < lb."""
+    return np.stack(
+        [part * (1.0 if a == b else math.sqrt(2.0)) for (a, b), part in zip(pairs, s, strict=True)]
+    )
+
+
+def electron(
+    grid: RadialGrid,
+    planes: Mapping[int, NDArray[np.complex128]],
+    pairs: Sequence[tuple[int, int]],
+    L: int,
+    S: int,
+    target: NDArray[np.float64],
+    wave: NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """Return the source of an electron that hits a one-electron target in an s state.
+
+    The factor ``i^L sqrt(4 pi (2L + 1))`` of the partial wave is left out; cross sections put it in.
+
+    Parameters
+    ----------
+    grid : RadialGrid
+    planes : dict of (n, n)
+        Kernels ``r<^l / r>^(l+1)`` of all multipoles of the pairs.
+    pairs : list of (la, lb)
+        Stored pairs of the solution.
+    L, S : int
+    target : (n,) float64
+        Radial function of the target at the nodes, zero beyond R0, ``int P^2 dr = 1``.
+    wave : (n,) float64
+        Incident wave of orbital momentum L at the nodes, ``sin(...)/k`` far outside, zero beyond R0.
+
+    Returns
+    -------
+    (P, n, n) complex128
+    """
+    root = np.sqrt(grid.w)
+    product = np.outer(target * root, wave * root)
+    out: list[NDArray[np.complex128]] = []
+    for a, b in pairs:
+        total = np.zeros(product.shape, complex)
+        for ket, function, monopole in (
+            ((0, L), product, 1.0 / grid.r[None, :]),
+            ((L, 0), product.T, 1.0 / grid.r[:, None]),
+        ):
+            sign = 1 if ket[0] == 0 and function is product else (-1) ** S
+            potential = sum(
+                (A * planes[l] for l, A in multipoles(L, (a, b), ket)),
+                start=np.zeros(product.shape, complex),
+            )
+            if (a, b) == ket:
+                potential = potential - monopole
+            total = total + sign * potential * function
+        out.append(np.asarray(total / math.sqrt(2.0), complex))
+    return normalised(pairs, out)
+
+
+def dipole(
+    grid: RadialGrid,
+    pairs: Sequence[tuple[int, int]],
+    L: int,
+    state: Mapping[tuple[int, int], NDArray[np.float64]],
+    L_initial: int,
+    gauge: str,
+    omega: float,
+    Z: float,
+) -> NDArray[np.complex128]:
+    """Return the source of a photon that is linearly polarised along z.
+
+    Parameters
+    ----------
+    grid : RadialGrid
+    pairs : list of (la, lb)
+        Stored pairs of the solution.
+    L : int
+        Of the solution.
+    state : dict of (n, n)
+        Radial components of the initial state for every ordered pair, on the product grid, zero beyond R0.
+    L_initial : int
+    gauge : {"length", "velocity", "acceleration"}
+    omega : float
+        Photon energy, hartree.
+    Z : float
+        Charge of the nucleus, for the acceleration.
+
+    Returns
+    -------
+    (P, n, n) complex128
+    """
+    slope = _slope(grid) if gauge == "velocity" else None
+    scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
+
+    def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Apply the radial operator to the first electron."""
+        if gauge == "length":
+            return np.asarray(grid.r[:, None] * F)
+        if gauge == "acceleration":
+            return np.asarray(Z / grid.r[:, None] ** 2 * F)
+        assert slope is not None
+        factor = -(start + 1) if to == start + 1 else start
+        return np.asarray(slope @ F + factor / grid.r[:, None] * F)
+
+    return _one_body(pairs, L, state, L_initial, 1, radial, scale)
+
+
+def fast_projectile(
+    grid: RadialGrid,
+    pairs: Sequence[tuple[int, int]],
+    L: int,
+    state: Mapping[tuple[int, int], NDArray[np.float64]],
+    L_initial: int,
+    q: float,
+) -> NDArray[np.complex128]:
+    """Return the source of a fast charge, ``(exp(i q z1) + exp(i q z2) - 2) Psi``, projected on L.
+
+    Parameters
+    ----------
+    grid, pairs, L, state, L_initial
+        As in `dipole`.
+    q : float
+        Momentum transfer, 1/bohr, along z.
+    """
+    from scipy.special import spherical_jn
+
+    real = grid.is_real
+    r = np.where(real, grid.r.real, 0.0)
+    total = np.zeros((len(pairs), grid.size, grid.size), complex)
+    for order in range(abs(L - L_initial), L + L_initial + 1):
+        j = np.where(real, spherical_jn(order, q * r), 0.0)
+        if order == 0:  # the two of the nucleus, which acts where it would hold the initial state itself
+            j = np.where(real, j - 1.0, 0.0)
+
+        def radial(
+            to: int, start: int, F: NDArray[np.float64], j: NDArray[np.float64] = j
+        ) -> NDArray[np.complex128]:
+            return np.asarray(j[:, None] * F, complex)
+
+        total += _one_body(pairs, L, state, L_initial, order, radial, 1j**order * (2 * order + 1))
+    return total
+
+
+def _one_body(
+    pairs: Sequence[tuple[int, int]],
+    L: int,
+    state: Mapping[tuple[int, int], NDArray[np.float64]],
+    L_initial: int,
+    order: int,
+    radial: object,
+    scale: complex,
+) -> NDArray[np.complex128]:
+    """Return ``sum_i C^order_0(i) f(r_i)`` applied to a state, for the stored pairs."""
+    assert callable(radial)
+    size = next(iter(state.values())).shape
+    out = []
+    for a, b in pairs:
+        total = np.zeros(size, complex)
+        for (la, lb), F in state.items():
+            first = tensor(order, (a, b, L), (la, lb, L_initial))
+            if first != 0.0:
+                total += first * radial(a, la, F)
+            # C(2) in (la, lb) L is C(1) in (lb, la) L, with the phases of both recouplings
+            second = tensor(order, (b, a, L), (lb, la, L_initial))
+            if second != 0.0:
+                sign = (-1) ** (a + b - L + la + lb - L_initial)
+                total += sign * second * radial(b, lb, F.T).T
+        out.append(scale * total)
+    return normalised(pairs, out)
+
+
+def _slope(grid: RadialGrid) -> NDArray[np.complex128]:
+    """Return d/dr in the normalised basis, antisymmetric inside, (n, n)."""
+    root = np.sqrt(grid.w)
+    return np.asarray(root[:, None] * grid.derivative(np.eye(grid.size)), complex)

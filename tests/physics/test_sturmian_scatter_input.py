@@ -1,0 +1,279 @@
+"""Decks of collisions that are wrong, or that ask for what box, contour or basis cannot give, and decks that are right."""
+
+import re
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError, NumericsError
+from tests.physics.changes import REMOVE, change
+
+BASE = {
+    "system": {"Z": 1},
+    "grid": {"R": 24, "order": 11, "ecs": {"angle": 0.3, "length": 20}},
+    "basis": {"type": "fedvr"},
+    "channels": {"L": 0, "S": [0, 1], "pairs": [[0, 0]]},
+    "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV"], "errors": False},
+}
+GSF = {"type": "gsf", "generating": {"type": "square_well", "tail": 4}, "energy": "total", "N": 40}
+PHOTO = {
+    "system": {"Z": 2},
+    "channels": {"L": 1, "l_max": 1},
+    "task": {"type": "scatter", "process": "photo", "excess": "20 eV"},
+}
+BORN = {
+    "system": {"Z": 2},
+    "channels": {"L": [0, 1], "l_max": 1},
+    "task": {"type": "scatter", "process": "born", "incident": "5599 eV", "q": 0.24, "ejected": ["10 eV", "10 eV"]},
+}  # fmt: skip
+
+
+def photo(**changes):
+    return {**change({**BASE, **PHOTO}, changes)}
+
+
+def born(**changes):
+    return {**change({**BASE, **BORN}, changes)}
+
+
+GOOD = {
+    "model": BASE,
+    "functions": change(BASE, {"basis": GSF}),
+    "photo": photo(),
+    "born": born(),
+    "contract, electrons": {
+        "system": {"Z": 1},
+        "grid": {"R": 40, "order": 11, "ecs": {"angle": 0.3, "length": 25}},
+        "basis": {"type": "gsf", "generating": {"type": "square_well", "r0": 40, "tail": 4}, "energy": "total", "N": 60},
+        "channels": {"L": 0, "S": [0, 1], "pairs": [[0, 0]]},
+        "task": {
+            "type": "scatter", "process": "e_h", "energy": ["27.2 eV", "40.8 eV", "54.4 eV"],
+            "observables": ["sigma", "sdcs", "excitation", "unitarity"],
+        },
+    },
+    "contract, photons": {
+        "system": {"Z": 2},
+        "channels": {"L": 1, "l_max": 3},
+        "task": {"type": "scatter", "process": "photo", "excess": "20 eV", "gauges": ["length", "velocity"]},
+    },
+    "contract, fast electrons": {
+        "system": {"Z": 2},
+        "basis": {"type": "fedvr"},
+        "initial": {"L": 0, "S": 0, "l_max": 3},
+        "channels": {"L": [0, 1, 2, 3], "S": 0, "l_max": 3},
+        "task": {
+            "type": "scatter", "process": "born", "incident": "5599 eV", "q": 0.24, "ejected": ["10 eV", "10 eV"],
+            "observables": ["sdcs", "fdcs"],
+        },
+    },
+    "energies of a scan": change(BASE, {"task__energy": REMOVE, "scan": {"energy": [1.5, 2.0]}}),
+    "resonances": change(BASE, {"task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_decks_load_without_a_warning(sturmian, name):
+    assert sturmian.load(**GOOD[name]).warnings == []
+
+
+ERRORS = {
+    # keys
+    "no energy": (change(BASE, {"task__energy": REMOVE}), "task.energy: required for process: e_h"),
+    "excess of electrons": (
+        change(BASE, {"task__excess": "20 eV"}),
+        "task.excess: excess belongs to process: photo, but",
+    ),
+    "impact energy of photons": (
+        photo(task__energy="20 eV"),
+        "task.energy: energy belongs to process: e_h, but",
+    ),
+    "fast electrons without q": (born(task__q=REMOVE), "task.q: required for process: born"),
+    "negative energy": (change(BASE, {"task__energy": [-1.0]}), r"task.energy.*found -1"),
+    "an energy again": (
+        change(BASE, {"task__energy": [1.5, 1.5]}),
+        "task.energy.1: the energy 1.5 hartree is a duplicate",
+    ),
+    "a gauge again": (photo(task__gauges=["length", "length"]), "task.gauges: a gauge is a duplicate"),
+    "unknown gauge": (photo(task__gauges=["lenght"]), r"task.gauges.0: .*did you mean 'length'\?"),
+    "states": (change(BASE, {"states": [{"L": 0}]}), "states: .*begins with the state of initial"),
+    "extrapolation": (
+        change(BASE, {"extrapolate": {"l_max": [1, 2, 3]}}),
+        "extrapolate: this block belongs to task: bound",
+    ),
+    "scan of alpha": (
+        change(BASE, {"scan": {"alpha": [0.1]}}),
+        "scan.alpha: a collision scans N, l_max, R, order, energy",
+    ),
+    "energies twice": (change(BASE, {"scan": {"energy": [1.0]}}), "scan.energy: give the energies once"),
+    "initial state of a target": (
+        change(BASE, {"initial": {"S": 1}}),
+        "initial: the target of e_h is the 1s level",
+    ),
+    # energies
+    "ionisation below its threshold": (
+        change(BASE, {"task__energy": ["10 eV"], "task__observables": ["sdcs"]}),
+        "task.energy.0: .*below the ionisation energy 0.5: there is no energy sharing",
+    ),
+    "energy of a level": (
+        change(BASE, {"task__energy": [0.375]}),
+        "task.energy.0: the total energy -0.125 hartree is the level n = 2 of the target: a channel opens there",
+    ),
+    "energy of the ionisation threshold": (
+        change(BASE, {"task__energy": [0.5]}),
+        "task.energy.0: .*the ionisation threshold itself",
+    ),
+    "ejected energies that do not add up": (
+        photo(task__ejected=["5 eV", "5 eV"], task__observables=["fdcs"]),
+        "task.ejected: the two energies add up to 0.367",
+    ),
+    # box and contour
+    "box inside of the target": (
+        change(BASE, {"grid__R": 10}),
+        "grid.R: the contour begins at R = 10 bohr, inside of the target",
+    ),
+    "box inside of the atom": (
+        photo(grid__R=8),
+        "grid.R: the contour begins at R = 8 bohr, inside of the target",
+    ),
+    "waves longer than the box": (
+        change(BASE, {"task__energy": [0.51]}),
+        r"grid.R: the box of 24 bohr is too small for electrons of 0.005 hartree each, whose waves are 62.8 bohr long; give 126",
+    ),
+    "too few points of a fast electron": (
+        change(BASE, {"task__energy": [20.0], "grid__elements": 8}),
+        "grid.order: .*points per wavelength .*give a higher order, or elements: auto",
+    ),
+    # channels
+    "pair that parity forbids": (
+        change(BASE, {"channels__pairs": [[0, 0], [0, 1]]}),
+        r"channels.pairs.1: \(0, 1\) cannot couple to L = 0 with parity \(-1\)\^L",
+    ),
+    "no pair of the incident electron": (
+        change(BASE, {"channels__pairs": [[1, 1]]}),
+        r"channels.pairs: the pair \(0, 0\) of the incident electron is missing for L = 0",
+    ),
+    "pairs that no L reaches": (
+        born(channels={"L": [0, 5], "l_max": 1}),
+        "channels.l_max: no pair .* couples to L = 5; give l_max 5 at least",
+    ),
+    "dipole to S": (
+        photo(channels__L=0),
+        "channels.L: a photon does not lead from L = 0 to L = 0 with natural parity; give 1",
+    ),
+    "spin that a photon does not change": (
+        photo(channels__S=1),
+        "channels.S: photons and fast charges keep the spin, S = 0",
+    ),
+    "parity": (
+        change(BASE, {"channels__parity": "odd"}),
+        "channels.parity: a collision from an s level reaches natural parity",
+    ),
+    "pairs and l_max": (
+        change(BASE, {"channels__l_max": 2}),
+        "channels.l_max: give either l_max or a list of pairs",
+    ),
+    # basis
+    "functions of bound states": (
+        change(
+            BASE,
+            {"basis": {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.6}, "energy": "total"}},
+        ),
+        "basis.generating.type: functions of yukawa do not hold outgoing waves .*give square_well with a tail",
+    ),
+    "functions that end too early": (
+        change(BASE, {"basis": {**GSF, "N": 20}}),
+        r"basis.N: 20 functions do not hold waves of 2 per bohr in 24 bohr: the fastest channel would be lost; give 30 at least",
+    ),
+    "well beyond the box": (
+        change(BASE, {"basis": change(GSF, {"generating__r0": 30.0})}),
+        "basis.generating.r0: the well ends at r0 = 30, beyond R = 24 bohr",
+    ),
+    "negative energy of the functions": (
+        change(BASE, {"basis": {**GSF, "energy": -0.5}}),
+        "basis.energy: a collision needs functions of a positive energy, found -0.5; total takes that of the collision",
+    ),
+    "resonances among functions": (
+        change(BASE, {"basis": GSF, "task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
+        "basis.type: resonances are found in the whole grid; give basis: fedvr",
+    ),
+    "functions below the threshold": (
+        change(BASE, {"basis": GSF, "task__energy": ["5 eV"]}),
+        "basis.energy: outgoing functions of the total energy need a positive one; .*basis: fedvr",
+    ),
+    "dense matrix of the whole grid": (
+        change(BASE, {"solver": "dense"}),
+        "solver.type: dense makes the matrix of Sturmian functions",
+    ),
+    "charge too small to hold an electron": (
+        change(BASE, {"system": {"Z": 0.5}}),
+        "system.potential: a target of charge 0.5 holds no electron",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_mistakes(sturmian, name):
+    deck, message = ERRORS[name]
+    with pytest.raises(DeckError, match=rf"deck\.yaml:\d+:\d+: {message}"):
+        sturmian.load(**deck)
+
+
+WARNINGS = {
+    "well without a tail": (
+        change(BASE, {"basis": change(GSF, {"generating__tail": 0})}),
+        "basis.generating.tail: .*reflects channels of other energies",
+    ),
+    "steep contour": (change(BASE, {"grid__ecs__angle": 0.5}), "grid.ecs.angle: .*nearly dependent"),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_doubtful_decks(sturmian, name):
+    deck, message = WARNINGS[name]
+    (warning,) = sturmian.load(**deck).warnings
+    assert re.search(message, warning)
+
+
+def test_no_cross_section_from_an_equation_that_does_not_converge(sturmian):
+    deck = change(BASE, {"solver": {"type": "matrix_free", "max_iterations": 3}})
+    with pytest.raises(
+        NumericsError, match=r"relative residual is .* after 3 steps.*no cross section is taken"
+    ):
+        sturmian.run(**deck)
+
+
+def test_an_initial_state_that_does_not_converge(sturmian, monkeypatch):
+    from qsim.sturmian import davidson
+
+    def fail(*_, **__):
+        raise NumericsError("the eigensolver did not converge")
+
+    monkeypatch.setattr(davidson, "lowest", fail)
+    with pytest.raises(NumericsError, match="did not converge"):
+        sturmian.run(**photo())
+
+
+def test_a_momentum_transfer_that_is_impossible(sturmian):
+    with pytest.raises(NumericsError, match=r"momentum transfer of 45 is not between"):
+        sturmian.run(**born(task__q=45.0))
+
+
+def test_an_unbound_initial_state_is_refused(sturmian):
+    deck = change(born(), {"system": {"Z": 1}, "initial": {"S": 1}, "grid__R": 40})
+    with pytest.raises((DeckError, NumericsError), match=r"not bound|grid.R"):
+        sturmian.run(**deck)
+
+
+def test_elements_follow_the_fastest_electron(sturmian):
+    slow, fast = sturmian.build(**BASE), sturmian.build(**change(BASE, {"task__energy": [20.0]}))
+    for problem, k in ((slow, 2.0), (fast, 40.0**0.5)):
+        bounds = problem.numbers.bounds(1.0)
+        widest = np.diff(bounds[bounds.imag == 0.0].real).max()
+        assert widest * k / (10 * 2.0 * np.pi) <= 1.0 / 7.0 + 1e-9
+    assert any(text.startswith("grid.elements: ") for text in fast.notices)
+
+
+def test_energies_are_those_of_the_deck(sturmian):
+    problem = sturmian.build(**change(BASE, {"task__energy": ["54.4 eV", 1.5]}))
+    assert problem.energies() == pytest.approx([54.4 / 27.211386245981, 1.5])
+    assert np.isclose(problem.numbers.R, 24.0)
