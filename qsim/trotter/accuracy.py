@@ -184,7 +184,7 @@ def choose(
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
-            dt = pilot.step(name, duration, 0.95 * accuracy) if duration > 0.0 else 1.0
+            dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
             found.append(_split(pilot, hamiltonian, name, intervals, dt, precision))
     if not any(c.error <= accuracy for c in found):
         least = min(c.error for c in found)
@@ -232,11 +232,8 @@ def _split(
         return Choice(name, dt, 0.0, layers, 0.0)
     counts = np.ceil(intervals / dt * (1.0 - 1e-12))
     steps = float(counts.sum())
-    lengths = intervals / counts
-    longest = float(lengths.max())
     pilot.duration = duration
-    part = float((intervals * (lengths / longest) ** schedule.METHODS[name].order).sum())
-    error = pilot.rate(name, longest) * part
+    error = pilot.total(name, intervals, dt)
     passes = layers * steps
     if hamiltonian.spins <= TOGETHER and bool(getattr(hamiltonian, "is_static", True)):
         passes = float(len(intervals))

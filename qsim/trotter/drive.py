@@ -4,7 +4,8 @@ A driven Hamiltonian is easy to follow at one time and hard at another: late ram
 looked at.  The profiles are sampled on a grid; its cells fall into classes by how large and how rough the profiles are within the
 next step.  In each class a few steps are made by a system of a few spins from random states, with dt and with two halves of
 it.  The error of the evolution is at most the sum of the errors of its steps: the mean error of each class times the number of
-its steps.
+its steps.  An evolution of few steps is not sampled: which of its steps holds a kink, and how long the parts are, may decide, so
+that all of its steps are made.
 
 At a kink or a jump no method keeps its order, unless a step ends there.  Ramps and tables say where theirs are; those of
 formulas are found by bisection: the second difference of a smooth function falls like the square of the distance of its points,
@@ -32,6 +33,8 @@ __all__ = ["Drive", "Small", "kinks", "pieces"]
 CELLS = 4096  # of the grid on which profiles are sampled
 SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roughness (each a tenth)
 SAMPLES = 3  # steps of a class
+FEW_SPINS = 3  # up to which the error of a random state may be far from that of another
+WALKED = 128  # parts of steps, between kinks, up to which all steps of an evolution are made
 SUSPECTS = 48  # places of a formula that are looked at for a kink
 HALVINGS = 14  # by which a kink is told from a curve
 FINEST = 4e-14  # of the duration: how well a kink is located
@@ -233,6 +236,7 @@ class Drive:
     rough: NDArray[np.float64]
     places: list[float]
     known: dict[tuple[str, float], float] = field(default_factory=dict)
+    walked: dict[tuple[str, float, tuple[float, ...]], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, hamiltonian: Any, end: float) -> Drive:
@@ -261,6 +265,32 @@ class Drive:
         if key not in self.known:
             self.known[key] = self._measure(method, dt)
         return self.known[key]
+
+    def walk(self, method: str, intervals: NDArray[np.float64], dt: float) -> float | None:
+        """Return the sum of the errors of the very steps of an evolution; None if there are too many of them.
+
+        Parameters
+        ----------
+        intervals : (m,) float64
+            Between the times at which the evolution stops, from 0 on; their steps are of equal length.
+        dt : float
+            Longest step.
+        """
+        counts = np.ceil(intervals / dt * (1.0 - 1e-12))
+        if not float(counts.sum()) + len(self.places) <= WALKED:
+            return None
+        key = (method, dt, tuple(intervals.tolist()))
+        if key not in self.walked:
+            stops = np.concatenate([[0.0], np.cumsum(intervals)])
+            steps = [
+                (stop + k * length / count, length / count)
+                for stop, length, count in zip(stops[:-1], intervals, counts.astype(int), strict=True)
+                for k in range(count)
+            ]
+            states = SAMPLES if self.small.spins <= FEW_SPINS else 1
+            parts = np.array([part for start, h in steps for part in pieces(start, h, self.places)] * states)
+            self.walked[key] = float(self._local(method, parts[:, 0], parts[:, 1]).sum()) / states
+        return self.walked[key]
 
     def step(self, method: str, dt: float, time: float) -> float:
         """Return the error of one step from a time on, the mean over some random states."""

@@ -263,6 +263,31 @@ class Pilot:
             found = max(found, error * min(dt / step, 1e30) ** order)
         return found
 
+    def total(self, method: str, intervals: NDArray[np.float64], dt: float) -> float:
+        """Return the error of the whole system with steps of at most dt, shortened to end where intervals end.
+
+        Parameters
+        ----------
+        intervals : (m,) float64
+            Between the times at which the evolution stops; their sum is its duration.
+        """
+        if self.exact or self.strength == 0.0 or self.span <= 0.0:
+            return 0.0
+        lengths = intervals / np.ceil(intervals / dt * (1.0 - 1e-12))
+        longest = float(lengths.max())
+        order = schedule.METHODS[method].order
+        part = float((intervals * (lengths / longest) ** order).sum())
+        walked = None
+        if self.drive is not None:
+            walked = self.drive.walk(method, intervals, dt)
+        if walked is None:
+            return self.rate(method, longest) * part
+        found = self.growth * walked
+        if method in self.direct:
+            step, error = self.direct[method]
+            found = max(found, error * min(longest / step, 1e30) ** order * part)
+        return found
+
     def _static_rate(self, method: str, dt: float) -> float:
         span = self.span
         measured = min(max(dt, span / MOST_STEPS), self.longest)
@@ -326,10 +351,16 @@ class Pilot:
             local_error(self.make(self.hamiltonian, psi.copy()), psi, method, dt) for psi in self.states
         )
 
-    def step(self, method: str, duration: float, error: float) -> float:
-        """Return a step, within 20 % of the longest one, whose error after some time is at most the given one."""
-        self.duration = duration
-        return find_step(self.rate, self.longest, schedule.METHODS[method].order, method, duration, error)
+    def step(self, method: str, intervals: NDArray[np.float64], error: float) -> float:
+        """Return a step, within 20 % of the longest one, whose error after some intervals is at most the given one."""
+        self.duration = duration = float(intervals.sum())
+
+        def rate(name: str, dt: float) -> float:
+            if self.drive is None or self.drive.walk(name, intervals, dt) is None:
+                return self.rate(name, dt)
+            return self.total(name, intervals, dt) / duration
+
+        return find_step(rate, self.longest, schedule.METHODS[method].order, method, duration, error)
 
 
 @dataclass
@@ -362,9 +393,13 @@ class Panel:
         """Return the error per unit of time of the worst."""
         return max(pilot.rate(method, dt) for pilot in self.pilots)
 
-    def step(self, method: str, duration: float, error: float) -> float:
+    def total(self, method: str, intervals: NDArray[np.float64], dt: float) -> float:
+        """Return the error of the worst after some intervals with steps of at most dt."""
+        return max(pilot.total(method, intervals, dt) for pilot in self.pilots)
+
+    def step(self, method: str, intervals: NDArray[np.float64], error: float) -> float:
         """Return a step that is short enough for all."""
-        return min(pilot.step(method, duration, error) for pilot in self.pilots)
+        return min(pilot.step(method, intervals, error) for pilot in self.pilots)
 
 
 def find_step(

@@ -237,6 +237,39 @@ def test_the_whole_of_a_drive_is_looked_at(trotter, name, step):
     assert claimed <= step.get("accuracy", 2.0)
 
 
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_the_one_step_that_makes_all_of_the_error_is_not_missed(trotter, seed):
+    """Many kinks and few steps: of the parts of steps the longest alone count, and there may be one of them."""
+    rng = np.random.default_rng(seed)
+    end = 0.4
+    times = np.sort(np.append(rng.uniform(0.0, 0.75 * end, 11), 1.3 * end))
+    values = np.append(rng.uniform(-0.2, 0.2, 11), 6.0)
+    table = {"type": "table", "points": [[float(t), float(v)] for t, v in zip(times, values, strict=True)]}
+    result = trotter.run(
+        system={
+            "spins": 2,
+            "terms": [
+                {"type": "pairs", "list": [[0, 1, 2.1, -3.3, 0.4]]},
+                {"type": "field", "axis": "z", "values": 1.6},
+                {"type": "field", "axis": "x", "values": 1.1, "profile": table},
+            ],
+        },
+        initial={"type": "polarised", "axis": "z"},
+        evolve={"t_final": end, "outputs": [0.02, 0.11], "dt": 0.13, "integrator": "bm6"},
+        observe=["state"],
+    )
+    H = 2.1 * spin("x", 0, 2) @ spin("x", 1, 2) - 3.3 * spin("y", 0, 2) @ spin("y", 1, 2)
+    H = H + 0.4 * spin("z", 0, 2) @ spin("z", 1, 2) + 1.6 * (spin("z", 0, 2) + spin("z", 1, 2))
+    X = 1.1 * (spin("x", 0, 2) + spin("x", 1, 2))
+    stops = [0.0, *times[times < end].tolist(), end]
+    exact = integrated(
+        H, X, lambda t: float(np.interp(t, times, values)), np.eye(4)[0].astype(complex), stops
+    )
+    error, claimed = distance(result, exact), result.integration.error
+    assert error < 3.0 * claimed
+    assert claimed < 10.0 * max(error, 1e-10)
+
+
 @pytest.mark.parametrize("method", ["ts2", "bm4", "bm6", "kl8"])
 def test_a_step_that_is_cut_at_a_kink_keeps_its_order(method):
     model, field = Model.zero(2), Model.zero(2)
