@@ -182,6 +182,25 @@ def test_the_phase_error_of_a_detuned_flopping_is_claimed(tmp_path, dt):
     assert rough["error_time_step"]["value"] > rough["error_spacing"]["value"]
 
 
+@pytest.mark.parametrize(("dt", "k0"), [(0.13, -1.2), (0.15, -1.0)])
+def test_steps_too_long_for_the_fast_part_of_a_packet_are_seen(tmp_path, dt, k0):
+    """Halving the step once changes the norm at the edge of the packet little: both steps are too long for its fast part."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -7.4, "xmax": 8.3, "points": 203, "stencil": "three_point"},
+        "potential": {"type": "polynomial", "coefficients": [0.0, -0.04, 0.2, 0.0, 0.021]},
+        "initial": {"type": "gaussian", "x0": 1.3, "k0": k0, "width": 1.1},
+        "observe": [{"norm_within": [2.7, 2.9, 3.1, 3.3]}],
+    }
+    time = {"t_final": 15 * dt, "outputs": 2, "coarse": "warn"}
+    rough = run(tmp_path, {**deck, "time": {**time, "steps": 15}})["scalars"]
+    fine = {**deck, "grid": {**deck["grid"], "points": 1631, "stencil": "numerov"}}
+    exact = run(tmp_path, {**fine, "time": {**time, "steps": 3600, "verify": False}})["scalars"]
+    for name in (name for name in rough if name.startswith("norm_within_")):
+        error = abs(rough[name]["value"] - exact[name]["value"])
+        assert error < 3 * rough[name]["error"] < 30 * error, name
+
+
 def test_errors_are_not_claimed_unasked(tmp_path):
     found = run(tmp_path, {**TWO_LEVELS, "time": {"dt": 0.4, "outputs": 4, "verify": False}})
     assert found["scalars"]["population_0"]["error"] is None
