@@ -164,7 +164,8 @@ def _exponentials(
     """Apply ``exp(-i (E - mu eps) t)`` for every (eps, t) by Chebyshev series to rounding.
 
     With ``|H| <= r`` the series is ``sum_n (2 - delta_n0) (-i)^n J_n(r t) T_n(H / r)`` (H. Tal-Ezer and R. Kosloff,
-    J. Chem. Phys. 81, 3967 (1984)).  Real and imaginary parts are columns of their own, so that every product is one of real matrices.
+    J. Chem. Phys. 81, 3967 (1984)).  Real and imaginary parts are columns of their own, so that every product is one
+    of real matrices.
     """
     centre = 0.5 * float(energies[-1])
     diagonal = energies - centre
