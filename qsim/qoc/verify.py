@@ -47,6 +47,7 @@ MOST_REFINEMENT = 4.0
 MOST_POINTS = 20_000
 MOST_MORE_STEPS = 4.0  # factor by which the steps of the grid propagation are raised at most
 MEMBERS_AT_ONCE = 4096
+LONGEST = 10.0  # seconds (estimated) that a verification on the grid may take, however short the run
 
 REMEDIES = {
     "time step": "raise time.steps (on the grid, an energy shift helps, too)",
@@ -90,13 +91,18 @@ def verify(
         choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
     members = _members(problem, choice, judge, errors)
     steps = _steps(problem, choice, judge)
+    if (
+        block.propagator == "auto"
+        and choice == "crank_nicolson"
+        and _too_long(problem, members, steps, judge)
+    ):
+        choice = "eigenbasis"
+        members, steps = _members(problem, choice, judge, errors), _steps(problem, choice, judge)
     verified, final = _propagate(problem, choice, members, steps, field, errors)
     own = _distance(judge, final, errors)
     if choice == "crank_nicolson" and block.steps == "auto" and own > 3 * SAFETY * block.tolerance:
         finer = _finer(steps, own / (SAFETY * block.tolerance), field.size)
-        points = members.molecules[0].x.size
-        price = costs.trajectories(problem, members.count) * finer * costs.step_cost(0, points)
-        if finer > steps and judge.spend(price):
+        if finer > steps and not _too_long(problem, members, finer, judge):
             steps = finer
             verified, final = _propagate(problem, choice, members, steps, field, errors)
             own = _distance(judge, final, errors)
@@ -108,6 +114,14 @@ def verify(
     return Verification(
         verified, error, choice, steps, points, _warning(found, probability, errors, block.tolerance)
     )
+
+
+def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> bool:
+    """Tell whether a propagation on the grid costs more than a verification may."""
+    price = (
+        costs.trajectories(problem, members.count) * steps * costs.step_cost(0, members.molecules[0].x.size)
+    )
+    return price > max(LONGEST, costs.budget(problem, judge.sweeps))
 
 
 def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:

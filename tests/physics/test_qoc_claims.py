@@ -289,6 +289,26 @@ def test_finer_steps_end_with_what_the_claims_may_cost(qoc, monkeypatch):
     assert "no error is claimed" in qoc.run(**blocks).errors.unclaimed
 
 
+def test_a_grid_verification_that_takes_too_long_is_replaced(qoc):
+    """The tunnelling doublet of a deep double well wants millions of steps on the grid."""
+    wells = {
+        "mass": 3.5,
+        "potential": {"type": "polynomial", "coefficients": [0.0, 0.0, -0.32, 0.0, 0.014]},
+        "dipole": {"type": "linear", "slope": 0.6},
+        "grid": {"xmin": -7.0, "xmax": 7.0, "points": 200},
+        "initial": 0,
+        "target": 1,
+    }
+    pulse = {"guess": {"type": "expression", "value": "2e-9*cos(2e-7*t)"}}
+    blocks = {
+        "system": wells,
+        "time": {"T": 1e8, "steps": 40},
+        "control": pulse,
+        "verify": {"interpolation": "hold"},
+    }
+    assert qoc.run(**deck(**blocks)).verification.propagator == "eigenbasis"
+
+
 def test_claims_of_a_long_pulse_cost_no_more_than_twice_the_run(qoc):
     """The budget of a run grows with its sweeps, steps and members, and its floor is two seconds."""
     problem = qoc.build(**deck(time={"T": 9000, "steps": 1000}))

@@ -22,6 +22,7 @@ Function = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
 DECAY = 26.0  # of the integral of the decay constant beyond the turning points, at most
 MOST_POINTS = 900
 MOST_LEVELS = 120
+LONG = 300.0  # phase (rad) of one step from which its Hamiltonian is diagonalised
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,9 @@ def _exponentials(
     state = np.concatenate([psi.real, psi.imag], axis=1)
     for value, length in steps:
         bound = max(centre + strength * abs(value), 1e-300)
+        if bound * length > LONG:
+            state = _exact(np.diag(diagonal) - value * dipoles, length, state, columns)
+            continue
         weights = _chebyshev(bound * abs(length))
         h = (-value / bound) * dipoles
         h[np.diag_indices(h.shape[0])] += diagonal / bound
@@ -186,6 +190,18 @@ def _exponentials(
         real, imaginary = sums[0] - sums[2], sums[3] - sums[1]  # factors of 1 and of i: (-i)^n
         state = real + np.concatenate([-imaginary[:, columns:], imaginary[:, :columns]], axis=1)
     return np.asarray(state[:, :columns] + 1j * state[:, columns:])
+
+
+def _exact(
+    h: NDArray[np.float64], length: float, state: NDArray[np.float64], columns: int
+) -> NDArray[np.float64]:
+    """Apply ``exp(-i h t)`` to real and imaginary columns by the eigenvectors of h."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(h)
+    psi = state[:, :columns] + 1j * state[:, columns:]
+    psi = vectors @ (np.exp(-1j * values * length)[:, None] * (vectors.T @ psi))
+    return np.concatenate([psi.real, psi.imag], axis=1)
 
 
 def _chebyshev(argument: float) -> NDArray[np.float64]:
