@@ -3,16 +3,20 @@
 From the run to the reference there are four changes, made one after the other: finer time steps, a sine basis instead of the
 stencil, walls out of reach, more levels.  What each of them changes is a part of the error.  The reference is judged in turn
 by a second one with fewer points, nearer walls and fewer levels, and by what the extrapolation to a vanishing step changes.
+
+The reference may cost about twice the run (`qsim.qoc.costs`).  Where it would cost more, no error of P is claimed, and a warning
+says so; those of energies and dipoles are cheap and always given.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc import reference
+from qsim.qoc import costs, reference
 from qsim.qoc.build import amplitudes, make_propagator, molecule_factors, target_vectors, top_level
 from qsim.qoc.fields import other_way, resample, way_between
 from qsim.qoc.hamiltonian import molecule
@@ -39,6 +43,13 @@ ALIGNED = (
 )
 
 
+FOLLOWED = 0.1  # change of P by the last halving of the step up to which an extrapolation is trusted
+
+
+class TooCostly(Exception):
+    """The reference of a run costs more than the claims are worth; the message says how much (seconds)."""
+
+
 @dataclass(frozen=True)
 class Errors:
     """Errors of a run and of its levels.
@@ -63,6 +74,8 @@ class Errors:
         Final amplitudes of the reference for these members.
     fallen : str or None
         Why the levels are not those of the whole potential.
+    unclaimed : str or None
+        Why no error of P is known; the parts are NaN then, and no member was followed.
     """
 
     time: float
@@ -77,6 +90,7 @@ class Errors:
     member: NDArray[np.int64]
     truth: NDArray[np.complex128]
     fallen: str | None = None
+    unclaimed: str | None = None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -92,8 +106,8 @@ class Errors:
 
     @property
     def total(self) -> float:
-        """Error of P: the sum of the parts, at most 1."""
-        return min(1.0, sum(self.parts.values()))
+        """Error of P: the sum of the parts, at most 1; NaN if it is not known."""
+        return math.nan if self.unclaimed else min(1.0, sum(self.parts.values()))
 
 
 @dataclass
@@ -109,15 +123,19 @@ class Judge:
         Largest population of each level during the run.
     probabilities : (M,) float64
         P of every member, of which the worst one is always in the sample.
+    sweeps : int
+        Propagations that the search made; the claims may cost about twice as much.
     """
 
     problem: Problem
     values: NDArray[np.float64]
     reached: NDArray[np.float64]
     probabilities: NDArray[np.float64]
+    sweeps: int = 1
     ground: reference.Landscape = field(init=False)
     sample: NDArray[np.int64] = field(init=False)
     between: str = field(init=False)
+    left: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the members and the meaning of the field between its values."""
@@ -125,6 +143,7 @@ class Judge:
         self.ground = reference.landscape(deck.system)
         self.sample = sampled(self.probabilities)
         self.between = way_between(self.values, deck.verify.interpolation)
+        self.left = costs.budget(self.problem, self.sweeps)
         self.objective = Objective(
             self.problem.propagator, self._targets(self.levels), 0.0, deck.objective.combine == "coherent"
         )
@@ -147,10 +166,23 @@ class Judge:
     def errors(self) -> Errors:
         """Return the errors; see :class:`Errors`."""
         count, aim = self._reference_levels(), 0.5 * self.problem.deck.verify.tolerance
-        found = _Chain(self, count).errors()
+        try:
+            found = _Chain(self, count).errors()
+        except TooCostly as problem:
+            return _Chain(self, count, followed=False).levels_only(str(problem))
         if found.reference <= aim or found.levels <= aim or count >= MOST_LEVELS:
             return found
-        return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
+        try:
+            return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
+        except TooCostly:  # the first errors are as true, only larger
+            return found
+
+    def spend(self, seconds: float) -> bool:
+        """Take an estimated cost from what the claims may cost; return whether so much was left."""
+        if seconds > self.left:
+            return False
+        self.left -= seconds
+        return True
 
     def _reference_levels(self) -> int:
         wanted = max(self.levels + EXTRA_LEVELS, FEWEST_LEVELS)
@@ -200,23 +232,53 @@ class Judge:
 class _Chain:
     """The run's members on every grid, and their final amplitudes under the run's field."""
 
-    def __init__(self, judge: Judge, levels: int) -> None:
+    def __init__(self, judge: Judge, levels: int, followed: bool = True) -> None:
         self.judge, self.levels = judge, levels
         self.problem = judge.problem
         whole = self.problem.members
-        self.systems = judge.systems
+        self.systems = judge.systems if followed else [0]
         place = {s: i for i, s in enumerate(self.systems)}
-        self.system = np.array([place[int(s)] for s in whole.system[judge.sample]])
+        self.system = np.array([place.get(int(s), 0) for s in whole.system[judge.sample]])
         self.scale = whole.scale[judge.sample]
         self.kept = judge.levels
         self.fewer = max(levels - 3, top_level(self.problem.deck) + 1)
         self.stencil = [whole.molecules[s] for s in self.systems]
-        if self.problem.propagator.name != "eigenbasis":  # the grid keeps all levels: so must its stand-in
+        whole_grid = self.problem.propagator.name != "eigenbasis"
+        if whole_grid:  # the grid keeps all levels: so must its stand-in
             self.kept = min(levels, self.problem.deck.system.grid.points - 2)
+        if followed:
+            self._afford()
+        if whole_grid:
             self.stencil = [
                 molecule(self.problem.deck.system, self.kept, *self._factors(s)) for s in self.systems
             ]
         self._grids()
+
+    def _afford(self) -> None:
+        """Take the cost of the levels and of the coarsest steps from what is left.
+
+        Raises
+        ------
+        TooCostly
+            If too little is left.
+        """
+        dense = len(self.systems) * costs.DENSE * max(reference.PLENTY, 2 * self.levels) ** 3
+        self._spend(dense + self._cost(1, chain=0) + self._cost(2))
+
+    def _cost(self, substeps: int, chain: int = 5) -> float:
+        """Return the seconds of one propagation of the reference and of some along the chain, with so many substeps."""
+        problem, steps = self.problem, self.judge.values.size * substeps
+        sizes = (self.scale.size, len(self.systems))
+        each = costs.reference_cost(problem, *sizes, self.kept, steps)
+        return costs.reference_cost(problem, *sizes, self.levels, steps) + chain * each
+
+    def _spend(self, seconds: float) -> None:
+        if not self.judge.spend(seconds):
+            raise TooCostly(
+                f"no error is claimed: the reference for P would cost about {seconds:.2g} s of computation, more than the "
+                f"{self.judge.left:.2g} s that are left for it after a run of this size; check P with fewer ensemble members "
+                "or time.steps, or by a run with twice the steps, points and states"
+            )
 
     def _factors(self, system: int) -> tuple[float, float]:
         """Mass and potential factor of a molecule."""
@@ -316,14 +378,35 @@ class _Chain:
             fallen=self._fallen(),
         )
 
+    def levels_only(self, why: str) -> Errors:
+        """Return the errors of energies and dipoles; those of P are unknown."""
+        energies, dipoles = self._levels()
+        unknown = dict.fromkeys(("time", "grid", "box", "levels", "interpolation", "reference"), math.nan)
+        return Errors(
+            **unknown,
+            between=self.judge.between,
+            energies=energies,
+            dipoles=dipoles,
+            member=np.zeros(0, np.int64),
+            truth=np.zeros((0, self.problem.initial.shape[0], self.levels), complex),
+            fallen=self._fallen(),
+            unclaimed=why,
+        )
+
     def _substeps(self) -> tuple[int, NDArray[np.complex128], NDArray[np.complex128]]:
         """Double the steps until the extrapolation changes little; return substeps and the last two amplitudes."""
         aim, size = CLOSE * self.problem.deck.verify.tolerance, self.judge.values.size
         substeps, coarse = 2, self.final(self.outer, self.levels, 1)
         while True:
             fine = self.final(self.outer, self.levels, substeps)
-            enough = float(self.judge.change(coarse, fine).mean()) < aim
-            if enough or 2 * substeps > MOST_SUBSTEPS or 2 * substeps * size > MOST_STEPS:
+            change = float(self.judge.change(coarse, fine).mean())
+            if change < aim or 2 * substeps > MOST_SUBSTEPS or 2 * substeps * size > MOST_STEPS:
+                return substeps, coarse, fine
+            try:  # the chain with the fewer steps is no longer needed
+                self._spend(self._cost(2 * substeps) - self._cost(substeps) + self._cost(substeps, chain=0))
+            except TooCostly:
+                if change > FOLLOWED:
+                    raise
                 return substeps, coarse, fine
             substeps, coarse = 2 * substeps, fine
 

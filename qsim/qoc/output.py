@@ -146,14 +146,15 @@ def scalars(result: Result) -> dict[str, Scalar]:
     tau, peak = problem.propagator.tau, float(np.abs(result.field).max(initial=0.0))
     molecule = problem.molecule
     used = tuple(int(k) for k in np.flatnonzero(result.reached_levels > 1e-6)) or (0,)
-    error = None if result.errors is None else result.errors.total
+    claimed = result.errors is not None and result.errors.unclaimed is None
+    error = result.errors.total if result.errors is not None and claimed else None
     out = {
         "probability": Scalar(
             result.probability, error=error, description="P, mean over the ensemble if there is one"
         ),
         "probability_verified": Scalar(
             None if result.verification is None else result.verification.probability,
-            error=None if result.verification is None else result.verification.error,
+            error=result.verification.error if result.verification is not None and claimed else None,
             description="P of the same field by an independent propagator on another grid",
         ),
         "objective": Scalar(result.objective, error=error, description="J = P - alpha integral eps^2 dt"),
@@ -197,7 +198,7 @@ def scalars(result: Result) -> dict[str, Scalar]:
             result.verification.points, description="grid points of the verification"
         )
     if result.errors is not None:
-        for name, value in result.errors.parts.items():
+        for name, value in result.errors.parts.items() if claimed else ():
             out[f"error_{name.replace(' ', '_')}"] = Scalar(
                 value, description=f"part of the error of probability: {name}"
             )

@@ -149,10 +149,10 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
     verification, errors = None, None
     if deck.verify.propagator != "none":
         with monitor.stage("verify"):
-            judge = Judge(problem, final, reached, members)
+            judge = Judge(problem, final, reached, members, objective.sweeps)
             errors = judge.errors()
             verification = verify(problem, final, probability, judge, errors)
-            for text in (verification.warning, errors.fallen):
+            for text in (verification.warning, errors.fallen, errors.unclaimed):
                 if text:
                     monitor.warn(text)
     stride = max(1, -(-populations.size // LARGEST_TABLE))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import NumericsError
-from qsim.qoc import checks
+from qsim.qoc import checks, claims, costs
 from qsim.qoc.build import phase_steps
 from qsim.qoc.fields import resample, roughness, way_between
 from qsim.qoc.hamiltonian import on_grid
@@ -251,3 +251,68 @@ def test_a_critical_point_is_refused_however_the_search_ends(qoc):
                 verify="none",
             )
         )
+
+
+# ------------------------------------------------------------------------------------------- what claims cost
+
+
+def test_a_reference_that_costs_too_much_claims_nothing(qoc, monkeypatch):
+    """Everything but the error of P is as it was, and a warning says that there is none."""
+    blocks = deck(time={"T": 4000, "steps": 700}, control={"guess": {"type": "ladder", "area": 0.7}})
+    full = qoc.execute("full", **blocks)
+    monkeypatch.setattr(costs, "FLOOR", 0.0)
+    monkeypatch.setattr(costs, "SHARE", 0.5)
+    brief = qoc.execute("brief", **blocks)
+    assert any("no error is claimed" in text for text in brief["warnings"])
+    assert not any("no error is claimed" in text for text in full["warnings"])
+    for name in ("probability", "objective", "probability_verified"):
+        assert brief["scalars"][name]["value"] == pytest.approx(full["scalars"][name]["value"], abs=1e-5)
+        assert full["scalars"][name]["error"] is not None
+        assert brief["scalars"][name].get("error") is None
+    result = qoc.run(**blocks)
+    assert math.isnan(result.errors.total)
+    exact = morse_energies(6)
+    assert np.all(np.abs(result.problem.molecule.energies[:6] - exact) < 2 * result.errors.energies[:6])
+
+
+def test_finer_steps_end_with_what_the_claims_may_cost(qoc, monkeypatch):
+    """Steps that are still too coarse for the reference make the claimed error larger, never the warning disappear."""
+    blocks = deck(time={"T": 3000, "steps": 90}, verify={"propagator": "eigenbasis", "tolerance": 1e-6})
+    full = qoc.run(**blocks)
+    monkeypatch.setattr(costs, "SHARE", 0.0)
+    monkeypatch.setattr(costs, "FLOOR", 0.05)  # 64 steps per step of the run are estimated at 0.077 s
+    brief = qoc.run(**blocks)
+    assert brief.errors.unclaimed is None
+    assert abs(brief.probability - full.verification.probability) <= 10 * brief.errors.total
+    assert brief.errors.reference > 2 * full.errors.reference
+    monkeypatch.setattr(claims, "FOLLOWED", 1e-8)  # as if these steps were too coarse to extrapolate from
+    assert "no error is claimed" in qoc.run(**blocks).errors.unclaimed
+
+
+def test_a_grid_verification_that_takes_too_long_is_replaced(qoc):
+    """The tunnelling doublet of a deep double well wants millions of steps on the grid."""
+    wells = {
+        "mass": 3.5,
+        "potential": {"type": "polynomial", "coefficients": [0.0, 0.0, -0.32, 0.0, 0.014]},
+        "dipole": {"type": "linear", "slope": 0.6},
+        "grid": {"xmin": -7.0, "xmax": 7.0, "points": 200},
+        "initial": 0,
+        "target": 1,
+    }
+    pulse = {"guess": {"type": "expression", "value": "2e-9*cos(2e-7*t)"}}
+    blocks = {
+        "system": wells,
+        "time": {"T": 1e8, "steps": 40},
+        "control": pulse,
+        "verify": {"interpolation": "hold"},
+    }
+    assert qoc.run(**deck(**blocks)).verification.propagator == "eigenbasis"
+
+
+def test_claims_of_a_long_pulse_cost_no_more_than_twice_the_run(qoc):
+    """The budget of a run grows with its sweeps, steps and members, and its floor is two seconds."""
+    problem = qoc.build(**deck(time={"T": 9000, "steps": 1000}))
+    assert costs.budget(problem, 1) == costs.FLOOR == 2.0
+    step = costs.step_cost(problem.initial.shape[1])
+    assert costs.budget(problem, 10**6) == pytest.approx(2.0 * 10**9 * step, rel=1e-3)
+    assert costs.reference_cost(problem, 9, 1, 96, 1000) > 9 * costs.reference_cost(problem, 1, 1, 24, 1000)

@@ -2,7 +2,7 @@
 
 Levels come from a sinc basis on the whole line (not a stencil, not a sine basis) in a box twice as wide; their number follows
 from an energy, not from the deck.  The field is taken from the results file.  A field that is constant in each step is
-propagated by exact exponentials (Taylor series to rounding), a spline by the commutator-free Magnus integrator of fourth order
+propagated by exact exponentials (Chebyshev series to rounding), a spline by the commutator-free Magnus integrator of fourth order
 (two exponentials per substep).
 """
 
@@ -22,6 +22,7 @@ Function = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
 DECAY = 26.0  # of the integral of the decay constant beyond the turning points, at most
 MOST_POINTS = 900
 MOST_LEVELS = 120
+LONG = 300.0  # phase (rad) of one step from which its Hamiltonian is diagonalised
 
 
 @dataclass(frozen=True)
@@ -161,21 +162,56 @@ def _exponentials(
     psi: NDArray[np.complex128],
     steps: Sequence[tuple[float, float]],
 ) -> NDArray[np.complex128]:
-    """Apply ``exp(-i (E - mu eps) t)`` for every (eps, t) by Taylor series, in pieces of norm below 3."""
+    """Apply ``exp(-i (E - mu eps) t)`` for every (eps, t) by Chebyshev series to rounding.
+
+    With ``|H| <= r`` the series is ``sum_n (2 - delta_n0) (-i)^n J_n(r t) T_n(H / r)`` (H. Tal-Ezer and R. Kosloff,
+    J. Chem. Phys. 81, 3967 (1984)).  Real and imaginary parts are columns of their own, so that every product is one
+    of real matrices.
+    """
     centre = 0.5 * float(energies[-1])
-    diagonal = (energies - centre)[:, None]
+    diagonal = energies - centre
     strength = float(np.linalg.norm(dipoles, 2))
+    columns = psi.shape[1]
+    state = np.concatenate([psi.real, psi.imag], axis=1)
     for value, length in steps:
-        norm = (centre + strength * abs(value)) * length
-        pieces = max(1, int(np.ceil(norm / 3.0)))
-        t = length / pieces
-        for _ in range(pieces):
-            term, total = psi, psi.copy()
-            for n in range(1, 31):  # 3^30 / 30! is 1e-18
-                term = (-1j * t / n) * (diagonal * term - value * (dipoles @ term))
-                total += term
-            psi = total
-    return psi
+        bound = max(centre + strength * abs(value), 1e-300)
+        if bound * length > LONG:
+            state = _exact(np.diag(diagonal) - value * dipoles, length, state, columns)
+            continue
+        weights = _chebyshev(bound * abs(length))
+        h = (-value / bound) * dipoles
+        h[np.diag_indices(h.shape[0])] += diagonal / bound
+        before, term = state, h @ state
+        sums = [weights[0] * before, weights[1] * term, np.zeros_like(term), np.zeros_like(term)]
+        h *= 2.0
+        for n in range(2, weights.size):
+            before, term = term, h @ term - before
+            sums[n % 4] += weights[n] * term
+        real, imaginary = sums[0] - sums[2], sums[3] - sums[1]  # factors of 1 and of i: (-i)^n
+        state = real + np.concatenate([-imaginary[:, columns:], imaginary[:, :columns]], axis=1)
+    return np.asarray(state[:, :columns] + 1j * state[:, columns:])
+
+
+def _exact(
+    h: NDArray[np.float64], length: float, state: NDArray[np.float64], columns: int
+) -> NDArray[np.float64]:
+    """Apply ``exp(-i h t)`` to real and imaginary columns by the eigenvectors of h."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(h)
+    psi = state[:, :columns] + 1j * state[:, columns:]
+    psi = vectors @ (np.exp(-1j * values * length)[:, None] * (vectors.T @ psi))
+    return np.concatenate([psi.real, psi.imag], axis=1)
+
+
+def _chebyshev(argument: float) -> NDArray[np.float64]:
+    """Return ``(2 - delta_n0) J_n(z)`` up to the order from which all are below rounding, at least two of them."""
+    from scipy.special import jv
+
+    orders = np.arange(int(argument + 12.0 * argument ** (1.0 / 3.0)) + 30)
+    weights = 2.0 * jv(orders, argument)
+    weights[0] *= 0.5
+    return np.asarray(weights[: max(2, int(np.flatnonzero(np.abs(weights) > 1e-18)[-1]) + 1)])
 
 
 def state(value: Any, count: int, weight: Callable[[Any], complex]) -> NDArray[np.complex128]:
