@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian import davidson, reference
-from qsim.sturmian.blocks import Gsf
+from qsim.sturmian import automatic, davidson, reference
 from qsim.sturmian.extrapolation import partial_wave_limit
 from qsim.sturmian.limits import radius_needed, wall_shift
 from qsim.sturmian.observables import observe
@@ -59,6 +58,8 @@ class State:
         How much the wall at R raises it, estimated.
     error_angular : float
         How far it lies above the limit of all pairs, estimated; NaN where it was not computed, or the deck lists its pairs.
+    error_radial_limit : float
+        `error_radial` at the largest l_max of an extrapolation; NaN where it was not computed, or nothing is extrapolated.
     error_threshold : float
         How far the threshold lies from that on the finer grid; NaN where it was not computed.
     one_electron : float
@@ -98,6 +99,7 @@ class State:
     map: NDArray[np.float64] | None
     weights: NDArray[np.float64]
     pairs: NDArray[np.int64]
+    error_radial_limit: float = float("nan")
 
     @property
     def error_in_pairs(self) -> float:
@@ -108,6 +110,12 @@ class State:
     def error(self) -> float:
         """Distance to the exact energy, hartree, without the other pairs where the deck lists its own."""
         return _sum(self.error_in_pairs, self.error_angular)
+
+    @property
+    def error_in_points(self) -> float:
+        """Largest error of the energies that are extrapolated, hartree: solver, functions, grid and box."""
+        radial = [e for e in (self.error_radial, self.error_radial_limit) if np.isfinite(e)]
+        return _sum(self.error_solver, max(radial, default=0.0), self.error_box)
 
     @property
     def bound(self) -> bool:
@@ -193,7 +201,7 @@ class _Run:
         self.points = _points(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
         self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
-        self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": []}
+        self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": [], "radial": {}}
         self.smaller: dict[tuple[int, int, str], tuple[Sequence[tuple[int, int]], davidson.Eigenpairs]] = {}
         self.search: Mapping[str, Any] | None = None
         if monitor.restored is not None:
@@ -297,7 +305,10 @@ class _Run:
         if not needed:
             return None
         weakest = min(state.threshold - state.energy for state in states if state.bound)
-        return {"R": min(max(needed), LARGEST_GROWTH * problem.values.R), **automatic_basis(problem, weakest)}
+        return {
+            "R": min(max(needed), LARGEST_GROWTH * problem.values.R),
+            **automatic.basis_for(problem, weakest),
+        }
 
     def _main(self) -> list[State]:
         problem = self.problem
@@ -388,9 +399,13 @@ class _Run:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
             own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
-            rough = point.key == "partial" and not self.problem.extrapolate and not own >= set(sector.pairs)
+            more = point.key == "partial" and not own >= set(sector.pairs)
+            rough = more and not self.problem.extrapolate
             try:
-                unknowns = max(unknowns, self._energies(problem, sector, name, energies, rough=rough))
+                operator, found = self._energies(problem, sector, name, energies, rough=rough)
+                unknowns = max(unknowns, operator.size)
+                if more and point.value == max(self.problem.extrapolate, default=None):
+                    self._radial_errors(operator, sector, found)
             except NumericsError:
                 if point.key != "partial" or self.problem.extrapolate:
                     raise
@@ -407,8 +422,15 @@ class _Run:
         energies: dict[tuple[Any, ...], float],
         *,
         rough: bool,
-    ) -> int:
-        """Add the energies of a sector's states, rough ones from those of the deck with fewer pairs; return its unknowns."""
+    ) -> tuple[TwoElectron, davidson.Eigenpairs]:
+        """Add the energies of a sector's states, rough ones from those of the deck with fewer pairs.
+
+        Returns
+        -------
+        operator : TwoElectron
+        found : Eigenpairs
+            The states; of rough ones, those of the deck that they were made from.
+        """
         key = (sector.L, sector.S, sector.parity)
         if rough and key in self.smaller:
             pairs, found = self.smaller[key]
@@ -426,7 +448,18 @@ class _Run:
             operator, found = self._solve(problem, sector, name)
             values = found.values
         energies |= {(*key, root): float(values[root]) for root in sector.roots}
-        return operator.size
+        return operator, found
+
+    def _radial_errors(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs) -> None:
+        """Keep what functions and grid leave out where there are more pairs than in the deck's own states.
+
+        They grow with the pairs: the functions of the momenta that are added may be few, or fit worse.
+        """
+        finer = self._reference(operator, sector, found)
+        for root in sector.roots:
+            off = _radial_error(float(found.values[root]), finer, root)
+            key = (sector.L, sector.S, sector.parity, root)
+            self.done["radial"] = {**self.done.get("radial", {}), str(self.order.index(key)): off}
 
     # -------------------------------------------------------------------------------------- result
 
@@ -444,6 +477,8 @@ class _Run:
             if used.sum() <= SATELLITES:
                 limits.append((float("nan"), float("nan")))
                 continue
+            if problem.extrapolate:  # where the deck's own states have all pairs, theirs is the largest error
+                state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
             limit, error, total = _limit(state, partial.values[used], partial.energies[used, k])
             state.error_angular = max(abs(state.energy - limit), error)
             limits.append((limit, total))
@@ -501,13 +536,19 @@ def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: A
 
 def _compare(state: State, finer: reference.Reference | None) -> None:
     """Set the errors that the states on a finer grid tell."""
-    if finer is None or not np.isfinite(finer.energies[state.root]):
+    state.error_radial = _radial_error(state.energy, finer, state.root)
+    if finer is None or not np.isfinite(state.error_radial):
         return
-    off = abs(state.energy - float(finer.energies[state.root]))
-    state.error_radial = off + float(finer.errors[state.root])
     ls = {int(l) for l in state.pairs.ravel()}
     level = min(finer.levels[l] for l in ls)
     state.error_threshold = abs(level - state.one_electron)
+
+
+def _radial_error(energy: float, finer: reference.Reference | None, root: int) -> float:
+    """Return how far an energy lies from that on a finer grid, and how far that is off, hartree; NaN if it was not found."""
+    if finer is None or not np.isfinite(finer.energies[root]):
+        return float("nan")
+    return abs(energy - float(finer.energies[root])) + float(finer.errors[root])
 
 
 def _limit(
@@ -523,23 +564,9 @@ def _limit(
             parity=state.parity,
             uncertainty=uncertainty,
         )
-        for uncertainty in (0.0, state.error_in_pairs)
+        for uncertainty in (0.0, state.error_in_points)
     ]
     return fits[0][0], fits[0][1], fits[1][1]
-
-
-def automatic_basis(problem: Problem, ionisation: float) -> dict[str, float]:
-    """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
-    from qsim.sturmian import automatic
-
-    basis, found = problem.deck.basis, {}
-    if not isinstance(basis, Gsf):
-        return {}
-    if basis.energy == "auto":
-        found["energy"] = automatic.energy(ionisation, basis.generating.type)
-        if problem.deck.alpha == "auto":
-            found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
-    return found
 
 
 def _order(problem: Problem) -> list[tuple[int, int, str, int]]:

@@ -329,6 +329,7 @@ def _estimate(
 
 def _stages(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[dict[str, int]]:
     """Yield the memory of every solution: the states, their relaxation, partial waves, scans."""
+    top = None if deck.extrapolate is None else max(deck.extrapolate.l_max)
     own = {(s.L, s.S, s.parity): set(s.pairs) for s in sectors}
     for changed, kind in _solutions(deck, values, sectors):
         points = parameters.grid_size(deck, changed)
@@ -339,12 +340,13 @@ def _stages(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
             functions = max(changed.size(l, points) for pair in sector.pairs for l in pair)
             size = memory.Size.of(sector.pairs, points, functions, max(sector.roots) + 1)
             count = unknowns(changed, sector, points)
-            rough = kind == "partial" and not own[sector.L, sector.S, sector.parity] >= set(sector.pairs)
+            more = not own[sector.L, sector.S, sector.parity] >= set(sector.pairs)
+            rough = kind == "partial" and more
             if deck.solver.type == "dense" and not rough:
                 yield memory.dense(size, count)
             else:
                 yield memory.davidson(size, memory.ROUGH_VECTORS * size.roots if rough else max(count, 1))
-            if kind == "states":
+            if kind == "states" or (more and changed.l_max == top):
                 yield memory.relaxation(size, elements, values.order)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from qsim.core.deck import Finding
 from qsim.core.errors import NumericsError
 from qsim.sturmian.blocks import AUTO
@@ -13,6 +15,8 @@ from qsim.sturmian.known import term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from qsim.sturmian.bound_task import BoundResult, State
     from qsim.sturmian.build import Problem
@@ -23,6 +27,8 @@ BOX_DENSITY = 1e-8  # 1/bohr: largest density at R of a state that is contained 
 POINTS_PER_WAVE = 5.0
 POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
 DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
+SCAN = "scan grid.order and basis.N"
+UNSURE = 2.0  # times an estimated radial error of a state whose threshold is in doubt
 REACH = 12.0  # decay lengths after which nothing is left of a bound function
 
 
@@ -181,20 +187,48 @@ def require_contained(result: BoundResult) -> list[str]:
     return said
 
 
+def _above_threshold(state: State, confined: bool) -> str | None:
+    """Return what is to be said about a state above its threshold, None about others.
+
+    Better functions lower the state, and the threshold with it: a state that may fall below has a meaning, if a poor energy.
+    """
+    if state.bound:
+        return None
+    text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
+    if confined:
+        return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
+    fall = UNSURE * state.error_radial - state.error_threshold  # NaN where they were not computed
+    if state.energy - fall < state.threshold:
+        return f"{text}, but functions and grid are too poor to tell whether it is bound"
+    return f"{text}: not a bound state, but one of box and basis"
+
+
+def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
+    """Tell whether a potential goes on to rise at the end of the box: positive there, and at least about linear in r.
+
+    Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
+    """
+    slope = (V[-1] - V[-2]) / (r[-1] - r[-2])
+    return bool(V[-1] > 0.0 and slope * r[-1] > 0.9 * V[-1])
+
+
 def _doubts(result: BoundResult, state: State) -> Iterator[str]:
     """Yield what makes a state or its error doubtful."""
-    if not state.bound:
-        text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
-        yield f"{text}: not a bound state, but one of box and basis"
+    grid = result.problem.grid
+    if (text := _above_threshold(state, confining(np.real(grid.r), np.real(result.problem.V)))) is not None:
+        yield text
     remedy = "more functions, a basis.energy and alpha closer to its own (auto), or a finer grid"
     remedy = remedy if result.problem.is_gsf else "a higher grid.order, or more elements"
     if not math.isfinite(state.error_radial):
-        yield "what functions and grid leave out was not estimated, for it is too much work; scan grid.order and basis.N"
+        yield "what functions and grid leave out was not estimated, for it is too much work; " + SCAN
     elif state.error_radial > POOR:
         text = (
             f"functions and grid are poor for it, its energy may be off by {state.error_radial:.1g} hartree"
         )
         yield f"{text}; give {remedy}"
+    elif result.problem.extrapolate and not math.isfinite(state.error_radial_limit):
+        text = f"what functions and grid leave out at l_max = {max(result.problem.extrapolate)} was not estimated"
+        yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
     if result.problem.deck.channels.pairs is None and not math.isfinite(state.error_angular):
         yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
     if result.problem.deck.system.potential.type == "coulomb":

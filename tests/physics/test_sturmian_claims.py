@@ -196,6 +196,38 @@ def test_sectors_of_different_l_max_have_their_own_partial_waves(sturmian):
     assert all(math.isfinite(state.error_angular) for state in result.states)
 
 
+FEWER = {"last": [16, 14, 3], "p": [18, 5], "all": 12}
+
+
+@pytest.mark.parametrize("N", FEWER.values(), ids=FEWER)
+def test_few_functions_of_high_momenta_are_in_the_error_of_the_limit(sturmian, N):
+    """The deck's own states tell nothing of momenta that only the extrapolation brings in; known: -2.903724377."""
+    deck = {**SMALL, "basis": {**SMALL["basis"], "N": N}, "extrapolate": {"l_max": [1, 2, 4]}}
+    result = sturmian.run(**deck)
+    (limit, error), state = result.limits[0], result.states[0]
+    assert 0.3 < error / abs(limit + 2.903724377034) < 10.0
+    assert state.error_radial_limit > 2.0 * state.error_radial
+
+
+def test_the_error_of_the_limit_is_the_own_one_where_no_pairs_are_added(sturmian):
+    deck = {**SMALL, "channels": {"L": 0, "S": 0, "l_max": 2}, "extrapolate": {"l_max": [0, 1, 2]}}
+    state = sturmian.run(**deck).states[0]
+    assert state.error_radial_limit == state.error_radial > 0.0
+
+
+def test_an_error_of_the_limit_that_was_not_estimated_is_told(sturmian, monkeypatch):
+    """Where only the larger l_max is too much work for the finer grid."""
+    from qsim.sturmian import reference
+
+    deck = {**SMALL, "extrapolate": {"l_max": [0, 1, 2]}}
+    n = reference.finer_size(sturmian.build(**deck).grid.bounds.size - 1, 10)
+    monkeypatch.setattr(reference, "STEP_WORK", 8.0 * 2.5 * n**3)
+    monitor = Notes()
+    result = sturmian.run(monitor, **deck)
+    assert math.isfinite(result.states[0].error_radial)
+    assert [text for text in monitor.told if "at l_max = 2 was not estimated" in text]
+
+
 ATOMS = {"He": ("He_1S_lmax", -2.903724377034), "Liplus": ("Liplus_1S_lmax", -7.279913412669)}
 MORE = {"He": {1: -2.9005162472, 3: -2.9033210852}, "Liplus": {1: -7.2758943016, 3: -7.279381689}}
 
@@ -214,6 +246,50 @@ def test_extrapolations_from_any_l_max(atom, count):
 
 
 # ------------------------------------------------------------------------------------------------ virial
+
+
+@pytest.mark.parametrize(
+    ("radial", "level", "confined", "expected"),
+    [
+        (0.3, 0.1, False, "too poor to tell whether it is bound"),
+        (0.08, 0.07, False, "not a bound state, but one of box"),  # the threshold falls with it
+        (math.nan, math.nan, False, "not a bound state, but one of box"),
+        (0.01, 0.0, True, "the wall confines it, too"),
+    ],
+)
+def test_what_is_said_of_a_state_above_the_threshold(radial, level, confined, expected):
+    state = state_with(energy=-1.88, bound=False, error_radial=radial, error_threshold=level)
+    assert expected in limits._above_threshold(state, confined)
+    assert limits._above_threshold(state_with(energy=-2.3, bound=True), confined) is None
+
+
+def test_which_potentials_confine():
+    r = np.linspace(0.1, 9.0, 60)
+    for V, expected in ((0.02 * r**2, 1), (0.3 * r - 2 / r, 1), (1 - 2 / r, 0), (-2 / r, 0), (1 / r, 0)):
+        assert limits.confining(r, V) == bool(expected)
+
+
+def test_a_bound_state_of_poor_functions_is_no_state_of_the_box(sturmian):
+    """Li+ 3^1D is bound by more than 0.2 hartree; functions made for the ground state put it above the threshold."""
+    monitor = Notes()
+    deck = {"system": {"Z": 3}, "grid": {"R": 16, "order": 10}, "channels": {"L": 2, "S": 0, "l_max": 2}}
+    basis = {"type": "gsf", "generating": {"type": "yukawa", "alpha": 1.5}, "energy": -3.0, "N": [12, 4, 6]}
+    state = sturmian.run(monitor, **deck, basis=basis).states[0]
+    assert state.energy > -4.4
+    assert any("too poor to tell whether it is bound" in text for text in monitor.told)
+    assert not any("not a bound state" in text for text in monitor.told)
+
+
+def test_a_state_in_a_well_without_end_is_no_unbound_one(sturmian):
+    """Harmonic wells bind at any energy; the threshold is that of a box far too small."""
+    monitor = Notes()
+    system = {"Z": 1, "potential": {"type": "expression", "value": "(r/8)^2/2"}}
+    channels = {"L": 0, "S": 0, "l_max": 1}
+    deck = {"system": system, "grid": {"R": 4.5, "order": 8}, "basis": "fedvr", "channels": channels}
+    state = sturmian.run(monitor, **deck).states[0]
+    assert not state.bound
+    assert any("the wall confines it, too" in text for text in monitor.told)
+    assert not any("not a bound state" in text for text in monitor.told)
 
 
 def test_scaling_gains_what_the_virial_ratio_says():

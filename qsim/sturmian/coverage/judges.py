@@ -130,7 +130,7 @@ def basis(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
                 float(errors[n]),
                 0.0,
                 oracle,
-                "functions of",
+                "errors of beta could not be estimated",
             )
         )
     return claims
