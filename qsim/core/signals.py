@@ -2,7 +2,7 @@
 
 A run of the command line has three times.  Before the work begins (imports, deck, plan), `before_the_work`
 ends the process at once: nothing is lost.  During the work, `Signals` notes the request, and the run stops
-with a checkpoint.  When the results are written, `Signals` goes on to note requests, which no longer matter.
+with a checkpoint.  When the results are written, requests no longer matter and are ignored.
 
 Nothing heavy is imported here, since the first handlers come before everything else.
 """
@@ -78,10 +78,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED if number == signal.SIGINT else STOPPED)
 
 
-def _too_late(number: int, frame: FrameType | None) -> None:
-    """Pass over a stop request: the work is done."""
-
-
 class Signals:
     """Context in which SIGTERM, SIGUSR1, SIGHUP, SIGXCPU and the first Ctrl-C only ask for a stop.
 
@@ -108,8 +104,9 @@ class Signals:
         for number, handler in self._previous.items():
             # None: a handler that was not set by Python and cannot be set again from here
             previous = signal.SIG_DFL if handler is None else handler
-            # what is left of this process are its last lines: it is too late to say that nothing was begun
-            signal.signal(number, _too_late if previous is _leave else previous)
+            # What is left of this process are its last lines: it is too late to say that nothing was begun.  Python takes
+            # handlers of its own away before it ends, which would let the signal kill a run that is complete.
+            signal.signal(number, signal.SIG_IGN if previous is _leave else previous)
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -40,8 +40,7 @@ class SolveResult:
     x
         Solution, (n,), (n, k), (batch, n) or (batch, n, k); None if it is too large to be kept.
     info : dict
-        residual, backward_error, algorithm, blocks, iterations, min_pivot, refinements; streamed: block_rows,
-        largest_read, pieces, pivoted_pieces, x_file.
+        residual, backward_error, algorithm, blocks, iterations, min_pivot, refinements; streamed: block_rows, pieces, ...
     name, dtype : str
         The system and its number type.
     n, batch, columns : int

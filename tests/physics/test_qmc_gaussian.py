@@ -374,7 +374,8 @@ def test_cusps_of_a_molecule():
         assert_allclose(slope[large] / value[large], -Z, rtol=2e-2)
     # outside, nothing has changed
     points = np.array([[0.0, 0.0, 2.3], [1.5, 0.0, 0.0]])
-    assert_allclose(w.orbitals.rows(points, 0), raw.orbitals.rows(points, 0), rtol=1e-12)
+    # where symmetry makes an orbital zero, sums of coefficients of order 1 leave their rounding
+    assert_allclose(w.orbitals.rows(points, 0), raw.orbitals.rows(points, 0), rtol=1e-12, atol=1e-15)
     reach = w.orbital_tables().reach
     assert reach.min() < 0.13
 

@@ -99,7 +99,7 @@ def test_functions_of_high_momentum_that_nothing_uses_are_left_out(qmc):
     )  # near the Hartree-Fock limit, -128.5471
 
 
-def test_missing_pyscf_is_a_missing_file():
-    """Exit code 6, as of orbitals that are not there, not that of a bug."""
-    assert PyscfMissing.exit_code == 6
+def test_missing_pyscf_is_a_missing_package():
+    """Exit code 4, as of any optional package that is missing, not that of a bug."""
+    assert PyscfMissing.exit_code == 4
     assert not issubclass(PyscfMissing, InvalidInput)

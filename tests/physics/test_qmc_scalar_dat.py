@@ -132,7 +132,7 @@ def test_files_that_are_none(tmp_path, text, message):
 
 
 def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(FileError, match="does not exist"):
         read(tmp_path / "none.dat")
     with pytest.raises(FileError, match="cannot write"):
         write(tmp_path / "none" / "x.dat", {"LocalEnergy": [1.0]})
