@@ -46,7 +46,7 @@ TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
     "trotter": "Spin-1/2 dynamics by Suzuki-Trotter product formulas on the full state vector.",
     "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension.",
-    "sturmian": "Bound states of two electrons and a nucleus in a basis of generalised Sturmian functions.",
+    "sturmian": "Bound states and collisions of two electrons and a nucleus in generalised Sturmian functions.",
     "qmc": "Variational and diffusion quantum Monte Carlo of atoms and molecules.",
 }
 
