@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 TOLERATED = 2.0  # times what was promised: an estimate is no better
+UNSETTLED = 30.0  # times what was promised, beyond which the run with half the step is no reference either
 
 Info = dict[str, tuple[Any, str, str]]
 
@@ -49,8 +50,8 @@ def verify(
     error = distance / (1.0 - 0.5**order)
     if error > TOLERATED * promised:
         monitor.warn(
-            f"the error of the state is {error:.2g}, as the same evolution with half the step shows, and not {promised:.2g}; "
-            f"{_remedy(problem)}"
+            f"the error of the state is at least about {error:.2g}, by which the same evolution with half the step differs, and "
+            f"not {promised:.2g}; {_unsettled(error, promised)}{_remedy(problem)}"
         )
     echo = replay.deviation
     if echo is not None:
@@ -65,6 +66,13 @@ def verify(
                 f"{4.0 * promised:.2g}; {_remedy(problem)}"
             )
     return info, replace(how, error=min(2.0, max(how.error, error)))
+
+
+def _unsettled(error: float, promised: float) -> str:
+    """Return a clause for differences so large that the steps may be too long for the order of the method to show."""
+    if error <= UNSETTLED * promised:
+        return ""
+    return f"that is {error / promised:.2g} times as much, so that the answer with half the step may be wrong as well; "
 
 
 def _remedy(problem: Problem) -> str:

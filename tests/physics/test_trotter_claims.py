@@ -397,8 +397,18 @@ def test_verification_sees_the_first_interval(monkeypatch, trotter):
     lying(monkeypatch, 1e-3)
     found, said = warned(trotter, **VERIFIED)
     assert len(said) == 1
-    assert "the error of the state is" in said[0]
+    assert "the error of the state is at least about" in said[0]
     assert found.integration.error == pytest.approx(error, rel=0.1)
+
+
+@pytest.mark.parametrize(("factor", "both"), [(1 / 7, False), (1 / 90, True)])
+def test_answers_far_apart_may_both_be_wrong(monkeypatch, trotter, factor, both):
+    lying(monkeypatch, factor)
+    deck = {**VERIFIED, "evolve": {**VERIFIED["evolve"], "t_final": 3.5, "outputs": 3, "dt": 0.14}}
+    _, said = warned(trotter, **deck)
+    assert len(said) == 1
+    assert "at least about" in said[0]
+    assert ("with half the step may be wrong as well" in said[0]) is both
 
 
 @pytest.mark.parametrize("scheme", ["overlap", "return"])
