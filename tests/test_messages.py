@@ -93,3 +93,21 @@ def test_a_home_folder_is_written_out(tmp_path, monkeypatch):
 def test_run_takes_a_path():
     with pytest.raises(TypeError, match="takes the path of a YAML deck, not a dict"):
         qsim.run({"method": "trotter"})
+
+
+@pytest.mark.parametrize(("value", "hint"), [(3e14, True), (2.5e13, True), (4e29, False), (-3e14, False)])
+def test_a_bare_intensity_that_is_too_large_gets_its_likely_unit(tmp_path, value, hint):
+    pulse = {"shape": "sin2", "wavelength": "620 nm", "intensity": value, "cycles": 5}
+    deck = {
+        "method": "tridiag",
+        "task": "propagate",
+        "grid": {"xmin": -50, "xmax": 50, "points": 501},
+        "potential": {"type": "softcore"},
+        "initial": {"type": "eigenstate"},
+        "laser": {"pulses": [pulse]},
+        "time": {"dt": 0.05},
+    }
+    with pytest.raises(DeckError, match=r"expected a number (less|greater) than") as caught:
+        load(tmp_path, deck)
+    written = yaml.safe_dump(value).split()[0]
+    assert (f"write '{written} W/cm2'?" in str(caught.value)) is hint

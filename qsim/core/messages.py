@@ -6,13 +6,14 @@ belong there and elsewhere.
 """
 
 import difflib
+import operator
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from qsim.core.describe import number, quantity_of
+from qsim.core.describe import limits, number, quantity_of
 from qsim.core.errors import MOST, Problem
 from qsim.core.fields import (
     Annotation,
@@ -26,6 +27,7 @@ from qsim.core.fields import (
     walk,
 )
 from qsim.core.text import shorten
+from qsim.core.units import UnitError, parse_quantity
 from qsim.core.yaml_marks import Node
 
 __all__ = ["describe", "did_you_mean", "dotted", "problems_of"]
@@ -78,9 +80,12 @@ class _Mistake:
     phrase: str = ""  # what is expected, for a sentence "expected ..., found ..."
     message: str = ""  # a whole message, where there is more to say
     guess: str | None = None  # what was probably meant
+    likely: str | None = None  # the value with the unit that was probably meant
 
     def text(self, found: str) -> str:
         hint = f"; did you mean {self.guess!r}?" if self.guess else ""
+        if self.likely:
+            hint = f"; write {self.likely!r}?"
         return self.message or f"expected {self.phrase}, found {found}{hint}"
 
 
@@ -175,7 +180,7 @@ def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
         word = exact.value if exact is not None and isinstance(exact.value, str) else ""
         return _Mistake(kind, step, step.path, phrase=context["expected"], guess=did_you_mean(word, names))
     if phrase := _phrase(kind, context, step.annotation, exact):
-        return _Mistake(kind, step, step.path, phrase=phrase)
+        return _Mistake(kind, step, step.path, phrase=phrase, likely=_with_unit(step.annotation, exact))
     return _Mistake(kind, step, step.path, message=_validator_text(item, exact))
 
 
@@ -269,6 +274,28 @@ def _bound(words: str, limit: Any, annotation: Annotation | None) -> str:
     return f"{noun} {words} {number(limit)}{unit}"
 
 
+def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
+    """Return a bare number beyond its bounds with the unit of the example, ``1e14 W/cm2``, if that is within them."""
+    if annotation is None or exact is None or type(exact.value) not in (int, float):
+        return None
+    quantity = quantity_of(annotation)
+    if quantity is None:
+        return None
+    text = f"{exact.text or exact.value} {quantity.example.partition(' ')[2]}"
+    try:
+        value = parse_quantity(text, quantity.kind)
+    except UnitError:
+        return None
+    return text if _allowed(value, annotation) else None
+
+
+def _allowed(value: float, annotation: Annotation) -> bool:
+    """Tell whether a number is within the bounds of a type."""
+    tests = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+    found = [item for member in annotation.leaves for item in limits(member)]
+    return all(tests[name](value, limit) for name, limit in found if name in tests)
+
+
 def _block_phrase(annotation: Annotation | None, exact: Node | None) -> str:
     discriminator = (annotation and annotation.discriminator) or "type"
     choices = tags(annotation, discriminator) if annotation else {}
@@ -336,4 +363,8 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")
     phrases = list(dict.fromkeys(m.phrase for m in words_first))
     guess = next((m.guess for m in whole if m.guess), None)
-    return [_Mistake(whole[0].kind, whole[0].step, path, phrase=" or ".join(phrases), guess=guess)]
+    likely = next((m.likely for m in whole if m.likely), None)
+    merged = _Mistake(
+        whole[0].kind, whole[0].step, path, phrase=" or ".join(phrases), guess=guess, likely=likely
+    )
+    return [merged]

@@ -21,13 +21,14 @@ All companions have the walls and the absorber of the run: the claim is about th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import QsimError
 from qsim.tridiag import absorbers, potentials
+from qsim.tridiag.eigenstates import RESIDUAL, mirror
 from qsim.tridiag.lattice import Lattice
 from qsim.tridiag.propagation import Propagator
 
@@ -44,9 +45,11 @@ __all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]
 AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
 FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
 GROWTH = 4.0  # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
+STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
+WALLS, LEVELS = "the walls", "the mixing of close levels"
+PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
 SMALLEST = 8  # points of a coarse companion
 ROUNDING = {"double": 1e-13, "single": 3e-6}  # relative error that rounding leaves in a number
-EIGENSOLVER = 4e-15  # residual of an eigenstate relative to the top of the spectrum
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,19 @@ class Accuracy:
         The parts of it: ``|e_t|``, or that of three steps, and ``|e_x|``.
     why_not
         Why there are none; empty if there are.
+    rest : dict
+        The other parts of it by the name of the scalar, then by `ROUNDED`, `WALLS`, `LEVELS`.
     """
 
     errors: Mapping[str, float]
     time_step: Mapping[str, float]
     spacing: Mapping[str, float]
     why_not: str = ""
+    rest: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def parts(self, name: str) -> dict[str, float]:
+        """Return the parts of the error of a scalar by what makes them."""
+        return {STEP: self.time_step[name], SPACING: self.spacing[name], **self.rest[name]}
 
 
 def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str, float]:
@@ -228,8 +238,8 @@ def estimate(
     for name, cut in cuts(problem, psi).items():
         grid[name] += cut
     rest = _rest(problem, found, turned_back)
-    errors = {name: time_step[name] + grid[name] + rest[name] for name in found}
-    return Accuracy(errors, time_step, grid)
+    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
+    return Accuracy(errors, time_step, grid, rest=rest)
 
 
 def _of_slopes(whole: float, half: float, quarter: float) -> float:
@@ -269,8 +279,10 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     return out
 
 
-def _rest(problem: Propagation, found: Mapping[str, float], turned_back: float) -> dict[str, float]:
-    """Return what rounding, the eigensolver and the walls add to the errors."""
+def _rest(
+    problem: Propagation, found: Mapping[str, float], turned_back: float
+) -> dict[str, dict[str, float]]:
+    """Return by its cause what rounding, the eigensolver and the walls add to the errors."""
     lattice = problem.lattice
     relative = ROUNDING[problem.deck.run.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
     absorbs = lattice.cap is not None or lattice.mask is not None
@@ -278,19 +290,35 @@ def _rest(problem: Propagation, found: Mapping[str, float], turned_back: float) 
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
     reach = max(abs(lattice.xmin), abs(lattice.xmin + lattice.points * lattice.dx))
     walls = 0.0 if absorbs else turned_back
-    mixed = 0.0
-    if problem.energies is not None and len(problem.energies) > 1:
-        gap = float(np.min(np.diff(problem.energies)))
-        mixed = min(1.0, EIGENSOLVER * top / max(gap, 1e-300))
+    mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
     out = {}
     for name, value in found.items():
         if name.startswith("energy"):
-            out[name] = relative * abs(value) + 1e-15 * top
+            out[name] = {ROUNDED: relative * abs(value) + 1e-15 * top}
         elif name == "dipole_final":
-            out[name] = relative * reach + walls * problem.steps * problem.dt
+            out[name] = {ROUNDED: relative * reach, WALLS: walls * problem.steps * problem.dt}
         elif name == "norm_final":
-            out[name] = relative
+            out[name] = {ROUNDED: relative}
         else:
             levels = mixed if name.startswith("population_") and name != "population_sum" else 0.0
-            out[name] = relative + walls + levels
+            out[name] = {ROUNDED: relative, WALLS: walls, LEVELS: levels}
     return out
+
+
+def _gap(problem: Propagation) -> float:
+    """Return the least distance of two levels that the eigensolver can mix, hartree; inf if there is one level or none.
+
+    Levels that are even and odd in turn do not mix with their neighbours.
+    """
+    energies, states = problem.energies, problem.states
+    if energies is None or states is None or len(energies) < 2:
+        return math.inf
+    distances = np.abs(np.diff(energies))
+    centre = mirror(problem.lattice.potential[problem.window : problem.window + states.shape[1]])
+    if centre is not None:
+        low, high = max(0, centre - states.shape[1] + 1), min(states.shape[1] - 1, centre)
+        part = states[:, low : high + 1]
+        parity = np.sum(part * part[:, ::-1], axis=1) * problem.lattice.dx
+        if np.max(np.abs(parity - (-1.0) ** np.arange(len(energies)))) < PURE:
+            distances = np.abs(energies[2:] - energies[:-2])
+    return float(np.min(distances, initial=math.inf))

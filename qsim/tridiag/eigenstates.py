@@ -21,6 +21,9 @@ FIRST_WINDOW = 4096  # points
 LARGEST_WINDOW = 8_000_000
 DEAD = 1e-14  # amplitude at the end of a window, relative to the largest, that counts as none
 CLUSTER = 1e-6  # hartree: levels this close are made orthogonal explicitly
+RESIDUAL = 4e-15  # of an eigenstate, relative to the top of the spectrum
+MIXED = 1e-4  # amplitude of the next level in a state, residual over distance, above which levels are taken together
+NEIGHBOURS = 8  # further levels on either side that are found for their sake
 SYMMETRIC = 1e-11  # difference of V from its mirror image, relative to the largest |V|, that counts as none
 ITERATIONS = 20_000  # of the relaxation
 
@@ -194,15 +197,41 @@ def _window(
     v: NDArray[np.float64], dx: float, stencil: str, count: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pencil = Pencil(v, dx, stencil)
-    energies = _bisect(pencil, count, first)
-    states = np.empty((count, v.shape[0]))
+    energies, low = _with_neighbours(pencil, _bisect(pencil, count, first), first)
+    wanted = slice(first - low, first - low + count)
+    states = np.empty((len(energies), v.shape[0]))
     start: NDArray[np.float64] = np.random.Generator(np.random.PCG64(20240301)).standard_normal(v.shape)
-    for k in range(count):
-        near = [states[j] for j in range(k) if energies[k] - energies[j] < CLUSTER]
+    close = _closeness(pencil)
+    for k in range(len(energies)):
+        near = [states[j] for j in range(k) if energies[k] - energies[j] < close]
         energies[k], states[k] = _inverse_iteration(pencil, float(energies[k]), start, near)
-    _check_levels(pencil, energies, first)
-    _give_parity(pencil, energies, states, first)
-    return energies, states
+    _check_levels(pencil, energies, low)
+    _give_parity(pencil, energies, states, low)
+    return energies[wanted], states[wanted]
+
+
+def _closeness(pencil: Pencil) -> float:
+    """Return the distance, hartree, below which the residual of the eigensolver mixes two levels by more than `MIXED`."""
+    return max(CLUSTER, RESIDUAL * pencil.top / MIXED)
+
+
+def _with_neighbours(
+    pencil: Pencil, energies: NDArray[np.float64], first: int
+) -> tuple[NDArray[np.float64], int]:
+    """Return the energies with those of levels too close to be told apart from them, and the index of the lowest.
+
+    One level of a doublet alone is any combination of the two; both are needed to make them even and odd.  A potential that
+    is not symmetric gives no rule for that, and no neighbours.
+    """
+    slack, low, high = _closeness(pencil), first, first + len(energies)
+    end = (max(0, first - NEIGHBOURS), min(pencil.size, high + NEIGHBOURS))
+    while True:
+        below = max(end[0], min(low, pencil.below(float(energies[0]) - slack)))
+        above = min(end[1], max(high, pencil.below(float(energies[-1]) + slack)))
+        if (below, above) == (low, high) or mirror(pencil.v) is None:
+            return energies, low
+        low, high = below, above
+        energies = _bisect(pencil, high - low, low)
 
 
 def mirror(v: NDArray[np.float64]) -> int | None:
@@ -224,9 +253,9 @@ def _give_parity(
     """Make levels that lie closer than rounding resolves even and odd, where the potential is symmetric, in place.
 
     Inverse iteration returns any combinations of them, such as one of either well; level n has n nodes and the parity
-    ``(-1)^n``.
+    ``(-1)^n``.  Those of one parity are made eigenstates of H among themselves.
     """
-    close = np.flatnonzero(np.diff(energies) < CLUSTER)
+    close = np.flatnonzero(np.diff(energies) < _closeness(pencil))
     if not close.size or (centre := mirror(pencil.v)) is None:
         return
     n = states.shape[1]
@@ -235,15 +264,18 @@ def _give_parity(
         levels = np.arange(group[0], group[-1] + 2)
         part = states[levels]
         parity = part[:, low : high + 1] @ part[:, low : high + 1][:, ::-1].T * pencil.dx
-        if np.max(np.abs(np.abs(np.diag(parity)) - 1.0)) < 1e-9:
+        wanted = (first + levels) % 2 == 0
+        if np.max(np.abs(np.diag(parity) - np.where(wanted, 1.0, -1.0))) < 1e-9:
             continue  # they have it
         signs, turn = np.linalg.eigh(0.5 * (parity + parity.T))
-        wanted = (first + levels) % 2 == 0
         if np.max(np.abs(np.abs(signs) - 1.0)) > 1e-6 or int(np.sum(signs > 0)) != int(np.sum(wanted)):
             continue
         turned = turn.T @ part
         for even in (True, False):
-            for k, state in zip(levels[wanted == even], turned[(signs > 0) == even], strict=True):
+            alike = turned[(signs > 0) == even]
+            h = np.array([[float(one @ pencil.apply(other)) for other in alike] for one in alike])
+            alike = np.linalg.eigh(0.5 * (h + h.T))[1].T @ alike
+            for k, state in zip(levels[wanted == even], alike, strict=True):
                 energies[k] = float(state @ pencil.apply(state)) * pencil.dx
                 lobe = int(np.argmax(np.abs(state) > 1e-2 * np.max(np.abs(state))))
                 states[k] = state if state[lobe] > 0 else -state

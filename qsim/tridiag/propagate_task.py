@@ -337,11 +337,31 @@ def _claim(result: Propagated, monitor: Monitor) -> None:
     }
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] > UNSURE:
-        step, spacing = result.accuracy.time_step[worst], result.accuracy.spacing[worst]
-        monitor.warn(
-            f"{worst} is uncertain by {shares[worst]:.2g}, of which the time step makes {step:.2g} and the grid spacing "
-            f"{spacing:.2g}: {'lower time.dt' if step > spacing else 'raise grid.points'}"
-        )
+        parts = result.accuracy.parts(worst)
+        told = [
+            f"{cause} {parts[cause]:.2g}"
+            for cause in sorted(parts, key=lambda cause: -parts[cause])
+            if parts[cause]
+        ]
+        remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
+        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(told)}): {remedy}")
+
+
+def _remedies(problem: Propagation) -> dict[str, str]:
+    """Return what the author of a deck can do about each part of an error."""
+    from qsim.tridiag import accuracy
+
+    single = problem.deck.run.precision == "single"
+    steps = problem.deck.time is not None and problem.deck.time.dt is None
+    return {
+        accuracy.STEP: "raise time.steps" if steps else "lower time.dt",
+        accuracy.SPACING: "raise grid.points",
+        accuracy.ROUNDED: "set run.precision: double"
+        if single
+        else "take fewer steps or a larger grid spacing",
+        accuracy.WALLS: "widen grid, or add an absorber",
+        accuracy.LEVELS: "take the sum of the populations of the close levels, which does not depend on how they mix",
+    }
 
 
 def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:

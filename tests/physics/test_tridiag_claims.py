@@ -378,3 +378,73 @@ def test_the_memory_of_a_dry_run_is_that_of_the_run(tmp_path, make):
     small, large = (peak(tmp_path, make(n), "run") for n in sizes)
     least, most = (peak(tmp_path, make(n), "dry") for n in sizes)
     assert 0.87 < (large - small) / (most - least) < 1.15
+
+
+@pytest.mark.parametrize("stencil", ["numerov", "three_point"])
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_one_level_of_a_doublet_alone_is_even_or_odd(stencil, level):
+    x = np.linspace(-11, 11, 733)
+    dx = x[1] - x[0]
+    _, states, _ = window_states(dx, 0.03 * (x**2 - 36.0) ** 2, stencil, 1, level)
+    assert states.shape[0] == 1
+    assert float(states[0] @ states[0, ::-1]) * dx == pytest.approx((-1.0) ** level, abs=1e-9)
+
+
+def test_a_level_that_is_not_close_to_others_is_left_alone():
+    x = np.linspace(-9, 9, 401)
+    dx = x[1] - x[0]
+    energies, states, _ = window_states(dx, 0.3 * x**2, "numerov", 3, 2)
+    assert energies == pytest.approx(np.sqrt(0.6) * (np.arange(2, 5) + 0.5), abs=1e-3)
+    assert states.shape[0] == 3
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_populations_of_a_symmetric_double_well_are_certain(tmp_path, level):
+    deck = {
+        "method": "tridiag",
+        "task": "propagate",
+        "grid": {"xmin": -10, "xmax": 10, "points": 487},
+        "potential": {"type": "expression", "value": "0.5*(x^2-20.25)^2/17"},
+        "initial": {"type": "eigenstate", "level": level},
+        "time": {"dt": 0.02, "t_final": 3},
+        "observe": [{"populations": {"levels": 4}}],
+    }
+    found = run(tmp_path, deck)
+    for k in range(4):
+        scalar = found["scalars"][f"population_{k}"]
+        assert abs(scalar["value"] - float(k == level)) <= scalar["error"] < 1e-6
+    assert "uncertain" not in " ".join(found["warnings"])
+
+
+def test_a_warning_of_an_uncertain_norm_names_the_walls_where_they_make_it(tmp_path):
+    deck = {
+        "method": "tridiag",
+        "task": "propagate",
+        "grid": {"xmin": -15, "xmax": 15, "points": 601},
+        "potential": {"type": "expression", "value": "0*x"},
+        "initial": {"type": "gaussian", "x0": 4.0, "k0": 2.3, "width": 1.2},
+        "time": {"dt": 0.005, "t_final": 8},
+        "observe": [{"norm_within": [4.4]}],
+    }
+    told = [text for text in run(tmp_path, deck)["warnings"] if "is uncertain by" in text]
+    assert len(told) == 1
+    assert "(parts: the walls " in told[0]
+    assert "the time step" in told[0]
+    assert "the grid spacing" in told[0]
+    assert told[0].endswith("widen grid, or add an absorber")
+
+
+def test_a_warning_of_mixed_levels_does_not_advise_a_shorter_step(tmp_path):
+    deck = {
+        "method": "tridiag",
+        "task": "propagate",
+        "grid": {"xmin": -10, "xmax": 10, "points": 487},
+        "potential": {"type": "expression", "value": "0.5*(x^2-20.25)^2/17 + 1e-7*exp(-(x-9)^2)"},
+        "initial": {"type": "eigenstate", "level": 1},
+        "time": {"dt": 0.02, "t_final": 3},
+        "observe": [{"populations": {"levels": 2}}],
+    }
+    told = [text for text in run(tmp_path, deck)["warnings"] if "is uncertain by" in text]
+    assert len(told) == 1
+    assert "(parts: the mixing of close levels " in told[0]
+    assert "time.dt" not in told[0]
