@@ -31,6 +31,9 @@ INDEPENDENT = 10.0  # times the memory of walkers after which copies do not reme
 MEMORIES = 3.0  # memories that a run must last, by those at other time steps
 HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
 FORGOTTEN = 0.5  # of the error bar: what may be left of that
+RELAXATION = (
+    4.0 / 3.0
+)  # slowest decay of a 1s electron, 8/3 zeta^2 in time, in units of its inverse kinetic energy
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -89,7 +92,11 @@ class Fit:
 
 
 def analyse(
-    series: Series, monitor: Monitor, singular: Sequence[Divergence] = (), momentum: float = 1.0
+    series: Series,
+    monitor: Monitor,
+    singular: Sequence[Divergence] = (),
+    momentum: float = 1.0,
+    particles: int = 1,
 ) -> Analysis | None:
     """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation.
 
@@ -103,13 +110,16 @@ def analyse(
         Where the local energy diverges.
     momentum
         Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
+    particles
+        How many there are: the kinetic energy of one of them says how fast walkers leave the places where they started.
     """
     if series.kind == "optimize":
         return None
     total = int(series.blocks["energy"].size)
     most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
     cut = min(warm_up(series.blocks["energy"]), most)
-    missing = _unforgotten(series, cut)
+    start = _Start.of(series, cut, particles)
+    missing = start.missing if start else 0
     cut = min(cut + missing, max(cut, min(most, total // 2)))
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     weights = blocks["weight"] if series.kind == "dmc" else None
@@ -135,7 +145,7 @@ def analyse(
             f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
             f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
         )
-    for text in _warnings(series, found, rows, _unforgotten(series, cut)):
+    for text in _warnings(series, found, rows, _Start.of(series, cut, particles)):
         monitor.warn(f"{series.label}: {text}")
     bias = _population_bias(series, found["energy"], rows)
     if bias > 0.0 and (error := found["energy"].error):
@@ -190,7 +200,7 @@ def _without_error(
 
 
 def _warnings(
-    series: Series, found: Mapping[str, Estimate], rows: _Rows | None, missing: int
+    series: Series, found: Mapping[str, Estimate], rows: _Rows | None, start: _Start | None
 ) -> Iterator[str]:
     """Yield what the blocks that are kept do not show."""
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
@@ -201,15 +211,14 @@ def _warnings(
     energy = found["energy"]
     if energy.reason:
         yield energy.reason
-    elif not energy.error or rows is None:
+    if not energy.error or rows is None:
         return  # nothing fluctuates
-    elif (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(rows.tested):
+    if start and start.missing:
+        yield start.text(series)
+    elif not energy.reason and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
+        rows.tested
+    ):
         yield f"the energy or a part of it still drifts (by chance: {100 * chance:.1g} %); a longer warm-up helps"
-    elif missing:
-        yield (
-            f"the energy still drifts, perhaps: the walkers need about {missing} more blocks of warm-up to forget where "
-            "they started; a longer warmup or a larger timestep helps"
-        )
 
 
 @dataclass(frozen=True)
@@ -244,6 +253,12 @@ class _Rows:
         """Return the decay time of the slower one of energy and kinetic energy, in rows."""
         return max(_memory(self.mean_of(k)) for k in self.tested)
 
+    def relaxation(self, particles: int) -> float:
+        """Return the time (1/hartree) in which particles of this kinetic energy spread over the system; 0 if it is unknown."""
+        column = ENERGIES.index("kinetic")
+        kinetic = float(self.sums[:, :, column].sum() / self.sums[:, :, 7].sum())
+        return RELAXATION * particles / abs(kinetic) if kinetic else 0.0
+
     def mean_of(self, column: int) -> Chains:
         """Return the influences on a mean."""
         w = self.sums[:, :, 7]
@@ -266,23 +281,70 @@ def _memory(chains: Chains) -> float:
     return memory(chains.y, independent=chains.independent)
 
 
-def _unforgotten(series: Series, cut: int) -> int:
-    """Return how many more blocks, after `cut`, it takes until the start does not matter.
+@dataclass(frozen=True)
+class _Start:
+    r"""How long walkers have had to forget where they started, and how long they need.
 
-    What is left of a start that is `AWAY` standard deviations off has decayed with the memory T of the slowest energy; its
-    effect on the mean of N walkers and a time t is below `FORGOTTEN` of the error bar once the time before the first block
-    that counts is ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.
+    What is left of a start that is `AWAY` standard deviations off has decayed with a time T; its effect on the mean of N walkers
+    and a time t is below `FORGOTTEN` of the error bar once the time before the first block that counts is
+    ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.  T is the memory of the slower energy and, since the walkers were placed, also the
+    time that particles of that kinetic energy need to spread over the system: energies fluctuate mostly near the nuclei, fast,
+    while the density far out follows slowly, and a run that is short beside T cannot show it.  Around a 1s electron the
+    slowest decay is that to 2s, with the rate :math:`\tfrac38\zeta^2`, thus :math:`T=\tfrac43/(\tfrac12\zeta^2)`.
+
+    Attributes
+    ----------
+    warm
+        Time of the warm-up, with that of the sections before, 1/hartree.
+    cut
+        Blocks left out beside it.
+    needed
+        Time that is needed, 1/hartree.
+    block_time
+        That of a block, 1/hartree.
     """
-    rows = _Rows.of(series, cut)
-    if rows is None or "warm" not in series.info:
-        return 0
-    time, walkers = series.info["block_time"], series.info["walkers"]
-    slowest = rows.memory() / rows.per_block * time
-    length = rows.sums.shape[0] / rows.per_block * time
-    if not slowest > 0.0:
-        return 0
-    needed = slowest * math.log(max(AWAY * math.sqrt(0.5 * walkers * slowest / length) / FORGOTTEN, 1.0))
-    return max(0, math.ceil((needed - series.info["warm"]) / time - 1e-9) - cut)
+
+    warm: float
+    cut: int
+    needed: float
+    block_time: float
+
+    @classmethod
+    def of(cls, series: Series, cut: int, particles: int) -> _Start | None:
+        """Return that of a series whose first blocks are cut; None if it is not known."""
+        rows = _Rows.of(series, cut)
+        if rows is None or "warm" not in series.info:
+            return None
+        time, walkers = series.info["block_time"], series.info["walkers"]
+        length = rows.sums.shape[0] / rows.per_block * time
+        slowest = rows.memory() / rows.per_block * time
+        if not slowest > 0.0:
+            return None
+        scales = [("warm", slowest), ("settled", rows.relaxation(particles))]
+        found = [
+            cls(series.info.get(name, math.inf), cut, scale * math.log(max(1.0, left)), time)
+            for name, scale in scales
+            if (left := AWAY * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
+        ]
+        return max(found, key=lambda one: one.needed - one.warm)
+
+    @property
+    def missing(self) -> int:
+        """Blocks that must be left out in addition."""
+        return max(0, math.ceil(max(0.0, self.needed - self.warm) / self.block_time - 1e-9) - self.cut)
+
+    def text(self, series: Series) -> str:
+        """Return the warning of a warm-up that is too short."""
+        also = f" and the {self.cut} blocks left out" if self.cut else ""
+        if series.kind == "vmc" and series.timestep:
+            found = f"{self.warm / series.timestep:.0f} sweeps"
+            wanted = f"about {math.ceil(self.needed / series.timestep)} sweeps"
+        else:
+            found, wanted = f"{self.warm:.2g}/hartree", f"about {self.needed:.2g}/hartree"
+        return (
+            f"the warm-up is too short: {found}{also} are not enough for the walkers to forget where they started, so that means "
+            f"may be wrong by more than their error bars; {wanted} are needed: raise warmup"
+        )
 
 
 def fit_sections(

@@ -162,6 +162,7 @@ class _Run:
             tau_ratio=steering.tau_ratio,
         )
         walkers.generation += 1
+        walkers.settled += self.tau
         numbers = take_totals(device, walkers.state)
         if not np.isfinite(numbers).all():
             walkers.check_finite()
@@ -290,6 +291,7 @@ class _Run:
                 "persistent": self.old,
                 "block_time": self.tau * int(self.block.steps),
                 "warm": self.tau * self.warm,
+                "settled": self.walkers.settled - self.tau * int(self.block.steps) * blocks["energy"].size,
                 "related": 1.0,
                 "feedback": self.feedback,
             },

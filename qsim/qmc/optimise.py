@@ -334,6 +334,7 @@ class _Run:
         walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
         walkers.generation += sweeps
         walkers.warm += sweeps * self.tau
+        walkers.settled += sweeps * self.tau
         return stream
 
     def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:

@@ -81,7 +81,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         series.append(_run_part(problem, k, part, walkers, saved, monitor))
     singular = divergences(problem.wavefunction)
     momentum = 2.0 * problem.wavefunction.system.mass / problem.wavefunction.n_electrons
-    analyses = [analyse(one, monitor, singular, momentum) for one in series]
+    particles = problem.wavefunction.n_electrons
+    analyses = [analyse(one, monitor, singular, momentum, particles) for one in series]
     fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
     return Result(problem, series, analyses, fits, walkers.wavefunction.jastrow, {"parts": _as_list(saved)})
 

@@ -70,6 +70,7 @@ def thermalise(
         walk.walk(walkers.device, walkers.state, walkers.tables, tau, mode, piece, walkers.stream(section))
         walkers.generation += piece
         walkers.warm += piece * tau
+        walkers.settled += piece * tau
         done += piece
 
         def state(at: int = done) -> Mapping[str, Any]:
@@ -133,6 +134,7 @@ def run_vmc(
             walk.generations(device, walkers.state, walkers.tables, tau, mode, sweeps, piece, stream, sums)
             walkers.generation += piece * sweeps
             walkers.warm += piece * sweeps * tau
+            walkers.settled += piece * sweeps * tau
             if estimators:
                 estimators.accumulate(walkers.state.R, walkers.state.weight)
         total = device.to_host(xp.sum(sums, axis=0))
@@ -176,6 +178,7 @@ def run_vmc(
             "seconds": float(blocks["seconds"].sum()),
             "block_time": steps * sweeps * tau,
             "warm": walkers.warm - len(rows) * steps * sweeps * tau,
+            "settled": walkers.settled - len(rows) * steps * sweeps * tau,
             "related": float(walkers.related),
         },
         arrays=estimators.arrays() if estimators else {},

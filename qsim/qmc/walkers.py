@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class Walkers:
         Generations done, which numbers the random draws.
     warm : float
         Time (1/hartree) that they have followed the square of a trial function since they were placed, copied or in diffusion.
+    settled : float
+        Time (1/hartree) that they, or those that they are copies of, have moved since they were placed.
     related : bool
         Whether some of them are copies of others, so that they are not independent of each other.
     """
@@ -68,7 +71,7 @@ class Walkers:
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
         self.generation = 0
-        self.warm, self.related = 0.0, False
+        self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
         self.set_wavefunction(wavefunction)
         self.state = self._empty(count)
@@ -183,12 +186,14 @@ class Walkers:
         arrays = {
             name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
         }
-        return {"generation": self.generation, "warm": self.warm, "related": self.related, **arrays}
+        times = {"warm": self.warm, "settled": self.settled}
+        return {"generation": self.generation, **times, "related": self.related, **arrays}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Continue from :meth:`saved`, bit by bit."""
         self.generation = int(saved["generation"])
         self.warm, self.related = float(saved.get("warm", 0.0)), bool(saved.get("related", False))
+        self.settled = float(saved.get("settled", math.inf))  # older checkpoints do not tell
         self.state = State(
             *(self.device.asarray(np.ascontiguousarray(saved[name])) for name in State._fields)
         )

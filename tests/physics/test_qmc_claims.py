@@ -1,6 +1,7 @@
 """Claims that runs take back, and numbers that hold them: divergences, population, time steps, scales."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,42 @@ def slater(symbol, charge=0, spin=0, jastrow="none", **shell):
     orbitals = {"source": "sto", "shells": [{"atom": symbol, **shell}], **rows}
     system = {"atoms": [[symbol, 0, 0, 0]], "charge": charge, "spin": spin}
     return {"system": system, "wavefunction": {"orbitals": orbitals, "jastrow": jastrow}}
+
+
+# ------------------------------------------------------------------------------------- warm-up
+
+
+@pytest.mark.parametrize(
+    ("charge", "zeta", "keys"),
+    [
+        ("Li", 2.4, {"walkers": 150, "timestep": 0.009, "warmup": 15, "blocks": 28, "steps": 2}),
+        ("Li", 2.5, {"walkers": 80, "timestep": 0.001, "warmup": 30, "blocks": 36, "steps": 1}),
+        ("He", 1.75, {"walkers": 300, "timestep": 0.015, "warmup": 25, "blocks": 40, "steps": 1}),
+        ("He", 1.5, {"walkers": 70, "timestep": 0.018, "warmup": 18, "blocks": 33, "steps": 2}),
+    ],
+)
+def test_walkers_that_have_not_left_their_start_are_told(qmc, charge, zeta, keys):
+    """The kinetic energy of two electrons in 1s is zeta squared; the warm-up that the warning names is enough for it."""
+    deck = slater(charge, 1 if charge == "Li" else 0, n=1, zeta=zeta)
+    for seed in (5, 6):
+        short = qmc.execute(f"short{seed}", **deck, run={"seed": seed}, series=[{"vmc": keys}])
+        told = [text for text in short["warnings"] if "warm-up is too short" in text]
+        assert len(told) == 1
+        assert f"{keys['warmup']} sweeps" in told[0]
+        wanted = int(re.search(r"about (\d+) sweeps are needed", told[0])[1])
+        assert wanted * keys["timestep"] > 2.0 / zeta**2
+    keys = {**keys, "warmup": min(wanted, 20_000)}
+    enough = qmc.execute("enough", **deck, run={"seed": 7}, series=[{"vmc": keys}])
+    assert not any("warm-up is too short" in text for text in enough["warnings"])
+    kinetic = enough["scalars"]["vmc_kinetic"]
+    assert abs(kinetic["value"] - zeta**2) < 4.0 * kinetic["error"]
+
+
+def test_sections_after_a_long_one_need_no_warm_up(qmc):
+    first = {"vmc": {"walkers": 60, "blocks": 20, "steps": 4, "timestep": 0.1, "warmup": 300}}
+    second = {"vmc": {"walkers": 60, "blocks": 20, "steps": 4, "timestep": 0.05, "warmup": 0}}
+    warnings = qmc.execute(**slater("He", n=1, zeta=1.8), series=[first, second])["warnings"]
+    assert not any("warm-up is too short" in text for text in warnings)
 
 
 # ------------------------------------------------------------------------------------- divergences

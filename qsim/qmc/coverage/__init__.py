@@ -28,9 +28,9 @@ TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding l
 NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far below the statistical one
 
 UNRELIABLE = {
-    "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|hardly left their places)",
+    "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|warm-up is too short|hardly left their places)",
     "optimize": "(?!)",
-    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|population-control|not reliable)|"
+    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|warm-up is too short|population-control|not reliable)|"
     r"extrapolation is not reliable|timesteps",
 }
 """Warnings with which a section takes its error bars back."""
