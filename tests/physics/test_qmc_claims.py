@@ -189,7 +189,7 @@ def test_a_run_shorter_than_the_memory_at_other_time_steps_is_told(qmc):
         "timesteps": [1.6, 0.1],
         "blocks": 20,
         "steps": 10,
-        "warmup": 10.0,
+        "warmup": 60.0,
         "extrapolate": "none",
     }
     warnings = qmc.execute(**deck, run={"seed": 2}, series=[{"dmc": dmc}])["warnings"]
