@@ -9,6 +9,7 @@ from scipy.linalg import expm
 from qsim.core.coverage import cover
 from qsim.qoc import claims
 from qsim.qoc.coverage import oracle
+from qsim.qoc.hamiltonian import on_grid
 
 SMALL = 12
 """Decks of the default run, one second each."""
@@ -56,3 +57,38 @@ def test_the_oracle_propagates_as_matrix_exponentials_do(levels, length):
     assert found == pytest.approx(
         expected * phase / abs(phase), abs=1e-13 * max(1.0, length) * np.linalg.norm(start)
     )
+
+
+@pytest.mark.parametrize(
+    ("mass", "depth", "beta", "r0", "span", "points", "levels"),
+    [
+        (309, 0.164, 0.77, 3.4, (1.1, 7.0), 43, 15),
+        (153, 0.528, 0.72, 3.8, (1.4, 6.6), 66, 16),
+        (271, 0.168, 0.75, 4.0, (2.1, 6.9), 48, 15),
+    ],
+)
+def test_the_signs_of_good_levels_are_not_read_from_levels_squeezed_by_a_wall(
+    mass, depth, beta, r0, span, points, levels
+):
+    def solve(x):
+        v = depth * (np.exp(-beta * (x - r0)) - 1.0) ** 2 - depth
+        return on_grid(x, mass, v, np.sin(0.3 * x), levels)
+
+    dx = (span[1] - span[0]) / (points - 1)
+    run = solve(span[0] + dx * np.arange(points))
+    truth = solve(span[0] + 0.25 * dx * np.arange(8 * points))  # a quarter of the spacing, twice the box
+    overlaps = np.sum(run.states * truth.states[:, : 4 * points : 4], axis=1) * dx
+    good, signs = np.abs(overlaps) > 0.9, np.sign(overlaps)
+    aligned = truth.dipole_matrix * np.outer(signs, signs)
+    whole = np.abs(run.dipole_matrix) + np.abs(aligned)
+    both = np.outer(good, good)
+    off = np.abs(run.dipole_matrix - aligned)
+    for unrecognised in (whole, np.nan):
+        error = np.where(both, off + 1e-13, unrecognised)
+        found = oracle.signs_like(run.dipole_matrix, truth.dipole_matrix, error)
+        assert np.all((found * found[0] == signs * signs[0])[good])
+    wrong = run.dipole_matrix.copy()
+    wrong[[0, 2], [2, 0]] *= -1.0  # no choice of the signs excuses an element that is wrong by itself
+    found = oracle.signs_like(wrong, truth.dipole_matrix, error)
+    beyond = np.abs(wrong - truth.dipole_matrix * np.outer(found, found)) > 10.0 * error
+    assert np.any(beyond[both])

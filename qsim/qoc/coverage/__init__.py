@@ -42,11 +42,12 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
     duration = float(time[0] + time[-1])  # the midpoints lie symmetrically in the pulse
     between = str(results.scalars["field_between"].value)
     found = {name: results.scalars[name] for name in ("probability", "probability_verified")}
-    exact, error = _probability(drawn, top, dipoles, field, duration, between)
+    claimed = np.asarray(results["dipole_matrix_error"])
+    exact, error = _probability(drawn, top, dipoles, claimed, field, duration, between)
     for name, scalar in found.items():
         claims.append(_claim(name, scalar, exact, error))
     if drawn.deck["verify"]["interpolation"] == "auto" and between == "cubic":
-        held, error = _probability(drawn, top, dipoles, field, duration, "hold")
+        held, error = _probability(drawn, top, dipoles, claimed, field, duration, "hold")
         claims.append(_claim("probability, field held", found["probability"], held, error))
     return claims
 
@@ -69,9 +70,10 @@ def _level_claims(
     claimed = np.asarray(results["energies_error"])[:count]
     difference = energies[:count] - truth.energies[:count]
     out = [_worst("energies", difference, claimed, truth.energy_error[:count] + 1e-13)]
-    signs = oracle.signs_like(dipoles[:count, :count], truth.dipoles[:count, :count])
-    difference = dipoles[:count, :count] - truth.dipoles[:count, :count] * np.outer(signs, signs)
     claimed = np.asarray(results["dipole_matrix_error"])[:count, :count]
+    uncertain = claimed + truth.dipole_error[:count, :count]
+    signs = oracle.signs_like(dipoles[:count, :count], truth.dipoles[:count, :count], uncertain)
+    difference = dipoles[:count, :count] - truth.dipoles[:count, :count] * np.outer(signs, signs)
     out.append(_worst("dipole_matrix", difference, claimed, truth.dipole_error[:count, :count] + 1e-12))
     return [claim for claim in out if claim is not None]
 
@@ -97,6 +99,7 @@ def _probability(
     drawn: Drawn,
     top: float,
     dipoles: NDArray[np.float64],
+    claimed: NDArray[np.float64],
     field: NDArray[np.float64],
     duration: float,
     between: str,
@@ -108,10 +111,12 @@ def _probability(
         block.get("mass_scale", [1.0]), block.get("potential_scale", [1.0]), block.get("field_scale", [1.0])
     ):
         truth = oracle.levels(drawn.world, top * (depth if top > 0 else 1.0), mass, depth)
-        exact = _member(drawn, truth, dipoles, scale * field, duration, between, 4)
+        exact = _member(drawn, truth, dipoles, claimed, scale * field, duration, between, 4)
         values.append(exact)
         if between == "cubic":
-            errors.append(abs(exact - _member(drawn, truth, dipoles, scale * field, duration, between, 2)))
+            errors.append(
+                abs(exact - _member(drawn, truth, dipoles, claimed, scale * field, duration, between, 2))
+            )
     return float(np.mean(values)), float(
         np.mean(errors or [0.0])
     ) + 1e-13 * duration  # rounding of the levels
@@ -121,6 +126,7 @@ def _member(
     drawn: Drawn,
     truth: oracle.Truth,
     dipoles: NDArray[np.float64],
+    claimed: NDArray[np.float64],
     field: NDArray[np.float64],
     duration: float,
     between: str,
@@ -130,7 +136,8 @@ def _member(
     count = truth.energies.size
     common = min(count, dipoles.shape[0])
     signs = np.ones(count)
-    signs[:common] = oracle.signs_like(dipoles[:common, :common], truth.dipoles[:common, :common])
+    block = (slice(common), slice(common))
+    signs[:common] = oracle.signs_like(dipoles[block], truth.dipoles[block], claimed[block])
     system = drawn.deck["system"]
     pairs = system.get("pairs") or [{"initial": system["initial"], "target": system["target"]}]
     starts = [signs * oracle.state(pair["initial"], count, parse_weight) for pair in pairs]

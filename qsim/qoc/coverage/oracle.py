@@ -22,6 +22,7 @@ Function = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
 DECAY = 26.0  # of the integral of the decay constant beyond the turning points, at most
 MOST_POINTS = 900
 MOST_LEVELS = 120
+UNSIGNED = 1e-12  # part of the largest dipole element below which an element is rounding, and so is its sign
 LONG = 300.0  # phase (rad) of one step from which its Hamiltonian is diagonalised
 
 
@@ -105,11 +106,30 @@ def _sinc_levels(
     return energies, states.T @ (world.dipole(grid)[:, None] * states)
 
 
-def signs_like(model: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the signs s for which ``s_i matrix_ij s_j`` is closest to a model, along the strongest elements."""
+def signs_like(
+    model: NDArray[np.float64], matrix: NDArray[np.float64], error: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return the signs s for which ``s_i matrix_ij s_j`` is like a model, along the elements whose signs are surest.
+
+    The signs of levels are arbitrary, but relative signs must be read from elements that are the same in both matrices: levels of
+    the model that are squeezed by a wall are not those of the matrix, although their elements are as large.  Signs that pass
+    through them are wrong for the good levels behind them.
+
+    Parameters
+    ----------
+    model, matrix : (K, K) float64
+        Dipole matrices, a.u.
+    error : (K, K) float64, optional
+        What the elements of the model may be off by, a.u.; where it is NaN the whole element is uncertain.  Without it the
+        largest elements count as the surest.
+    """
     n = model.shape[0]
     signs, known = np.zeros(n), np.zeros(n, bool)
     strength = np.abs(model) * np.abs(matrix)
+    if error is not None:
+        floor = UNSIGNED * float(np.sqrt(strength.max(initial=0.0))) + 1e-300
+        whole = np.abs(model) + np.abs(matrix)
+        strength /= (np.where(np.isfinite(error), error, whole) + floor) ** 2
     np.fill_diagonal(strength, -1.0)
     signs[0], known[0] = 1.0, True
     for _ in range(n - 1):
