@@ -215,9 +215,13 @@ def relax(
     xp, k = operator.device.xp, len(energies)
     m, model_values, model_vectors = operator.model_space()
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
-    if max_steps and k > 1:  # a state that the start does not hold at all
-        extra = xp.zeros((min(k, model_values.size), *operator.shape))
-        extra[:, :, :m, :m] = operator.device.asarray(model_vectors[: extra.shape[0]])
+    # A state that the start does not hold at all.  A single start may be nearly an eigenvector far above the lowest one, where
+    # its functions miss the inner orbitals; its residual is small then, and the search would settle there.
+    top = min(k, model_values.size)
+    lower = bool(np.any(model_values[:top] < np.asarray(energies)[:top]))
+    if lower or (max_steps and k > 1):
+        extra = xp.zeros((top, *operator.shape))
+        extra[:, :, :m, :m] = operator.device.asarray(model_vectors[:top])
         start = xp.concatenate([start, extra])
     V = _orthonormal(xp, start, None)
     AV = operator.apply(V)

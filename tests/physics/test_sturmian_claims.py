@@ -79,6 +79,26 @@ def test_excited_states_of_functions_made_for_the_ground_state(sturmian):
     assert 0.8 < state.error_radial / error < 1.25
 
 
+@pytest.mark.parametrize(("Z", "energy", "first"), [(3.0, -0.03, 4), (2.4, -0.02, 5)])
+def test_a_state_above_others_that_the_functions_miss_is_no_lowest_one(sturmian, Z, energy, first):
+    """Functions of s waves too wide for 1s leave 2p^2 or 2s3d, nearly an eigenstate; 3^3D is Z^2/2 + (Z-1)^2/18 to 1e-2."""
+    deck = {
+        "system": {"Z": Z},
+        "grid": {"R": 50, "order": 6},
+        "basis": {
+            "type": "gsf",
+            "generating": {"type": "yukawa", "alpha": 0.1},
+            "energy": energy,
+            "N": [first, 12, 10],
+        },
+        "channels": {"L": 2, "S": 1, "l_max": 2},
+    }
+    state = sturmian.run(**deck).states[0]
+    error = state.energy + Z**2 / 2.0 + (Z - 1.0) ** 2 / 18.0
+    assert error > 0.5
+    assert 0.9 < state.error_radial / error < 1.1
+
+
 @pytest.mark.parametrize("place", [1.31, 2.05])
 def test_a_shell_between_nodes_is_seen(sturmian, place):
     """The same shell on a grid whose elements end around it."""
