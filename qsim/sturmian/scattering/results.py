@@ -270,7 +270,7 @@ def _over_labels(result: CollisionResult, i: int) -> dict[str, Scalar]:
     out: dict[str, Scalar] = {}
     defects = [(label, seen.unitarity) for label, seen in by_label.items() if seen.unitarity is not None]
     if defects and "unitarity" in result.problem.wants:
-        _, worst = max(defects, key=lambda entry: abs(entry[1][0]) if entry[1] is not None else 0.0)
+        _, worst = max(defects, key=lambda entry: abs(entry[1][0]))
         assert worst is not None
         out[f"unitarity_defect_{i}"] = Scalar(
             worst[0],
