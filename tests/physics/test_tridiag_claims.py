@@ -448,3 +448,34 @@ def test_a_warning_of_mixed_levels_does_not_advise_a_shorter_step(tmp_path):
     assert len(told) == 1
     assert "(parts: the mixing of close levels " in told[0]
     assert "time.dt" not in told[0]
+
+
+@pytest.mark.parametrize("points, steps", [(151, 40), (601, 12)])
+def test_losses_to_an_absorber_that_the_lattice_delays(points, steps, tmp_path):
+    """The fastest components of a free packet reach the strip late in the run and in its refinements alike.
+
+    The true loss is that of the run on a much finer grid with short steps.
+    """
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -25.0, "xmax": 25.0, "points": points},
+        "potential": {"type": "free"},
+        "initial": {"type": "gaussian", "x0": 0.4, "k0": 1.2, "width": 0.6},
+        "absorber": {"type": "cap", "width": 7.0, "strength": 0.3, "power": 2.0},
+        "time": {"steps": steps, "t_final": 5.0},
+    }
+    run(tmp_path, deck)
+    with open_results(tmp_path / "run.h5") as results:
+        norm = results.scalars["norm_final"]
+        found, claimed = norm.value, norm.error
+    fine = {
+        **deck,
+        "grid": {**deck["grid"], "points": 2501},
+        "time": {"steps": 1200, "t_final": 5.0, "verify": False},
+    }
+    run(tmp_path, fine)
+    with open_results(tmp_path / "run.h5") as results:
+        true = results.scalars["norm_final"].value
+    assert 1.0 - true > 1e-9
+    assert abs(found - true) <= 3.0 * claimed
+    assert claimed <= 10.0 * max(abs(found - true), 1e-12)

@@ -237,7 +237,12 @@ def absorber(
     if kind == "cap":
         strength, power = u(0.01, 0.5), float(rng.choice([2, 3, 4]))
         block = {"type": kind, "width": width, "strength": strength, "power": power}
-        return block, lambda x: strength * (depth(x, 0.0, width) / width) ** power, np.ones_like
+        # The strip ends at xmin or xmax; the wall is one spacing beyond
+        return (
+            block,
+            lambda x: strength * np.minimum(depth(x, 0.0, width) / width, 1.0) ** power,
+            np.ones_like,
+        )
     if kind == "mask":
         power = float(rng.choice([0.125, 0.25, 1.0]))
 
