@@ -450,7 +450,7 @@ def test_a_warning_of_mixed_levels_does_not_advise_a_shorter_step(tmp_path):
     assert "time.dt" not in told[0]
 
 
-@pytest.mark.parametrize("points, steps", [(151, 40), (601, 12)])
+@pytest.mark.parametrize(("points", "steps"), [(151, 40), (601, 12)])
 def test_losses_to_an_absorber_that_the_lattice_delays(points, steps, tmp_path):
     """The fastest components of a free packet reach the strip late in the run and in its refinements alike.
 

@@ -314,7 +314,8 @@ class _Truth:
         if not self._scaled_as_judged(results):
             # The norms are those of the scaled matrix, its condition number is not.  Elimination rounds the same whatever the
             # scales, but pivots are relative to their rows: large columns hide growth.
-            digits *= min(float((made.columns.max(1) / made.columns.min(1)).max()), 2.0**BADLY_SCALED)
+            spread = min(float((made.columns.max(1) / made.columns.min(1)).max()), 2.0**BADLY_SCALED)
+            digits *= max(1.0, spread * lost)
             by_norms = np.inf
         return [
             Claim("residual", max(0.0, residual - found), found, oracle=eps * scale, warning=warning),
