@@ -330,14 +330,14 @@ def test_errors_before_the_first_step_of_a_resumed_run_are_those_of_the_checkpoi
     expected = pytest.raises(
         FileError, match=r"continued from .*c\.h5, .* does not fit this deck: no such thing"
     )
-    with expected, checkpoint.continuing(resumed):
+    with expected, resumed.continuing():
         raise KeyError("no such thing")
-    with pytest.raises(QsimError, match="mine"), checkpoint.continuing(resumed):
+    with pytest.raises(QsimError, match="mine"), resumed.continuing():
         raise QsimError("mine")
     resumed.step(1)
-    with pytest.raises(KeyError), checkpoint.continuing(resumed):
+    with pytest.raises(KeyError), resumed.continuing():
         raise KeyError("a bug")
-    with pytest.raises(KeyError), checkpoint.continuing(Monitor(quiet=True)):
+    with pytest.raises(KeyError), Monitor(quiet=True).continuing():
         raise KeyError("a bug")
 
 

@@ -23,19 +23,18 @@ import h5py
 import numpy as np
 
 from qsim.core.atomic import replacing
-from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
+from qsim.core.errors import DeckError, FileError
 from qsim.core.hdf5 import attribute, is_plain, member, open_hdf5, require_inside, require_text
 from qsim.core.reading import reading, require_room
 from qsim.core.signals import Signals
-from qsim.core.text import reason, shorten
+from qsim.core.text import shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.deck import LoadedDeck
-    from qsim.core.progress import Monitor
 
-__all__ = ["FORMAT_VERSION", "Signals", "compatible", "continuing", "fitting", "load", "load_meta", "save"]
+__all__ = ["FORMAT_VERSION", "Signals", "compatible", "fitting", "load", "load_meta", "save"]
 
 FORMAT_VERSION = (1, 0)
 _REPEAT = "start anew with --force instead of --resume"
@@ -193,37 +192,6 @@ def fitting(state: Mapping[str, Any], name: str, shape: tuple[int | None, ...]) 
             hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
         )
     return array
-
-
-@contextmanager
-def continuing(monitor: Monitor) -> Iterator[None]:
-    """Turn what goes wrong with a restored state, before the run reports its first step, into an error of the checkpoint.
-
-    Parameters
-    ----------
-    monitor
-        The monitor of the run that the block carries out; without a restored state nothing is changed.
-
-    Raises
-    ------
-    FileError
-        If the state lacks something, or does not fit the problem.
-    """
-    try:
-        yield
-    except (QsimError, InvalidInput):
-        raise
-    except Exception as error:
-        foreseen = isinstance(error, _UNFIT) or type(error).__module__.startswith("numba.")
-        if monitor.restored is None or monitor.polled or not foreseen:
-            raise
-        raise FileError(
-            f"the run cannot be continued from {monitor.checkpoint}, whose state does not fit this deck: {reason(error)}",
-            hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
-        ) from error
-
-
-_UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
 
 
 def _check_format(path: Path, file: h5py.File) -> None:

@@ -168,7 +168,7 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
         with out_of_memory(device, plan.memory), device.use():
             with monitor.stage("build"):
                 problem = stage(method, "build").build(loaded, device, comm)
-            with monitor.stage("run"), checkpoint.continuing(monitor):
+            with monitor.stage("run"), monitor.continuing():
                 result = stage(method, "run").run(problem, monitor)
                 device.synchronize()
             monitor.end()

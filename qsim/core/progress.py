@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
+from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.streams import PatientText
-from qsim.core.text import printable
+from qsim.core.text import printable, reason
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,6 +37,9 @@ LINE_INTERVAL = 30.0
 REFRESH = 0.1
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
+
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
+"""What a state of another problem makes go wrong."""
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
@@ -211,6 +214,30 @@ class Monitor:
             self._savable = True
             if now - self._saved_at >= self.interval:
                 self._save_in_passing(state, now)
+
+    @contextmanager
+    def continuing(self) -> Iterator[None]:
+        """Turn what goes wrong with a restored state, before the run reports its first step, into an error of the checkpoint.
+
+        Without a restored state nothing is changed.
+
+        Raises
+        ------
+        FileError
+            If the state lacks something, or does not fit the problem.
+        """
+        try:
+            yield
+        except (QsimError, InvalidInput):
+            raise
+        except Exception as error:
+            foreseen = isinstance(error, UNFIT) or type(error).__module__.startswith("numba.")
+            if self.restored is None or self.polled or not foreseen:
+                raise
+            raise FileError(
+                f"the run cannot be continued from {self.checkpoint}, whose state does not fit this deck: {reason(error)}",
+                hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+            ) from error
 
     def _stop_reason(self, now: float) -> str:
         if self.signals is not None and self.signals.stop:

@@ -194,7 +194,8 @@ def test_a_run_shorter_than_the_memory_at_other_time_steps_is_told(qmc):
     }
     warnings = qmc.execute(**deck, run={"seed": 2}, series=[{"dmc": dmc}])["warnings"]
     short = [text for text in warnings if "correlation times" in text]
-    assert any("tau = 0.1:" in text for text in short)
+    assert short
+    assert all("tau = 0.1:" in text for text in short)
 
 
 # ------------------------------------------------------------------------------------------ scales
