@@ -17,18 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
 from qsim.trotter import schedule
+from qsim.trotter.driven import half_maps, pieces, stages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Drive", "Small", "kinks", "pieces"]
+__all__ = ["Drive", "Small", "kinks"]
 
 CELLS = 4096  # of the grid on which profiles are sampled
 SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roughness (each a tenth)
@@ -38,7 +38,6 @@ WALKED = 128  # parts of steps, between kinks, up to which all steps of an evolu
 SUSPECTS = 48  # places of a formula that are looked at for a kink
 HALVINGS = 14  # by which a kink is told from a curve
 FINEST = 4e-14  # of the duration: how well a kink is located
-NEAR = 1e-9  # of a step: a kink so close to its end is at its end
 
 Profile = Callable[[float], float]
 
@@ -114,25 +113,6 @@ def _bend(f: Profile, a: float, b: float) -> float:
     return abs(f(a) - 2.0 * f(0.5 * (a + b)) + f(b))
 
 
-def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (start, length) of the parts of a step between kinks; dt may be negative.
-
-    Parameters
-    ----------
-    places
-        Times of kinks, ascending.
-    """
-    low, high = min(start, start + dt), max(start, start + dt)
-    near = NEAR * abs(dt)
-    left = int(np.searchsorted(places, low + near, "right"))
-    right = int(np.searchsorted(places, high - near, "left"))
-    if left >= right:
-        return [(start, dt)]
-    inside = [float(t) for t in places[left:right]]
-    edges = [start, *(inside if dt > 0 else inside[::-1]), start + dt]
-    return [(a, b - a) for a, b in pairwise(edges)]
-
-
 # ------------------------------------------------------------------------------------- a small system
 
 
@@ -188,8 +168,6 @@ class Small:
         self, psi: NDArray[np.complex128], method: str, starts: NDArray[np.float64], dt: NDArray[np.float64]
     ) -> NDArray[np.complex128]:
         """Return states (S, 2^N) after one step each, from times (S,) with lengths (S,)."""
-        from qsim.trotter.driven import half_maps, stages
-
         frame = 2
         for offset, halves in stages(method, 0.0, 1.0):
             times = starts + offset * dt

@@ -9,16 +9,20 @@ maps are the midpoint rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from qsim.trotter.drive import pieces
+import numpy as np
+
 from qsim.trotter.schedule import METHODS, ORDER, Layer
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve import Evolver
     from qsim.trotter.model import Hamiltonian
 
-__all__ = ["advance", "half_maps", "stages"]
+__all__ = ["advance", "half_maps", "pieces", "stages"]
+
+NEAR = 1e-9  # of a step: a kink so close to its end is at its end
 
 
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
@@ -74,3 +78,22 @@ def half_maps(axes: tuple[int, ...], halves: tuple[float, ...], dt: float) -> li
         (forward[-1], (first + second) * dt),
         *((axis, second * dt) for axis in forward[-2::-1]),
     ]
+
+
+def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float, float]]:
+    """Return (start, length) of the parts of a step between kinks; dt may be negative.
+
+    Parameters
+    ----------
+    places
+        Times of kinks, ascending.
+    """
+    low, high = min(start, start + dt), max(start, start + dt)
+    near = NEAR * abs(dt)
+    left = int(np.searchsorted(places, low + near, "right"))
+    right = int(np.searchsorted(places, high - near, "left"))
+    if left >= right:
+        return [(start, dt)]
+    inside = [float(t) for t in places[left:right]]
+    edges = [start, *(inside if dt > 0 else inside[::-1]), start + dt]
+    return [(a, b - a) for a, b in pairwise(edges)]

@@ -293,14 +293,14 @@ def test_a_step_that_is_cut_at_a_kink_keeps_its_order(method):
 
 
 def test_the_way_back_is_cut_at_the_same_places():
-    assert drive.pieces(1.0, 0.5, [0.2, 1.1, 1.3, 1.5]) == [
+    assert driven.pieces(1.0, 0.5, [0.2, 1.1, 1.3, 1.5]) == [
         (1.0, pytest.approx(0.1)),
         (1.1, pytest.approx(0.2)),
         (1.3, pytest.approx(0.2)),
     ]
-    back = drive.pieces(1.5, -0.5, [0.2, 1.1, 1.3, 1.5])
+    back = driven.pieces(1.5, -0.5, [0.2, 1.1, 1.3, 1.5])
     assert back == [(1.5, pytest.approx(-0.2)), (1.3, pytest.approx(-0.2)), (1.1, pytest.approx(-0.1))]
-    assert drive.pieces(0.0, 1.0, [1e-12, 1.0 - 1e-12]) == [(0.0, 1.0)]
+    assert driven.pieces(0.0, 1.0, [1e-12, 1.0 - 1e-12]) == [(0.0, 1.0)]
 
 
 @pytest.mark.parametrize(
