@@ -12,7 +12,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 
 LANES = 64  # independent chains of the CPU's rate: eight AVX-512 registers
 DEPTH = 32  # operations on a value between load and store

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.ceilings import Ceilings, measure
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 
 CASES: dict[str, Case] = {}
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from bench.ceilings import measure
 from qsim import __version__
-from qsim.core.device import Device, cpu
-from qsim.core.hardware import cpu_name
-from qsim.core.provenance import git_state, versions
+from qsim.core.device.device import Device, cpu
+from qsim.core.device.hardware import cpu_name
+from qsim.core.run.provenance import git_state, versions
 
 FORMAT = 1
 ROOT = Path(__file__).resolve().parents[1]

@@ -30,7 +30,7 @@ from bench.tridiag import batch, literal, solve, step, stream, threads  # noqa: 
 from bench.trotter import ensembles, equal_error, gates, measure, scaling  # noqa: E402, F401
 from bench.trotter import step as trotter_step  # noqa: E402, F401
 from bench.trotter import threads as trotter_threads  # noqa: E402, F401
-from qsim.core.device import Device, cpu, select  # noqa: E402
+from qsim.core.device.device import Device, cpu, select  # noqa: E402
 from qsim.core.errors import QsimError  # noqa: E402
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.core.caches import ensure_kernel_cache
+from qsim.core.device.caches import ensure_kernel_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open_results", "run"]
@@ -30,7 +30,7 @@ def run(deck: str | Path, **options: Any) -> Results:
     deck
         The YAML deck; its key ``method`` names the method.
     **options
-        Fields of `qsim.core.pipeline.Options`: ``device``, ``overrides``, ``output``, ``force``, ...
+        Fields of `qsim.core.run.pipeline.Options`: ``device``, ``overrides``, ``output``, ``force``, ...
 
     Returns
     -------
@@ -47,9 +47,9 @@ def run(deck: str | Path, **options: Any) -> Results:
     import os
 
     from qsim import methods
-    from qsim.core.deck import peek_method
+    from qsim.core.deck.load import peek_method
     from qsim.core.errors import DeckError
-    from qsim.core.pipeline import Options, execute
+    from qsim.core.run.pipeline import Options, execute
 
     if not isinstance(deck, str | os.PathLike):
         raise TypeError(
@@ -57,7 +57,7 @@ def run(deck: str | Path, **options: Any) -> Results:
             "and give changes as overrides=['KEY=VALUE', ...]"
         )
     if options.get("dry_run"):
-        raise ValueError("a dry run has no results; qsim.core.pipeline.execute returns its plan")
+        raise ValueError("a dry run has no results; qsim.core.run.pipeline.execute returns its plan")
     name = peek_method(deck)
     if not methods.is_available(name):
         raise DeckError(f"{deck}: {methods.refusal(name)}")
@@ -75,6 +75,6 @@ def open_results(path: str | Path) -> Results:
     """
     from pathlib import Path
 
-    from qsim.core.results import open_results as opener
+    from qsim.core.results.results import open_results as opener
 
     return opener(Path(path))

@@ -2,7 +2,7 @@
 
 import sys
 
-from qsim.core.signals import before_the_work
+from qsim.core.run.signals import before_the_work
 from qsim.methods import TABLE
 
 

@@ -27,12 +27,12 @@ import click
 
 from qsim import __version__, commands, methods
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
-from qsim.core.signals import before_the_work
-from qsim.core.streams import make_patient, output_error
+from qsim.core.run.signals import before_the_work
+from qsim.core.run.streams import make_patient, output_error
 from qsim.core.text import json_text
 
 if TYPE_CHECKING:
-    from qsim.core.pipeline import Outcome
+    from qsim.core.run.pipeline import Outcome
 
 __all__ = ["cli", "main"]
 
@@ -300,7 +300,7 @@ def _run(
             raise click.UsageError(f"{first} and {second} exclude each other")
     if allow_changes and not resume:
         raise click.UsageError("--allow-changes needs --resume")
-    from qsim.core.pipeline import Options, execute
+    from qsim.core.run.pipeline import Options, execute
 
     options = Options(
         device=device,
@@ -355,7 +355,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
 
 def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
     """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
-    from qsim.core.describe import flow
+    from qsim.core.deck.describe import flow
 
     for key, value in block.items():
         if isinstance(value, dict) and value and len(indent) < 4:
@@ -367,7 +367,7 @@ def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     """Show the closing table: scalars, times, files, and once more the warnings."""
-    from qsim.core.stages import stage
+    from qsim.core.run.stages import stage
 
     summary, scalars = outcome.summary, outcome.summary["scalars"]
     if outcome.already:

@@ -28,10 +28,10 @@ from qsim.core.text import (
 )
 
 if TYPE_CHECKING:
-    from qsim.core.check import Case, Report
-    from qsim.core.deck import LoadedDeck
+    from qsim.core.deck.load import LoadedDeck
     from qsim.core.errors import Problem
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
+    from qsim.core.run.check import Case, Report
 
 __all__ = [
     "COMMANDS",
@@ -135,7 +135,7 @@ def say_warnings(warnings: Iterable[str]) -> None:
 
 
 def _print_json(content: Any) -> None:
-    from qsim.core.summary import json_ready
+    from qsim.core.results.jsonable import json_ready
 
     click.echo(json_text(json_ready(content)))
 
@@ -148,8 +148,8 @@ def _print_json(content: Any) -> None:
 @click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
 def init(method: str, full: bool) -> None:
     """Print a commented deck to start from."""
-    from qsim.core.deck import template
-    from qsim.core.stages import stage
+    from qsim.core.deck.template import template
+    from qsim.core.run.stages import stage
 
     click.echo(template(stage(method, "deck").DECK, full=full), nl=False)
 
@@ -161,8 +161,8 @@ def schema(method: str | None) -> None:
 
     Without METHOD, the schema takes the decks of all methods.
     """
-    from qsim.core.deck import schema as schema_of
-    from qsim.core.stages import stage
+    from qsim.core.deck.template import schema as schema_of
+    from qsim.core.run.stages import stage
 
     if method is not None:
         _print_json(schema_of(stage(method, "deck").DECK))
@@ -184,7 +184,7 @@ def schema(method: str | None) -> None:
 @click.pass_context
 def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None:
     """Check decks without running them: keys, values, units and physics."""
-    from qsim.core.deck import peek_method
+    from qsim.core.deck.load import peek_method
     from qsim.core.errors import DeckError, QsimError
 
     found: list[dict[str, Any]] = []
@@ -221,8 +221,8 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
 
 def _examine(method: str, path: Path) -> list[Problem]:
     """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
-    from qsim.core.deck import load_deck
-    from qsim.core.stages import stage, unknown_figures
+    from qsim.core.deck.load import load_deck
+    from qsim.core.run.stages import stage, unknown_figures
 
     if not methods.is_available(method):
         raise _foreign(path)
@@ -238,8 +238,8 @@ def _examine(method: str, path: Path) -> list[Problem]:
 
 def _foreign(path: Path) -> Exception:
     """Return the error for a deck whose method is not there, placed at its line."""
+    from qsim.core.deck.yaml_marks import parse_yaml
     from qsim.core.errors import DeckError
-    from qsim.core.yaml_marks import parse_yaml
 
     root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
     node = root.child("method") if root else None
@@ -286,9 +286,9 @@ def _one_line(value: Any) -> str:
 def _machine() -> dict[str, Any]:
     import platform
 
-    from qsim.core.device import cuda_status, select
-    from qsim.core.hardware import available_threads, cpu_name, free_host_memory
-    from qsim.core.provenance import git_state, versions
+    from qsim.core.device.device import cuda_status, select
+    from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory
+    from qsim.core.run.provenance import git_state, versions
 
     status = cuda_status()
     prefixes = ("QSIM_", "CUDA_", "CUPY_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NCCL_", "SLURM_JOB")
@@ -320,7 +320,7 @@ def _machine() -> dict[str, Any]:
 @click.option("--deck", is_flag=True, help="Print the deck of the run, as it was written.")
 def show(file: Path, as_json: bool, deck: bool) -> None:
     """Print scalars, tables and provenance of a results file."""
-    from qsim.core.results import open_results
+    from qsim.core.results.results import open_results
 
     with open_results(file) as results:
         if deck:
@@ -387,11 +387,11 @@ def _show(results: Results) -> None:
 @click.option("--force", is_flag=True, help="Replace existing figures.")
 def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -> None:
     """Draw the figures of a results file, all or those NAMEd; print the paths of the files."""
-    from qsim.core.files import figure_paths, refuse_existing, require_folder
-    from qsim.core.pipeline import draw_figure
-    from qsim.core.reading import reading
-    from qsim.core.results import open_results
-    from qsim.core.stages import stage
+    from qsim.core.results.reading import reading
+    from qsim.core.results.results import open_results
+    from qsim.core.run.files import figure_paths, refuse_existing, require_folder
+    from qsim.core.run.pipeline import draw_figure
+    from qsim.core.run.stages import stage
 
     with open_results(file) as results:
         if not methods.is_available(results.method):
@@ -435,9 +435,9 @@ def compare(first: Path, second: Path, rtol: float, atol: float, sigmas: float, 
     Numbers agree within rtol times their size (arrays: their largest element) plus atol plus sigmas times
     their combined standard error.
     """
-    from qsim.core.compare import Tolerance, compare_results
     from qsim.core.errors import MismatchError
-    from qsim.core.results import open_results
+    from qsim.core.results.compare import Tolerance, compare_results
+    from qsim.core.results.results import open_results
 
     with open_results(first) as a, open_results(second) as b:
         found = compare_results(a, b, Tolerance(rtol, atol, sigmas))
@@ -510,8 +510,8 @@ def check(
         return
     if seed is not None or jobs is not None:
         raise click.UsageError("--seed and --jobs belong to --coverage")
-    from qsim.core.check import cases, folders
     from qsim.core.errors import MismatchError
+    from qsim.core.run.check import cases, folders
 
     place = folders()
     if update and not place.writable:
@@ -533,8 +533,8 @@ def check(
 
 
 def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | None, jobs: int) -> None:
-    from qsim.core.coverage import HEADER, Judged, cover, table
     from qsim.core.errors import MismatchError
+    from qsim.core.run.coverage import HEADER, Judged, cover, table
 
     def report(judged: Judged) -> None:
         place = f"{judged.method} --seed {seed}, trial {judged.index}"
@@ -556,7 +556,7 @@ def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | N
 def _check_one(case: Case, device: str | None) -> Report:
     import tempfile
 
-    from qsim.core.check import run_case
+    from qsim.core.run.check import run_case
 
     with tempfile.TemporaryDirectory(prefix="qsim-check-") as folder:
         report = run_case(case, Path(folder), device)
@@ -567,7 +567,7 @@ def _check_one(case: Case, device: str | None) -> Report:
 def _update(chosen: Iterable[Case], device: str | None) -> None:
     import tempfile
 
-    from qsim.core.check import update
+    from qsim.core.run.check import update
 
     for case in chosen:
         with tempfile.TemporaryDirectory(prefix="qsim-check-") as folder:

@@ -1,7 +1,7 @@
 """The table of methods: the only place where their names are listed.
 
 A method is the folder ``qsim/<name>/`` with the stage modules ``deck``, ``build``, ``run`` and ``output``
-(their contract: :mod:`qsim.core.pipeline`).  A name whose folder is not there yet is known but not offered:
+(their contract: :mod:`qsim.core.run.pipeline`).  A name whose folder is not there yet is known but not offered:
 it stays out of ``qsim --help``, and asking for it says so.  Nothing here imports a method.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     import qsim.trotter.deck
     import qsim.trotter.output
     import qsim.trotter.run
-    from qsim.core.stages import BuildStage, DeckStage, OutputStage, RunStage
+    from qsim.core.run.stages import BuildStage, DeckStage, OutputStage, RunStage
 
     _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
         (qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output),

@@ -22,7 +22,7 @@ from hypothesis import settings  # noqa: E402
 
 import qsim  # noqa: E402
 from qsim import methods  # noqa: E402
-from qsim.core.device import cuda_status, select  # noqa: E402
+from qsim.core.device.device import cuda_status, select  # noqa: E402
 
 # the same examples in every run: a run that fails shall fail again, and one that passes was no luck
 settings.register_profile("qsim", derandomize=True, deadline=None)

@@ -6,7 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from qsim.core.check import (
+from qsim.core.errors import DeviceError, FileError
+from qsim.core.results.compare import Tolerance, compare_results
+from qsim.core.results.results import open_results, write_results
+from qsim.core.results.tables import Scalar, Table
+from qsim.core.run.check import (
     Case,
     Folders,
     cases,
@@ -17,9 +21,6 @@ from qsim.core.check import (
     run_case,
     update,
 )
-from qsim.core.compare import Tolerance, compare_results
-from qsim.core.errors import DeviceError, FileError
-from qsim.core.results import Scalar, Table, open_results, write_results
 
 
 def scalar(value, error=None):
@@ -352,7 +353,7 @@ def test_update_makes_a_new_reference(case, tmp_path):
 
 @pytest.fixture
 def check(command, monkeypatch, case):
-    monkeypatch.setattr("qsim.core.check.folders", lambda: case.place)
+    monkeypatch.setattr("qsim.core.run.check.folders", lambda: case.place)
     return lambda *arguments: command("check", *arguments)
 
 

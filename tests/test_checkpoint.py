@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from qsim.core.checkpoint import Signals, compatible, load, load_meta, save
 from qsim.core.errors import DeckError, FileError, Interrupted
+from qsim.core.run.checkpoint import compatible, load, load_meta, save
+from qsim.core.run.signals import Signals
 
 
 def same(a, b):
@@ -127,7 +128,7 @@ def test_previous_checkpoint_survives_a_failed_write(tmp_path, monkeypatch):
     def fail(*_args):
         raise OSError("disk full")
 
-    monkeypatch.setattr("qsim.core.checkpoint._write_text", fail)
+    monkeypatch.setattr("qsim.core.run.checkpoint._write_text", fail)
     with pytest.raises(FileError, match="disk full"):
         save(path, {"step": 2}, {})
     assert load(path)[0] == {"step": 1}

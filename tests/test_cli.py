@@ -15,7 +15,7 @@ import yaml
 
 import qsim
 from qsim import methods
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = Path(__file__).resolve().parent / "methods" / "run_counter.py"

@@ -6,8 +6,14 @@ import os
 import numpy as np
 import pytest
 
-from qsim.core import columns
-from qsim.core.columns import by_first_column, read_columns, read_complex_columns, read_rows, smooth_curve
+from qsim.core.deck import columns
+from qsim.core.deck.columns import (
+    by_first_column,
+    read_columns,
+    read_complex_columns,
+    read_rows,
+    smooth_curve,
+)
 from qsim.core.errors import FileError
 
 TWO = np.array([[1.0, 2.0], [3.0, -4.5e-3]])

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from qsim.core import coverage
-from qsim.core.coverage import Claim, Coverage, Judged
+from qsim.core.run import coverage
+from qsim.core.run.coverage import Claim, Coverage, Judged
 
 
 def judged(*claims, warnings=(), **more):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from qsim.core.coverage import Claim, cover
+from qsim.core.run.coverage import Claim, cover
 from qsim.qmc import statistics
 from qsim.qmc.coverage.oracles import IONS, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from qsim.core.coverage import cover
+from qsim.core.run.coverage import cover
 from qsim.qoc import claims
 from qsim.qoc.coverage import oracle
 from qsim.qoc.hamiltonian import on_grid

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qsim.core import coverage
-from qsim.core.coverage import Coverage, cover
+from qsim.core.run import coverage
+from qsim.core.run.coverage import Coverage, cover
 from qsim.sturmian.coverage.known import LIMITS
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
 from qsim.sturmian.known import ENERGIES

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from qsim.core.coverage import cover, table
+from qsim.core.run.coverage import cover, table
 from qsim.tridiag import accuracy
 
 DECKS = 40

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qsim.core.coverage import cover, draw, run_trial
+from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter import run
 
 SEED = 1

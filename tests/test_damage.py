@@ -10,14 +10,14 @@ import h5py
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
-from qsim.core.arrays import map_array, map_arrays, read_arrays
 from qsim.core.errors import FileError, QsimError
-from qsim.core.hdf5 import open_datasets, require_sound_heaps
-from qsim.core.progress import Monitor
-from qsim.core.reading import open_binary, read_bytes, reading, require_room
-from qsim.core.results import open_results
-from qsim.core.summary import read_summary, write_summary
+from qsim.core.results.arrays import map_array, map_arrays, read_arrays
+from qsim.core.results.hdf5 import open_datasets, require_sound_heaps
+from qsim.core.results.reading import open_binary, read_bytes, reading, require_room
+from qsim.core.results.results import open_results
+from qsim.core.results.summary import read_summary, write_summary
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.qmc.gaussian import open_cache
 from qsim.qmc.pseudo import read_xml
 
@@ -108,7 +108,7 @@ def test_members_of_npz(tmp_path, read):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("qsim.core.reading.free_host_memory", lambda: 2**26)
+    monkeypatch.setattr("qsim.core.device.hardware.free_host_memory", lambda: 2**26)
     path = tmp_path / "bomb.npz"
     header(tmp_path / "a.npy", (9 * 10**6,))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

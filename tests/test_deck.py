@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AliasChoices, Field, model_validator
 
-from qsim.core.deck import (
+from qsim.core.deck.blocks import (
     Block,
     ComplexNumber,
     Count,
@@ -21,14 +21,12 @@ from qsim.core.deck import (
     Finding,
     Integer,
     PositiveCount,
-    changed_keys,
-    load_deck,
-    peek_method,
     short_form,
 )
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.load import changed_keys, load_deck, peek_method
+from qsim.core.deck.units import Angle, Duration, Energy, Length, Time
 from qsim.core.errors import DeckError, FileError
-from qsim.core.expression import ExpressionText
-from qsim.core.units import Angle, Duration, Energy, Length, Time
 
 
 class Gauss(Block):
@@ -675,7 +673,7 @@ def test_loading_imports_nothing_heavy(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("method: x\n")
     code = (
-        "import sys, qsim; from qsim.core.deck import Deck, load_deck, template, schema, deck_reference\n"
+        "import sys, qsim; from qsim.core.deck.load import Deck, load_deck, template, schema, deck_reference\n"
         f"load_deck({str(path)!r}, Deck); template(Deck); schema(Deck); deck_reference(Deck)\n"
         "print([m for m in ('numpy', 'scipy', 'numba', 'h5py', 'matplotlib') if m in sys.modules])"
     )

@@ -7,7 +7,7 @@ there is one, the published value are then to be put in by hand.
 import pytest
 
 from qsim import methods
-from qsim.core.check import cases, folders, run_case
+from qsim.core.run.check import cases, folders, run_case
 
 # methods and decks appear in any order; a folder of decks that no method runs must not go unseen
 PLACE = folders()

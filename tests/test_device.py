@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from qsim.core import device as module
-from qsim.core import hardware
-from qsim.core.device import CudaStatus, Device, Memory, cpu, cuda_status, out_of_memory, select
+from qsim.core.device import device as module
+from qsim.core.device import hardware
+from qsim.core.device.device import CudaStatus, Device, Memory, cpu, cuda_status, out_of_memory, select
 from qsim.core.errors import DeviceError, MemoryLimitError
 
 NONE = CudaStatus(reason="CuPy is not installed")
@@ -104,7 +104,7 @@ def test_requests_that_are_not_understood(found, request_):
 
 def test_importing_asks_no_driver():
     script = (
-        "import sys, qsim.core.device, qsim.core.kernels;"
+        "import sys, qsim.core.device.device, qsim.core.device.kernels;"
         "assert not {'cupy', 'numpy', 'numba'} & set(sys.modules), sorted(sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -18,8 +18,9 @@ import pytest
 from qsim import methods
 from qsim.cli import cli
 from qsim.core import errors
-from qsim.core.deck import Deck, load_deck, peek_method
-from qsim.core.pipeline import stage
+from qsim.core.deck.blocks import Deck
+from qsim.core.deck.load import load_deck, peek_method
+from qsim.core.run.stages import stage
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from qsim.core.deck.expression import CONSTANTS, FUNCTIONS, Expression, ExpressionError, expression_field
 from qsim.core.errors import NumericsError
-from qsim.core.expression import CONSTANTS, FUNCTIONS, Expression, ExpressionError, expression_field
 
 X = 0.7
 
@@ -210,8 +210,6 @@ def test_deck_field_validates_and_keeps_the_text():
 
 
 def test_importing_needs_no_numpy():
-    code = (
-        "import sys, qsim.core.expression, qsim.core.units, qsim.core.errors; print('numpy' in sys.modules)"
-    )
+    code = "import sys, qsim.core.deck.expression, qsim.core.deck.units, qsim.core.errors; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qsim.core import kernels, nvrtc
-from qsim.core.device import cpu, cuda_status, select
+from qsim.core.device import kernels, nvrtc
+from qsim.core.device.device import cpu, cuda_status, select
 from qsim.core.errors import DeviceError
 
 
@@ -17,7 +17,7 @@ def package(tmp_path, monkeypatch):
     (tmp_path / "core").mkdir()
     (tmp_path / "core/qsim.cuh").write_text("// header\nint header;\n")
     (tmp_path / "method/kernels").mkdir(parents=True)
-    monkeypatch.setattr("qsim.core.kernels.resources.files", lambda _name: tmp_path)
+    monkeypatch.setattr("qsim.core.device.kernels.resources.files", lambda _name: tmp_path)
     kernels.source.cache_clear()
     yield tmp_path
     kernels.source.cache_clear()
@@ -30,7 +30,7 @@ def test_header_is_inlined_with_line_marks(package):
     (package / "method/kernels.cu").write_text('// first\n#include "qsim.cuh"\nint third;\n')
     assert kernels.source("method", "kernels") == (
         '#line 1 "qsim/method/kernels.cu"\n// first\n'
-        '#line 1 "qsim/core/qsim.cuh"\n// header\nint header;\n\n'
+        '#line 1 "qsim/core/device/qsim.cuh"\n// header\nint header;\n\n'
         '#line 3 "qsim/method/kernels.cu"\nint third;\n'
     )
 

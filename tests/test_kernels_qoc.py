@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm, solve_banded
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.qoc.hamiltonian import kinetic_bands
 from qsim.qoc.kernels import banded
 from qsim.qoc.kernels.eigenbasis import (

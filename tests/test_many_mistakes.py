@@ -5,7 +5,8 @@ import time
 import pytest
 from pydantic import Field
 
-from qsim.core.deck import Block, Deck, DeckPath, Finding, load_deck
+from qsim.core.deck.blocks import Block, Deck, DeckPath, Finding
+from qsim.core.deck.load import load_deck
 from qsim.core.errors import MOST, DeckError, More, Problem, at_most
 
 

@@ -9,9 +9,9 @@ import yaml
 
 CHILD = """
 import json, resource, sys
-from qsim.core.deck import load_deck
-from qsim.core.pipeline import Options, execute
-from qsim.core.stages import stage
+from qsim.core.deck.load import load_deck
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.stages import stage
 path = sys.argv[1]
 memory = stage("qoc", "build").plan(load_deck(path, stage("qoc", "deck").DECK)).memory
 execute("qoc", path, Options(device="cpu", output=path + ".h5", figures=False, verbosity=-1))

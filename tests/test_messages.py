@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 import qsim
-from qsim.core.deck import load_deck
+from qsim.core.deck.load import load_deck
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.core.pipeline import Options, execute
-from qsim.core.stages import stage
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.stages import stage
 
 SOLVE = {
     "method": "tridiag",

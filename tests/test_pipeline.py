@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import qsim
-from qsim.core.device import INTERPRETER
+from qsim.core.device.device import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError, NumericsError, Stopped
-from qsim.core.pipeline import Options, execute
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
+from qsim.core.run.pipeline import Options, execute
 
 SLOW = {"steps": 60, "pause": "10 ms"}
 WALLTIME = "run.walltime=0.3 s"
@@ -41,7 +41,7 @@ def stop(run, deck, **options):
     with pytest.raises(Stopped) as stopped:
         run(deck, WALLTIME, **options)
     assert stopped.value.checkpoint.name == f"{deck.stem}.ckpt.h5"
-    from qsim.core.checkpoint import load
+    from qsim.core.run.checkpoint import load
 
     return load(stopped.value.checkpoint)[0]["done"]
 
@@ -215,7 +215,7 @@ def test_a_forced_run_that_dies_between_results_and_summary_leaves_no_old_summar
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("qsim.core.pipeline.write_summary", die)
+        patch.setattr("qsim.core.results.summary.write_summary", die)
         with pytest.raises(KeyboardInterrupt):
             run(counter.deck(steps=30), force=True, figures=False)
     assert counter.files() == ["deck.h5"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
-from qsim.core.plotting import COLORS, WIDTHS, draw, figure, save, style
+from qsim.core.results.plotting import COLORS, WIDTHS, draw, figure, save, style
 
 
 def example(width="single"):
@@ -79,7 +79,7 @@ def test_settings_of_the_user_do_not_change_figures(tmp_path):
 
 def test_figures_need_no_display_and_no_pyplot():
     script = (
-        "import sys, qsim.core.plotting as p;"
+        "import sys, qsim.core.results.plotting as p;"
         "assert 'matplotlib' not in sys.modules;"
         "p.figure().subplots();"
         "assert 'matplotlib.pyplot' not in sys.modules"

@@ -8,9 +8,10 @@ import signal
 
 import pytest
 
-from qsim.core.checkpoint import Signals, load
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
-from qsim.core.progress import Monitor
+from qsim.core.run.checkpoint import load
+from qsim.core.run.progress import Monitor
+from qsim.core.run.signals import Signals
 
 
 class Clock:

@@ -14,14 +14,15 @@ import h5py
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
-from qsim.core.arrays import map_array, map_arrays, read_arrays
-from qsim.core.columns import read_columns, read_complex_columns, read_rows
-from qsim.core.compare import Tolerance, compare_results
-from qsim.core.device import cpu
+from qsim.core.deck.columns import read_columns, read_complex_columns, read_rows
+from qsim.core.device.device import cpu
 from qsim.core.errors import FileError, InvalidInput
-from qsim.core.hdf5 import open_datasets
-from qsim.core.results import Scalar, Table, open_results, write_results
+from qsim.core.results.arrays import map_array, map_arrays, read_arrays
+from qsim.core.results.compare import Tolerance, compare_results
+from qsim.core.results.hdf5 import open_datasets
+from qsim.core.results.results import open_results, write_results
+from qsim.core.results.tables import Scalar, Table
+from qsim.core.run import checkpoint
 from qsim.qmc.gaussian import open_cache
 from qsim.qmc.pseudo import read_xml
 from qsim.qoc.guess import field_from_file

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
-from qsim.core.results import Scalar, Table, open_results, summary, write_results, write_summary
-from qsim.core.summary import json_ready
+from qsim.core.results.jsonable import json_ready
+from qsim.core.results.results import open_results, write_results
+from qsim.core.results.summary import summary, write_summary
+from qsim.core.results.tables import Scalar, Table
 
 TABLES = (
     Table("time", ("time",), "a.u.", "output times"),
@@ -251,7 +253,7 @@ def test_failure_leaves_the_old_file_and_no_part(file, monkeypatch):
     def fail(*_args):
         raise OSError("disk full")
 
-    monkeypatch.setattr("qsim.core.results._write_provenance", fail)
+    monkeypatch.setattr("qsim.core.results.results._write_provenance", fail)
     with pytest.raises(FileError, match="disk full"):
         write(file, overwrite=True)
     assert file.read_bytes() == before
@@ -264,7 +266,7 @@ def test_full_disk_is_a_file_error(tmp_path):
         import resource, signal
         import numpy as np
         from qsim.core.errors import FileError
-        from qsim.core.results import Table, write_results
+        from qsim.core.results.results import Table, write_results
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         try:
@@ -327,7 +329,7 @@ def test_foreign_hdf5_file_is_refused(tmp_path):
 
 
 def test_checkpoint_is_refused_by_name(tmp_path):
-    from qsim.core.checkpoint import save
+    from qsim.core.run.checkpoint import save
 
     with pytest.raises(FileError, match="is a checkpoint"):
         open_results(save(tmp_path / "a.ckpt.h5", {}, {}))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qsim.core import kernels, rng, rng_numba
-from qsim.core.device import cuda_status, select
+from qsim.core.device import kernels, rng, rng_numba
+from qsim.core.device.device import cuda_status, select
 
 # Salmon et al., Random123 1.14, kat_vectors: counter, key, result of philox4x32 with 10 rounds
 VECTORS = [

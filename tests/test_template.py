@@ -7,21 +7,12 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from qsim.core.deck import (
-    Block,
-    ComplexNumber,
-    Count,
-    Deck,
-    PositiveCount,
-    RunBlock,
-    deck_reference,
-    load_deck,
-    schema,
-    short_form,
-    template,
-)
-from qsim.core.expression import ExpressionText
-from qsim.core.units import Angle, Duration, Energy, Length, Time
+from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, PositiveCount, RunBlock, short_form
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.load import load_deck
+from qsim.core.deck.reference import deck_reference
+from qsim.core.deck.template import schema, template
+from qsim.core.deck.units import Angle, Duration, Energy, Length, Time
 
 
 class Morse(Block):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from qsim.core.device.nvrtc import find_nvrtc
 from qsim.core.errors import DeviceError
-from qsim.core.nvrtc import find_nvrtc
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qsim.core import tuning
-from qsim.core.device import cpu
+from qsim.core.device import tuning
+from qsim.core.device.device import cpu
 
 PROBLEM = {"spins": 20, "dtype": "complex128"}
 
@@ -43,7 +43,7 @@ def test_what_a_choice_depends_on(folder, monkeypatch):
 
 def test_drivers_are_part_of_the_key(folder, monkeypatch):
     about = {"driver": "580.1", "cuda_runtime": "13.0", "cupy": "14.0"}
-    monkeypatch.setattr("qsim.core.device.Device.describe", lambda self: about)
+    monkeypatch.setattr("qsim.core.device.device.Device.describe", lambda self: about)
     tuning.remember("trotter", cpu(1), PROBLEM, "x")
     key = next(iter(json.loads((folder / "tuning.json").read_text())["entries"]))
     assert "driver 580.1; cuda_runtime 13.0; cupy 14.0" in key

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
-from qsim.core import units
-from qsim.core.units import CODATA, UNITS, UnitError, format_quantity, parse_quantity, to_unit
+from qsim.core.deck import units
+from qsim.core.deck.units import CODATA, UNITS, UnitError, format_quantity, parse_quantity, to_unit
 
 HARTREE = si.physical_constants["Hartree energy"][0]
 BOHR = si.physical_constants["atomic unit of length"][0]

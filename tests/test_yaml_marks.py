@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qsim.core.describe import flow
+from qsim.core.deck.describe import flow
+from qsim.core.deck.yaml_marks import MAX_DEPTH, parse_yaml
 from qsim.core.errors import DeckError
-from qsim.core.yaml_marks import MAX_DEPTH, parse_yaml
 
 
 def read(text):

@@ -15,9 +15,9 @@ import numpy as np
 import yaml
 
 from bench.harness import Bench, Cost, Timing
-from qsim.core.device import Device
-from qsim.core.progress import Monitor
-from qsim.core.rng import key_from_seed
+from qsim.core.device.device import Device
+from qsim.core.device.rng import key_from_seed
+from qsim.core.run.progress import Monitor
 from qsim.qmc.dmc import run_dmc
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import DRIFT

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.harness import Bench, Timing, case
 from bench.qmc import problem
-from qsim.core import rng
+from qsim.core.device import rng
 from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.jit import JIT

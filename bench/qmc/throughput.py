@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.harness import Bench, Skip, case
 from bench.qmc import problem
-from qsim.core.device import Device, available_threads, cpu
+from qsim.core.device.device import Device, cpu
+from qsim.core.device.hardware import available_threads
 from qsim.qmc.walkers import Walkers
 
 SYSTEMS = ("He", "H2O")

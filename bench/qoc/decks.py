@@ -33,7 +33,7 @@ def decks(bench: Bench) -> None:
 
 
 def _stages(bench: Bench, name: str, folder: str, repeats: int) -> None:
-    from qsim.core.pipeline import Options, execute
+    from qsim.core.run.pipeline import Options, execute
 
     options = Options(device=bench.device.label, output=folder, force=True, verbosity=-1)
     stages: dict[str, list[float]] = defaultdict(list)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.qoc.hamiltonian import Molecule, molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
@@ -44,7 +44,7 @@ def deck_text(
 
 def load(text: str) -> Any:
     """Load a deck from text; needs pydantic."""
-    from qsim.core.deck import load_deck
+    from qsim.core.deck.load import load_deck
     from qsim.qoc.deck import QocDeck
 
     with tempfile.TemporaryDirectory() as folder:

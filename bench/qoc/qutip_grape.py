@@ -80,7 +80,7 @@ def _compare(bench: Bench, states: int, slots: int) -> None:
 
 def _problem(bench: Bench, states: int, slots: int, optimizer: str) -> Any:
     """Deck to problem: validation, eigenstates, propagator, first field."""
-    from qsim.core.parallel import SerialComm
+    from qsim.core.device.parallel import SerialComm
     from qsim.qoc.build import build
 
     text = problem.deck_text(641, slots, states, 1.0 - ERROR, optimizer)
@@ -89,7 +89,7 @@ def _problem(bench: Bench, states: int, slots: int, optimizer: str) -> Any:
 
 def _solve(built: Any) -> Any:
     """Optimise; return the search and its objective."""
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qoc.objective import Objective
     from qsim.qoc.run import optimise
     from qsim.qoc.search import Search

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness import Bench, Timing, kernel, wall
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.sturmian.grid import RadialGrid
 from qsim.sturmian.gsf import Sturmians, orbitals, sturmians
 

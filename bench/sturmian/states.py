@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.harness import Bench, Cost, Skip, Timing, case, kernel, wall
 from bench.sturmian import problem
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.sturmian import davidson, dense
 from qsim.sturmian.grid import RadialGrid, element_bounds
 from qsim.sturmian.gsf import Orbitals, orbitals, sturmians

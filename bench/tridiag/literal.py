@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
-from qsim.core.progress import Monitor
+from qsim.core.run.progress import Monitor
 from qsim.tridiag import partition, scaling
 from qsim.tridiag.systems import CrankNicolsonSource
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness import Bench, Cost, Timing, kernel
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.tridiag.lattice import Lattice, bands, mass
 from qsim.tridiag.propagation import Propagator
 
@@ -212,7 +212,7 @@ def minus(timing: Timing, other: Timing) -> Timing:
 
 def replayed(device: Device, work: Callable[[], object], count: int) -> Timing:
     """Time one of ``count`` launches recorded in a graph; ``work`` allocates nothing and has run before."""
-    from qsim.core.kernels import Graph
+    from qsim.core.device.kernels import Graph
 
     work()
     device.synchronize()

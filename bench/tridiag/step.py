@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.harness import Bench, Timing, case, kernel, wall
 from bench.tridiag import cusparse, problem
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.tridiag.lattice import bands
 from qsim.tridiag.propagation import Propagator
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from bench.harness import Bench, Timing, case
 from bench.tridiag import problem
-from qsim.core.device import Device, available_threads
+from qsim.core.device.device import Device
+from qsim.core.device.hardware import available_threads
 
 ROW_BYTES = 2 * 64.0 + 16.0  # a, b, c, d read in both passes, x written
 CPU_ROWS, CUDA_ROWS, MADE_ROWS = 4_000_000, 30_000_000, 100_000_000

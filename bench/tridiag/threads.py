@@ -9,7 +9,8 @@ import numpy as np
 
 from bench.harness import Bench, Skip, case, wall
 from bench.tridiag import problem
-from qsim.core.device import Device, available_threads, cpu
+from qsim.core.device.device import Device, cpu
+from qsim.core.device.hardware import available_threads
 
 
 @case("tridiag-threads", "step, solver and stages of Table 1 on 1, 2, 4 ... threads", devices=("cpu",))

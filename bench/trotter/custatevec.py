@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench.trotter import problem
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 
 COMPLEX = 5  # CUDA_C_64F
 PRECISION = 1 << 4  # CUSTATEVEC_COMPUTE_64F

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.harness import Bench, Skip, Timing, case
 from bench.trotter import problem, sectors
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.trotter.accuracy import choose
 from qsim.trotter.chebyshev import Chebyshev
 from qsim.trotter.evolve import Evolver

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness import Bench, Cost, Timing, kernel
-from qsim.core.device import Device
+from qsim.core.device.device import Device
 from qsim.trotter.evolve import Evolver
 from qsim.trotter.model import Model
 from qsim.trotter.schedule import ORDER, Layer, layers

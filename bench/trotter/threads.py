@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.harness import Bench, Skip, case, wall
 from bench.trotter import problem
-from qsim.core.device import available_threads, cpu
+from qsim.core.device.device import cpu
+from qsim.core.device.hardware import available_threads
 
 SIZES = (16, 18, 20, 22)
 

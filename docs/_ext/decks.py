@@ -5,8 +5,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from qsim import methods
-from qsim.core.pipeline import stage
-from qsim.core.template import deck_reference
+from qsim.core.deck.reference import deck_reference
+from qsim.core.run.stages import stage
 
 
 def generate(app: Sphinx) -> None:

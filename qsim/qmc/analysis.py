@@ -18,7 +18,7 @@ from qsim.qmc.timestep import ORDERS, Extrapolation, bounded, extrapolate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qmc.build import Part
     from qsim.qmc.series import Series
     from qsim.qmc.singular import Divergence

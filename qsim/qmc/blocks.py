@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from qsim.core.deck import Block, Count, DeckPath, Integer, PositiveCount
-from qsim.core.units import Energy, Length, Mass
+from qsim.core.deck.blocks import Block, Count, DeckPath, Integer, PositiveCount
+from qsim.core.deck.units import Energy, Length, Mass
 
 __all__ = [
     "PERIODIC",

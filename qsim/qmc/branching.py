@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels.branching import comb, settle, weigh_walkers
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core.deck import Finding
-from qsim.core.device import Memory
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
+from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.core.rng import key_from_seed
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.qmc import checks, trial
 from qsim.qmc.radial import KNOTS
 from qsim.qmc.system import build_system
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device
-    from qsim.core.parallel import Comm
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.qmc.deck import QmcDeck
     from qsim.qmc.system import System
     from qsim.qmc.wavefunction import Wavefunction

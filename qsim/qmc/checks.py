@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.qmc.blocks import Sto
 from qsim.qmc.statistics import MINIMUM_BLOCKS

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from qsim.core.deck import Deck, Finding, OutputBlock
+from qsim.core.deck.blocks import Deck, Finding, OutputBlock
 from qsim.qmc.blocks import PERIODIC, System, Wavefunction
 from qsim.qmc.sections import EstimatorItem, SectionItem, Series, Vmc
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core import rng
+from qsim.core.device import rng
 from qsim.core.errors import NumericsError
 from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
@@ -27,7 +27,7 @@ from qsim.qmc.vmc import Rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qmc.estimators import Estimators
     from qsim.qmc.walkers import Walkers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsim.core.tables import Table
+from qsim.core.results.tables import Table
 
 __all__ = ["estimator_tables"]
 

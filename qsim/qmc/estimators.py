@@ -29,7 +29,7 @@ from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, qu
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = [
     "SUPPORTED",

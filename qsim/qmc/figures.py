@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 CYCLE = [color for name, color in COLORS.items() if name != "black"]
 ENERGY = "energy (hartree)"

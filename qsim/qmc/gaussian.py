@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.core.hdf5 import open_datasets, save_datasets
-from qsim.core.reading import reading
+from qsim.core.results.hdf5 import open_datasets, save_datasets
+from qsim.core.results.reading import reading
 from qsim.core.text import shorten
 from qsim.qmc import occupation
 from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set

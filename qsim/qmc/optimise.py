@@ -17,7 +17,8 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.derivatives_cpu import ParameterTables
 from qsim.qmc.kernels.types import JastrowTables, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED
 from qsim.qmc.linear_method import Limits, Moments, length, linear_step, reconfiguration_step, smoothing
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qmc.jastrow import Jastrow
     from qsim.qmc.walkers import Walkers
     from qsim.qmc.wavefunction import Wavefunction

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 from qsim.qmc import scalar_dat
 from qsim.qmc.estimator_tables import estimator_tables
 from qsim.qmc.figures import FIGURES
@@ -16,7 +16,7 @@ from qsim.qmc.series import ENERGIES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
     from qsim.qmc.analysis import Analysis, Fit
     from qsim.qmc.build import Part
     from qsim.qmc.deck import QmcDeck

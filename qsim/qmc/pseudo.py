@@ -18,7 +18,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from qsim.core.errors import FileError
-from qsim.core.reading import read_bytes, reading
+from qsim.core.results.reading import read_bytes, reading
 from qsim.core.text import shorten
 from qsim.qmc import radial
 from qsim.qmc.radial import Jet, RadialFunction, Terms

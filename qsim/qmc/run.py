@@ -19,7 +19,7 @@ from qsim.qmc.singular import divergences
 from qsim.qmc.walkers import Walkers
 
 if TYPE_CHECKING:
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qmc.build import Part, Problem
     from qsim.qmc.estimators import Estimators
     from qsim.qmc.jastrow import Jastrow

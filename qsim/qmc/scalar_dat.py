@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.atomic import write_text
-from qsim.core.columns import text_lines
+from qsim.core.deck.columns import text_lines
 from qsim.core.errors import FileError
+from qsim.core.results.atomic import write_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

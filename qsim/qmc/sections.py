@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from qsim.core.deck import Block, Count, PositiveCount
-from qsim.core.units import Energy, Length, Time
+from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.core.deck.units import Energy, Length, Time
 
 __all__ = ["Dmc", "Estimator", "EstimatorItem", "Optimize", "SectionItem", "Vmc"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core import rng
+from qsim.core.device import rng
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import State
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.qmc.wavefunction import Wavefunction
 
 __all__ = ["Walkers"]

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from qsim.core.deck import Block, Count, DeckPath, short_form
-from qsim.core.expression import ExpressionText
-from qsim.core.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
+from qsim.core.deck.blocks import Block, Count, DeckPath, short_form
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
 
 MIN_POINTS = 16
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck import Finding
-from qsim.core.device import Memory
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.qoc import checks
 from qsim.qoc.blocks import levels_of, parse_weight
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device
-    from qsim.core.parallel import Comm
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.qoc.deck import QocDeck
     from qsim.qoc.propagators import Members, Propagator
 

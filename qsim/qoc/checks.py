@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
-from qsim.core.units import to_unit
 from qsim.qoc.blocks import levels_of
 from qsim.qoc.deck import EigenbasisPropagator
 from qsim.qoc.guess import ladder_rungs

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
-from qsim.core.units import to_unit
+from qsim.core.deck.units import to_unit
+from qsim.core.results.plotting import COLORS, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
 

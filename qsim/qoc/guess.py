@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core import rng
-from qsim.core.arrays import require_finite
-from qsim.core.columns import read_columns, smooth_curve
+from qsim.core.deck.columns import read_columns, smooth_curve
+from qsim.core.device import rng
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.results.arrays import require_finite
 from qsim.qoc.blocks import levels_of
 from qsim.qoc.hamiltonian import formula
 
@@ -64,7 +64,7 @@ def _shape_to_apply(path: Any, times: NDArray[np.float64], shape: NDArray[np.flo
     """Return the factor that gives a field from a file the deck's shape; what a results file bears is not applied twice."""
     if not str(path).endswith((".h5", ".hdf5")):
         return shape
-    from qsim.core.results import open_results
+    from qsim.core.results.results import open_results
 
     with open_results(path) as results:
         if "shape" not in results:
@@ -217,7 +217,7 @@ def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> N
 
 def _field_of_results(path: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return times and field of a results file, (N,) each."""
-    from qsim.core.results import open_results
+    from qsim.core.results.results import open_results
 
     with open_results(path) as results:
         if "field" not in results or "time" not in results:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.expression import Expression
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
-from qsim.core.units import to_unit
+from qsim.core.deck.units import to_unit
+from qsim.core.results.tables import Scalar, Table
 from qsim.qoc.build import amplitudes as state_amplitudes
 from qsim.qoc.build import target_vectors
 from qsim.qoc.figures import FIGURES

@@ -18,7 +18,7 @@ from qsim.qoc.kernels.grid import GridBatch, cn_backward, cn_forward
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.qoc.hamiltonian import Molecule
 
 MEMORY_SHARE = 0.5  # of the free memory that trajectories may take

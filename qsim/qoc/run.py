@@ -19,7 +19,7 @@ from qsim.qoc.verify import Verification, verify
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qoc.build import Problem
 
 STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field

@@ -12,7 +12,7 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.qoc.control import Parametrisation
     from qsim.qoc.objective import Evaluation, Objective
 

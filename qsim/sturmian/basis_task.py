@@ -15,7 +15,7 @@ from qsim.sturmian.reference import finer_order
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.sturmian.build import Problem
     from qsim.sturmian.gsf import Sturmians
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 
 __all__ = ["subtract_product", "symmetric_square"]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from qsim.core.deck import Block, Count, DeckPath, Finding, PositiveCount, short_form
-from qsim.core.expression import ExpressionText
-from qsim.core.units import Angle, Energy, InverseLength, Length
+from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 
 __all__ = [
     "Auxiliary",

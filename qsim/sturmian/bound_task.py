@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.sturmian.build import Problem, Sector
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Sturmians

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.sturmian import checks, limits, memory, parameters
 from qsim.sturmian.angular import exchange_sign
 from qsim.sturmian.blocks import FeDvr, Gsf, as_list
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device, Memory
-    from qsim.core.parallel import Comm
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device, Memory
+    from qsim.core.device.parallel import Comm
     from qsim.sturmian.deck import SturmianDeck
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.gsf import Orbitals, Sturmians

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.sturmian.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck import Block, Count, PositiveCount
-from qsim.core.units import Energy, InverseLength
+from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.core.deck.units import Energy, InverseLength
 
 MOST = 40  # energies of one run
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.checkpoint import fitting
 from qsim.core.errors import NumericsError
+from qsim.core.run.checkpoint import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

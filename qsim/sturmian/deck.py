@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck import Block, Count, Deck, Finding, PositiveCount, short_form
-from qsim.core.units import Energy, InverseLength, Length
+from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
+from qsim.core.deck.units import Energy, InverseLength, Length
 from qsim.sturmian.blocks import (
     AUTO,
     MAX_L,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import Memory
+from qsim.core.device.device import Memory
 from qsim.core.errors import NumericsError
 from qsim.sturmian.angular import angular
 from qsim.sturmian.integrals import kronecker, overlap, potential_matrix, repulsion_kernel, repulsion_pairs
@@ -37,7 +37,7 @@ from qsim.sturmian.integrals import kronecker, overlap, potential_matrix, repuls
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.sturmian.build import Problem, Sector
     from qsim.sturmian.davidson import Eigenpairs
     from qsim.sturmian.grid import RadialGrid

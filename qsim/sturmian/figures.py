@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, figure
 from qsim.sturmian.figures_basis import CYCLE, RADIUS, basis, beta, rank, rates, smooth
 from qsim.sturmian.known import LETTERS
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 FLOOR = 1e-14  # hartree below which an error is rounding
 KEYS = {

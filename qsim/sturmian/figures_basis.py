@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 CYCLE = [color for name, color in COLORS.items() if name != "black"]
 RADIUS = "$r$ (bohr)"

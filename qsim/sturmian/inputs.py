@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.core.columns import by_first_column, read_columns
+from qsim.core.deck.columns import by_first_column, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

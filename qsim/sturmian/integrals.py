@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 from qsim.sturmian.blas import symmetric_square
 from qsim.sturmian.kernels.repulsion import expand_pairs, kronecker_products, pair_densities, simpson_terms
 from qsim.sturmian.ldlt import symmetric_root
@@ -29,7 +29,7 @@ from qsim.sturmian.ldlt import symmetric_root
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.sturmian.grid import RadialGrid
 
 __all__ = [
@@ -279,7 +279,7 @@ def repulsion_rank(
     The matrix is ``X^T X`` with ``X = q^T rho``; its rank is that of X, whose singular values are returned, too, relative to the
     largest.  (On a complex contour q may not exist; the pair densities alone are taken then.)
     """
-    from qsim.core.device import cpu
+    from qsim.core.device.device import cpu
 
     kind = np.result_type(bra, ket)
     c1, c0 = (np.ascontiguousarray(c, kind) for c in (bra, ket))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian import integrals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.sturmian.build import Problem
     from qsim.sturmian.gsf import Sturmians
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.sturmian.blas import subtract_product
 

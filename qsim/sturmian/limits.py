@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.core.errors import NumericsError
 from qsim.sturmian.blocks import AUTO
 from qsim.sturmian.checks import UNDERFLOW

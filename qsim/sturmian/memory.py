@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.core.device import Memory
+from qsim.core.device.device import Memory
 from qsim.sturmian import parameters, reference
 from qsim.sturmian.blocks import as_list
 from qsim.sturmian.operator import MODEL_SIZE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian import known
 from qsim.sturmian.figures import FIGURES as OWN_FIGURES
 from qsim.sturmian.scattering.figures import FIGURES as COLLISION_FIGURES

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.columns import smooth_curve
+from qsim.core.deck.columns import smooth_curve
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.expression import Expression
 from qsim.sturmian.grid import RadialGrid
 from qsim.sturmian.inputs import read_table
 

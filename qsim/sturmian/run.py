@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
 
 
 def run(problem: Any, monitor: Monitor) -> Any:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.tridiag.build import Propagation
 
 __all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from qsim.core.deck import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
-from qsim.core.expression import ExpressionText
-from qsim.core.units import Energy, Frequency, InverseLength, Length, Time
+from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.units import Energy, Frequency, InverseLength, Length, Time
 from qsim.tridiag.laser_blocks import NOT_NEGATIVE, SIGNED, SIZE, Laser, Pulse, exactly_one
 
 __all__ = [

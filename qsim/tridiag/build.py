@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck import Finding
-from qsim.core.device import Memory
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.tridiag import absorbers, potentials
 from qsim.tridiag.lattice import Lattice
 from qsim.tridiag.propagate_task import PIECE, pieces_of
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device
-    from qsim.core.parallel import Comm
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.tridiag.blocks import Grid
     from qsim.tridiag.deck import TridiagDeck
 

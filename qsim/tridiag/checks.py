@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.units import to_unit
 from qsim.core.errors import NumericsError
-from qsim.core.units import to_unit
 from qsim.tridiag import absorbers, potentials, states
 from qsim.tridiag.blocks import levels_of
 from qsim.tridiag.eigenstates import Pencil, mirror, window_states

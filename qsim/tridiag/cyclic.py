@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.tridiag import equilibrate
 from qsim.tridiag.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError

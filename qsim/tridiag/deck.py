@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
-from qsim.core.units import Energy, Frequency, Length, Time
+from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
+from qsim.core.deck.units import Energy, Frequency, Length, Time
 from qsim.tridiag.blocks import (
     Absorber,
     EigenstateInitial,

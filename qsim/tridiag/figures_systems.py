@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 SERIES = ("blue", "vermillion", "green", "orange", "purple", "sky")
 MARKERS = "osD^vP"

@@ -28,7 +28,7 @@ from qsim.tridiag.partition import auto, joints, levels, shift
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 WEAK_PIVOT = 1e-3  # relative pivots above this lose at most three of sixteen digits
 REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
@@ -103,7 +103,7 @@ class Systems:
 
     def to_host(self) -> Systems:
         """Return the systems in host memory."""
-        from qsim.core.device import cpu
+        from qsim.core.device.device import cpu
 
         if not self.device.is_cuda:
             return self

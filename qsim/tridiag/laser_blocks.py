@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck import Block, DeckPath, Finding
-from qsim.core.expression import Expression, ExpressionText
-from qsim.core.units import Angle, ElectricField, Frequency, Intensity, Time, Wavelength
+from qsim.core.deck.blocks import Block, DeckPath, Finding
+from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.units import Angle, ElectricField, Frequency, Intensity, Time, Wavelength
 
 # A number in atomic units outside of these ranges is a slip, and products of several such numbers overflow.
 SIZE = Field(gt=1e-12, lt=1e12)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

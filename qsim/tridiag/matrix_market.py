@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from qsim.core.columns import text_lines
+from qsim.core.deck.columns import text_lines
 from qsim.core.errors import FileError
-from qsim.core.reading import reading, require_room
+from qsim.core.results.reading import reading, require_room
 from qsim.core.text import shorten
 
 if TYPE_CHECKING:

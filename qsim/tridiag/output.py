@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
-from qsim.core.units import to_unit
+from qsim.core.deck.units import to_unit
+from qsim.core.results.tables import Scalar, Table
 from qsim.tridiag.figures import FIGURES
 from qsim.tridiag.propagate_task import PSI_LIMIT, Propagated, trace_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
     from qsim.tridiag.accuracy import Accuracy
     from qsim.tridiag.deck import TridiagDeck
 

@@ -23,7 +23,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 CPU_ROWS = 1024  # rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
 CPU_SERIAL = 16384  # joint lines that a CPU core solves serially rather than partition again

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.checkpoint import fitting
 from qsim.core.errors import NumericsError
+from qsim.core.run.checkpoint import fitting
 from qsim.tridiag.lattice import Lattice, apply_h, energy
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.tridiag.accuracy import Accuracy
     from qsim.tridiag.build import Propagation
 

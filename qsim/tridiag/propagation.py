@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.tridiag.decay import halo, range_of_potential
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.kernels.cn_cpu import LANES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.tridiag.lattice import Lattice
 
 Mode = Literal["auto", "exact", "local", "literal"]

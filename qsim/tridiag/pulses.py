@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.tridiag.inputs import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:

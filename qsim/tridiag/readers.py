@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.arrays import listed, map_array, map_arrays
-from qsim.core.columns import read_complex_columns
+from qsim.core.deck.columns import read_complex_columns
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import open_datasets
-from qsim.core.reading import require_file
+from qsim.core.results.arrays import listed, map_array, map_arrays
+from qsim.core.results.hdf5 import open_datasets
+from qsim.core.results.reading import require_file
 from qsim.tridiag.matrix_market import read_matrix, read_vectors
 from qsim.tridiag.systems import ArraySource, System
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.tridiag.build import Propagation
 
 if TYPE_CHECKING:
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.tridiag.build import Systems
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
-    from qsim.core.progress import Monitor
+    from qsim.core.device.device import Device
+    from qsim.core.run.progress import Monitor
     from qsim.tridiag.systems import Source
 
 __all__ = ["ScalingResult", "block_numbers", "measure"]
@@ -311,7 +311,7 @@ class _Timer:
 
     def other(self, name: str, host: Sequence[NDArray[Any]], blocks: int) -> float:
         """Return the seconds of another solver on the CPU."""
-        from qsim.core.device import cpu
+        from qsim.core.device.device import cpu
         from qsim.tridiag.kernels import serial
         from qsim.tridiag.partition import joints
         from qsim.tridiag.pieces import gtsv

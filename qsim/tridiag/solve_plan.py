@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.core.deck import Finding
-from qsim.core.device import Memory
-from qsim.core.hardware import free_host_memory
-from qsim.core.stages import Plan
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
+from qsim.core.device.hardware import free_host_memory
+from qsim.core.run.stages import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

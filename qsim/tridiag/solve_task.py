@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError, MemoryLimitError, NumericsError
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 from qsim.tridiag.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.tridiag.build import Systems
     from qsim.tridiag.deck import TridiagDeck
     from qsim.tridiag.scaling import ScalingResult
@@ -280,7 +280,7 @@ def _limit(problem: Systems) -> float:
 
 
 def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> SolveResult:
-    from qsim.core.device import cpu
+    from qsim.core.device.device import cpu
     from qsim.tridiag.solver import solve
     from qsim.tridiag.stream import Defect
 
@@ -366,7 +366,7 @@ def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]]
 
 def _solve_cyclic(a: Any, b: Any, c: Any, d: Any, rows: int, options: dict[str, Any]) -> Any:
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
-    from qsim.core.device import namespace
+    from qsim.core.device.device import namespace
     from qsim.tridiag.solver import solve
 
     parts = []
@@ -486,7 +486,7 @@ def _checks(x: NDArray[Any]) -> dict[str, complex | float]:
 
 
 def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Monitor) -> SolveResult:
-    from qsim.core.hdf5 import new_dataset
+    from qsim.core.results.hdf5 import new_dataset
     from qsim.tridiag.stream import solve_streamed
     from qsim.tridiag.systems import RandomSource
 
@@ -558,7 +558,7 @@ def _beside(monitor: Monitor, size: int) -> tuple[Path | None, str]:
 
 def _write_beside(x: NDArray[Any], info: dict[str, Any], monitor: Monitor) -> list[str]:
     """Write a solution that was in memory into a file of its own; return what to tell."""
-    from qsim.core.hdf5 import new_dataset
+    from qsim.core.results.hdf5 import new_dataset
 
     path, text = _beside(monitor, x.nbytes)
     if path is None:

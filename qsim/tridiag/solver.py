@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.device import Device, Memory, cpu, out_of_memory, select
+from qsim.core.device.device import Device, Memory, cpu, out_of_memory, select
 from qsim.tridiag import ladder
 from qsim.tridiag.kernels import nshape, serial, stages
 from qsim.tridiag.ladder import Outcome, SingularMatrixError, Systems

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.arrays import require_finite
-from qsim.core.columns import read_columns, smooth_curve
+from qsim.core.deck.columns import read_columns, smooth_curve
 from qsim.core.errors import FileError, InvalidInput
-from qsim.core.hdf5 import open_datasets
+from qsim.core.results.arrays import require_finite
+from qsim.core.results.hdf5 import open_datasets
 from qsim.tridiag.eigenstates import imaginary_time, window_states
 from qsim.tridiag.inputs import formula, in_chunks
 

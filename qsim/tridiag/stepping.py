@@ -16,7 +16,7 @@ from qsim.tridiag.lattice import bands, mass
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.tridiag.lattice import Lattice
 
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
+from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
-from qsim.core.pool import each_part
 from qsim.tridiag.kernels import streamed as kernel
 from qsim.tridiag.ladder import WEAK_PIVOT
 from qsim.tridiag.pieces import Reduced, stubborn, substitute
@@ -31,7 +31,7 @@ from qsim.tridiag.pieces import Reduced, stubborn, substitute
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.tridiag.systems import Source
 
 __all__ = ["Streamed", "bytes_needed", "solve_streamed"]

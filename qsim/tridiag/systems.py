@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from qsim.core import rng
-from qsim.core.device import cpu
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = [
     "ArraySource",

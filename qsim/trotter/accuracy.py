@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter import schedule
 from qsim.trotter.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients, constant, coupling_bounds

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.trotter.model import Model
 
 __all__ = ["LARGEST", "SMALLEST", "Batch"]

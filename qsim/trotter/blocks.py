@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from qsim.core.deck import Block, Count, DeckPath, Finding, PositiveCount, short_form
-from qsim.core.expression import ExpressionText
+from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.profile_blocks import Profile, check_profile
 from qsim.trotter.state_blocks import Initial, check_initial, check_sites, is_random
 

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck import Finding, LoadedDeck
-from qsim.core.device import Memory
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.load import LoadedDeck
+from qsim.core.device.device import Memory
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.trotter import checks
 from qsim.trotter.deck import TrotterDeck, correlator_axes
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
-    from qsim.core.parallel import Comm
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.trotter.model import Hamiltonian
 
 AXES = ("x", "y", "z")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 
 if TYPE_CHECKING:
     from qsim.trotter.build import Problem

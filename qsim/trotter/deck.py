@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck import Block, Count, Deck, DeckPath, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
 from qsim.trotter.blocks import Ring, System, Term, check_terms
 from qsim.trotter.state_blocks import A1Initial, Initial, NeelInitial, check_initial, check_sites, is_random
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core import rng
+from qsim.core.device import rng
 from qsim.trotter import blocks
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.checkpoint import fitting
+from qsim.core.run.checkpoint import fitting
 from qsim.trotter import observables
 from qsim.trotter.batch import LARGEST, Batch
 from qsim.trotter.observer import Observer, target
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.accuracy import Choice
     from qsim.trotter.build import Problem
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.kernels import Graph
+from qsim.core.device.kernels import Graph
 from qsim.trotter.batch import LARGEST, SMALLEST, Batch
 from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, fits_shared, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.trotter.model import Model
 
 CPU_BITS = 14  # amplitudes of a CPU tile: with its copy, the second-level cache

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 AXES = ("x", "y", "z")
 FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double

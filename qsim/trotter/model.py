@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.columns import read_rows
+from qsim.core.deck.columns import read_rows
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.core.expression import Expression
 from qsim.trotter import blocks, disorder, lattices
 from qsim.trotter.profiles import factor, is_constant
 from qsim.trotter.readers import read_component_matrices, read_matrix

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import cpu, namespace
+from qsim.core.device.device import cpu, namespace
 from qsim.trotter import schedule
 from qsim.trotter.drive import Drive
 from qsim.trotter.vectors import axpy, norm2

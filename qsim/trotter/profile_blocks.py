@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from qsim.core.deck import Block, DeckPath, Finding, short_form
-from qsim.core.expression import ExpressionText
+from qsim.core.deck.blocks import Block, DeckPath, Finding, short_form
+from qsim.core.deck.expression import ExpressionText
 
 SIGNED = Field(gt=-1e12, lt=1e12)
 SIZE = Field(gt=1e-12, lt=1e12)

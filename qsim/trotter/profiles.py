@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.core.columns import read_rows
+from qsim.core.deck.columns import read_rows
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import FileError
-from qsim.core.expression import Expression
 from qsim.trotter import profile_blocks as blocks
 
 __all__ = ["Factor", "factor", "is_constant"]

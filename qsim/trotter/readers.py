@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.arrays import listed, read_arrays, require_finite
-from qsim.core.columns import read_rows
+from qsim.core.deck.columns import read_rows
 from qsim.core.errors import FileError
+from qsim.core.results.arrays import listed, read_arrays, require_finite
 
 if TYPE_CHECKING:
     from pathlib import Path

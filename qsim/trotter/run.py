@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.build import Problem
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field
 
-from qsim.core.deck import Block, Count, DeckPath, Finding, short_form
-from qsim.core.units import Angle
+from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, short_form
+from qsim.core.deck.units import Angle
 
 SEED = "seed of the state; by default run.seed"
 Sites = Annotated[list[Count], Field(min_length=1)]

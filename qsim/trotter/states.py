@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.arrays import listed, read_arrays, require_finite
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import open_datasets
+from qsim.core.results.arrays import listed, read_arrays, require_finite
+from qsim.core.results.hdf5 import open_datasets
 from qsim.trotter import state_blocks as blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = ["contract_mps", "initial_state", "load_state", "product_state", "read_mps"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.checkpoint import fitting
+from qsim.core.run.checkpoint import fitting
 from qsim.trotter import driven, observables
 from qsim.trotter.chebyshev import Chebyshev
 from qsim.trotter.evolve import Evolver, Tile
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.accuracy import Choice
     from qsim.trotter.build import Problem
     from qsim.trotter.model import Hamiltonian

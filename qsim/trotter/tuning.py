@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core import tuning
+from qsim.core.device import tuning
 from qsim.trotter.evolve import Evolver, Tile, device_tiles, tilings
 from qsim.trotter.schedule import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.accuracy import Choice
     from qsim.trotter.build import Problem
 

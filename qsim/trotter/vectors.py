@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qsim.core.device import namespace
+from qsim.core.device.device import namespace
 
 __all__ = ["axpy", "norm2", "overlap", "scale"]
 

@@ -14,7 +14,7 @@ from qsim.trotter.trajectory import Carrier, way_back
 from qsim.trotter.vectors import axpy, norm2
 
 if TYPE_CHECKING:
-    from qsim.core.progress import Monitor
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.accuracy import Choice
     from qsim.trotter.build import Problem
     from qsim.trotter.ensemble import Ensemble

@@ -106,7 +106,7 @@ def maps(pid: int) -> str:
 
 def expected(steps: int = STEPS) -> np.ndarray:
     """Return the values of an undisturbed run, computed here."""
-    from qsim.core.rng import key_from_seed, uniform
+    from qsim.core.device.rng import key_from_seed, uniform
 
     key, value, values = key_from_seed(7), 0.25, []
     for done in range(steps):
@@ -117,7 +117,7 @@ def expected(steps: int = STEPS) -> np.ndarray:
 
 def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, stem: str = "deck") -> str:
     """Return what is wrong after a run, ``""`` if nothing is."""
-    from qsim.core.results import open_results
+    from qsim.core.results.results import open_results
 
     said = ended.out + ended.err
     if ended.code not in codes:

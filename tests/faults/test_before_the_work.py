@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from qsim.core import caches
-from qsim.core.deck import load_deck
-from qsim.core.device import INTERPRETER
+from qsim.core.deck.load import load_deck
+from qsim.core.device import caches
+from qsim.core.device.device import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
-from qsim.core.files import refuse_inputs
-from qsim.core.pipeline import Options, _paths_in, execute, stage
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
+from qsim.core.run.files import refuse_inputs
+from qsim.core.run.pipeline import Options, _paths_in, execute
+from qsim.core.run.stages import stage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,7 +129,7 @@ def test_names_and_titles_that_are_not_utf8_reach_the_results(counter, run):
 
 def test_a_backend_that_does_not_exist_draws_into_files_all_the_same():
     script = (
-        "import os, qsim.core.plotting as p; p.ready();"
+        "import os, qsim.core.results.plotting as p; p.ready();"
         "assert os.environ['MPLBACKEND'] == 'nonsense'; import matplotlib; print(matplotlib.__version__)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MPLBACKEND": "nonsense"}
@@ -139,7 +140,7 @@ def test_a_matplotlib_that_fails_is_noticed_before_the_work(counter, run, no_wor
     def broken(*arguments):
         raise ImportError("no such library")
 
-    monkeypatch.setattr("qsim.core.plotting._matplotlib", broken)
+    monkeypatch.setattr("qsim.core.results.plotting._matplotlib", broken)
     with pytest.raises(FileError, match="no figures can be drawn: .*no such library") as error:
         run(counter.deck())
     assert "--no-figures" in error.value.hint

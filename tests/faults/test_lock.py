@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from qsim.core import lock as module
-from qsim.core.atomic import temporary_name
 from qsim.core.errors import FileError
-from qsim.core.lock import EXPIRY, OutputLock, Owner
+from qsim.core.results.atomic import temporary_name
+from qsim.core.run import lock as module
+from qsim.core.run.lock import EXPIRY, OutputLock, Owner
 
 
 @pytest.fixture

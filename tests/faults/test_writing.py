@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qsim.core import atomic, streams
-from qsim.core.atomic import PartFile, replacing, write_text
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import new_dataset, save_datasets
-from qsim.core.progress import Monitor
-from qsim.core.signals import Signals
+from qsim.core.results import atomic
+from qsim.core.results.atomic import PartFile, replacing, write_text
+from qsim.core.results.hdf5 import new_dataset, save_datasets
+from qsim.core.run import streams
+from qsim.core.run.progress import Monitor
+from qsim.core.run.signals import Signals
 
 STEPS = st.lists(
     st.tuples(
@@ -239,7 +240,7 @@ def test_nohup_is_respected():
 def test_only_runs_are_stopped_before_they_begin():
     """`qsim check` or a program that imports qsim keep the handlers that they have."""
     script = (
-        "import signal, sys; from qsim.core.signals import before_the_work;"
+        "import signal, sys; from qsim.core.run.signals import before_the_work;"
         "before_the_work(sys.argv[1:], {'qoc': ''});"
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
     )

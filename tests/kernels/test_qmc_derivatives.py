@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qsim.core import rng
-from qsim.core.device import cpu
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
 from qsim.qmc.jastrow import Function, Jastrow, build_jastrow
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.qmc.kernels.estimators import (
     UNIT,
     mesh_histogram,

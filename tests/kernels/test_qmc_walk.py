@@ -11,10 +11,10 @@ from types import SimpleNamespace as Block
 import numpy as np
 import pytest
 
-from qsim.core import rng
-from qsim.core.device import cpu
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
+from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
-from qsim.core.rng import key_from_seed
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN

@@ -6,7 +6,7 @@ Tolerance: a point sums at most L C products; ``4 eps`` times the sum of their s
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.sturmian.kernels.coupling import coupling, terms
 
 EPS = 2.3e-16

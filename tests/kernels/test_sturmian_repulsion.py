@@ -7,7 +7,7 @@ whose rounding is bounded by ``4 eps Nq`` times the sum of their sizes.
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.sturmian.kernels.repulsion import (
     SIDES,
     expand_pairs,

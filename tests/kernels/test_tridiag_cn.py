@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_banded
 
-from qsim.core import pool
-from qsim.core.device import Device, cpu
+from qsim.core.device import pool
+from qsim.core.device.device import Device, cpu
 from qsim.tridiag.decay import halo
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.lattice import Lattice, bands, mass, step_table

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import solve_banded
 
-from qsim.core import pool
-from qsim.core.device import Device, cpu
+from qsim.core.device import pool
+from qsim.core.device.device import Device, cpu
 from qsim.tridiag.kernels import nshape
 from qsim.tridiag.kernels.nshape import partition_solve
 
@@ -173,7 +173,7 @@ def test_sizes_pieces_and_dominance(batch, length, dtype, dominance, chunk, halo
     seed=st.integers(0, 99),
 )
 def test_sizes_pieces_and_dominance_on_cuda(batch, length, dtype, dominance, threads, seed):
-    from qsim.core.device import select
+    from qsim.core.device.device import select
 
     system = dominant(batch * length, dtype, dominance, seed)
     with pytest.MonkeyPatch.context() as patch:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_banded
 
-from qsim.core.device import cpu
-from qsim.core.pool import PARALLEL_SIZE
+from qsim.core.device.device import cpu
+from qsim.core.device.pool import PARALLEL_SIZE
 from qsim.tridiag.kernels import serial, stages
 from qsim.tridiag.kernels.jit import reciprocal
 from qsim.tridiag.partition import joints, levels

@@ -8,7 +8,7 @@ everywhere.
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.trotter.kernels import apply
 from qsim.trotter.kernels.apply import apply_h, diagonal, groups, operator
 from qsim.trotter.model import Model

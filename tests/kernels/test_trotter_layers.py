@@ -7,7 +7,7 @@ scale is the largest amplitude that comes out.  ``2 eps (8 + tau E)`` of it hold
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.trotter.kernels.layers import (
     STAGE,
     Axis,

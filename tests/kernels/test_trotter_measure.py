@@ -7,7 +7,7 @@ with some room are ``1e-14`` of the norm.  Single precision only rounds the ampl
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.trotter.kernels.measure import (
     OUTPUTS,
     TILE,

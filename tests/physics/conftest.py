@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qsim.core import pipeline
-from qsim.core.deck import load_deck
-from qsim.core.device import cpu
-from qsim.core.parallel import world
-from qsim.core.pipeline import Options
-from qsim.core.progress import Monitor
-from qsim.core.stages import stage
+from qsim.core.deck.load import load_deck
+from qsim.core.device.device import cpu
+from qsim.core.device.parallel import world
+from qsim.core.run import pipeline
+from qsim.core.run.pipeline import Options
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
 
 
 class Decks:

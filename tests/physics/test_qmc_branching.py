@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
+from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.core.rng import key_from_seed, uniform
-from qsim.qmc.branching import CONTROLS, Population, settle
+from qsim.qmc.branching import CONTROLS, Population
+from qsim.qmc.kernels.branching import settle
 from qsim.qmc.statistics import reblock, warm_up
 
 

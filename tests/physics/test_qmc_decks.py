@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 import yaml
 
-from qsim.core import checkpoint
-from qsim.core.check import folders
-from qsim.core.deck import load_deck, template
+from qsim.core.deck.load import load_deck
+from qsim.core.deck.template import template
 from qsim.core.errors import DeckError, Stopped
-from qsim.core.pipeline import Options, execute
-from qsim.core.plotting import style
-from qsim.core.progress import Monitor
-from qsim.core.results import open_results
-from qsim.core.stages import stage
+from qsim.core.results.plotting import style
+from qsim.core.results.results import open_results
+from qsim.core.run import checkpoint
+from qsim.core.run.check import folders
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
 from qsim.qmc import build, output, scalar_dat
 
 SLATER = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 2.0}]}

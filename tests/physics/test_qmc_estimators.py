@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
-from qsim.core.tables import match_tables, resolve_dimensions
+from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.qmc.correlation import student
 from qsim.qmc.estimator_tables import estimator_tables
 from qsim.qmc.estimators import SUPPORTED, default_extent, make, memory, unsupported

@@ -259,7 +259,7 @@ def test_a_cache_of_another_calculation_is_refused(tmp_path):
     (tmp_path / "bad.h5").write_bytes(b"nothing")
     with pytest.raises(FileError, match="cannot be read"):
         water(orbitals={"cache": "bad.h5"}, folder=tmp_path)
-    from qsim.core.hdf5 import save_datasets
+    from qsim.core.results.hdf5 import save_datasets
 
     save_datasets(tmp_path / "other.h5", {"x": np.zeros(3)})
     with pytest.raises(FileError, match="not a file of orbitals of qsim"):

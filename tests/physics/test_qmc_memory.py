@@ -9,9 +9,9 @@ import pytest
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from qsim.core.deck import load_deck
-from qsim.core.pipeline import Options, execute
-from qsim.core.stages import stage
+from qsim.core.deck.load import load_deck
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.stages import stage
 
 deck = Path(sys.argv[1])
 memory = stage("qmc", "build").plan(load_deck(deck, stage("qmc", "deck").DECK)).memory
@@ -80,7 +80,7 @@ def test_the_estimate_grows_as_the_peak(qmc, kind, electrons):
 
 def test_the_estimate_counts_each_section(qmc):
     """State of beryllium: 12 positions, 40 rows, 8 of inverses, 14 others; copies while branching, walkers that are kept."""
-    from qsim.core.stages import stage
+    from qsim.core.run.stages import stage
 
     plan = stage("qmc", "build").plan
     state = 8 * (12 + 40 + 8 + 14)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qsim.core import rng
-from qsim.core.device import cpu
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
-from qsim.core.progress import Monitor
+from qsim.core.run.progress import Monitor
 from qsim.qmc import optimise
 from qsim.qmc.jastrow import Function, Jastrow
 from qsim.qmc.linear_method import (

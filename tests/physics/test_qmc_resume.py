@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.qmc import output
 
 DECK = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qsim.core.device import cuda_status
+from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, FileError, NumericsError, QsimError
 from tests.physics.changes import REMOVE, change
 
@@ -382,7 +382,7 @@ def test_memory_that_is_not_there(qoc, command):
 
 
 def test_auto_memory_recovers_states_instead(qoc):
-    from qsim.core.stages import stage
+    from qsim.core.run.stages import stage
 
     deck = changed(time={"T": 100000, "steps": 1_000_000}, propagator={"type": "crank_nicolson"})
     plan = stage("qoc", "build").plan(qoc.load(**deck))

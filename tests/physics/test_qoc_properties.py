@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.qoc.build import midpoints
 from qsim.qoc.checks import capped_probability
 from qsim.qoc.fields import resample

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError, NumericsError
-from qsim.core.stages import stage
+from qsim.core.run.stages import stage
 from qsim.sturmian import build, limits
 from qsim.sturmian.extrapolation import partial_wave_limit
 from qsim.sturmian.parameters import Values
@@ -35,7 +35,7 @@ class Notes:
     """A monitor that keeps what it is told."""
 
     def __new__(cls):
-        from qsim.core.progress import Monitor
+        from qsim.core.run.progress import Monitor
 
         monitor = Monitor.silent()
         monitor.told, monitor.noted = [], []

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import yaml
 
-from qsim.core.deck import deck_reference, load_deck, schema, template
+from qsim.core.deck.load import load_deck
+from qsim.core.deck.reference import deck_reference
+from qsim.core.deck.template import schema, template
 from qsim.core.errors import DeckError
-from qsim.core.results import open_results
-from qsim.core.stages import stage
+from qsim.core.results.results import open_results
+from qsim.core.run.stages import stage
 from qsim.sturmian import build, known
 from qsim.sturmian.deck import DECK, references
 

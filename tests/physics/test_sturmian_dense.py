@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core.deck import load_deck
-from qsim.core.device import cpu
+from qsim.core.deck.load import load_deck
+from qsim.core.device.device import cpu
+from qsim.core.device.parallel import world
 from qsim.core.errors import NumericsError
-from qsim.core.parallel import world
-from qsim.core.progress import Monitor
-from qsim.core.stages import stage
-from qsim.core.tables import match_tables
+from qsim.core.results.tables import match_tables
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
 from qsim.sturmian import davidson, dense, gsf, integrals, ldlt
 from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.operator import TwoElectron

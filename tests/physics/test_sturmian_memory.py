@@ -10,8 +10,8 @@ RUN = """
 import json, resource, sys, tempfile
 from pathlib import Path
 import yaml
-from qsim.core.deck import load_deck
-from qsim.core.pipeline import Options, execute
+from qsim.core.deck.load import load_deck
+from qsim.core.run.pipeline import Options, execute
 from qsim.sturmian import build
 from qsim.sturmian.deck import DECK
 

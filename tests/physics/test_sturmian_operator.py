@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.sturmian import reference
 from qsim.sturmian.angular import angular, pairs

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.sturmian import potentials
 from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qsim.core.device import cuda_status
+from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, FileError, QsimError
-from qsim.core.stages import stage
+from qsim.core.run.stages import stage
 from tests.physics.changes import REMOVE, change
 
 PULSE = {"shape": "sin2", "omega": 0.2, "E0": 0.06, "cycles": 3}

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import yaml
 
-from qsim.core.pipeline import Options, execute
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
+from qsim.core.run.pipeline import Options, execute
 from qsim.tridiag import absorbers, build, checks, equilibrate, solve
 from qsim.tridiag.eigenstates import imaginary_time, mirror, window_states
+from qsim.tridiag.ladder import SingularMatrixError
 from qsim.tridiag.laser_blocks import Laser
 from qsim.tridiag.output import extra_files, extra_paths
 from qsim.tridiag.pulses import LaserField
-from qsim.tridiag.solver import SingularMatrixError
 
 
 def run(tmp_path, deck, *, dry=False):
@@ -318,7 +318,7 @@ def test_days_of_work_are_announced(tmp_path):
 PEAK = """
 import resource, sys
 from pathlib import Path
-from qsim.core.pipeline import Options, execute
+from qsim.core.run.pipeline import Options, execute
 dry = sys.argv[2] == "dry"
 found = execute("tridiag", sys.argv[1], Options(device="cpu", output=Path(sys.argv[1]).with_suffix(".h5"), figures=False,
                 verbosity=-1, force=True, dry_run=dry)).summary

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.tridiag import propagate_task
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"

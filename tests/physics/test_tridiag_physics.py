@@ -363,7 +363,7 @@ def test_a_mask_acts_like_a_potential():
 @pytest.mark.parametrize("dt", [0.05, 0.4])
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
-    from qsim.core.device import cpu
+    from qsim.core.device.device import cpu
     from qsim.tridiag.lattice import Lattice
     from qsim.tridiag.propagation import Propagator
 

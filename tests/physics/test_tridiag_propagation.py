@@ -14,7 +14,7 @@ import pytest
 from scipy.linalg import eigh_tridiagonal, solve_banded
 from scipy.linalg.lapack import zgtsv
 
-from qsim.core.device import Device, cpu
+from qsim.core.device.device import Device, cpu
 from qsim.tridiag import decay, propagation
 from qsim.tridiag.kernels.cn import Shape
 from qsim.tridiag.lattice import Lattice, apply_h, bands, energy, mass

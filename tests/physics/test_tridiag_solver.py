@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh_tridiagonal, solve_banded
 
 import qsim.tridiag
-from qsim.core.device import Device, cpu
+from qsim.core.device.device import Device, cpu
 from qsim.core.errors import NumericsError
 from qsim.tridiag import ladder, solve
+from qsim.tridiag.ladder import SingularMatrixError
 from qsim.tridiag.partition import auto, cost, fit, joints, levels, nested, optimum, shift
-from qsim.tridiag.solver import SingularMatrixError, Solution
+from qsim.tridiag.solver import Solution
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {

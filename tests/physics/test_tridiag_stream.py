@@ -6,13 +6,13 @@ import h5py
 import numpy as np
 import pytest
 
-from qsim.core.deck import load_deck
-from qsim.core.device import cpu, cuda_status, select
+from qsim.core.deck.load import load_deck
+from qsim.core.device.device import cpu, cuda_status, select
+from qsim.core.device.parallel import world
 from qsim.core.errors import DeckError, FileError, MemoryLimitError, NumericsError
-from qsim.core.parallel import world
-from qsim.core.progress import Monitor
-from qsim.core.stages import stage
-from qsim.core.tables import match_tables, resolve_dimensions
+from qsim.core.results.tables import match_tables, resolve_dimensions
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
 from qsim.tridiag import systems
 from qsim.tridiag.ladder import SingularMatrixError
 from qsim.tridiag.pieces import gtsv, stubborn

@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
-from qsim.core.hdf5 import Dataset
+from qsim.core.results.hdf5 import Dataset
 from qsim.tridiag import systems
 from qsim.tridiag.pieces import gtsv
 from qsim.tridiag.readers import open_system, read_rhs, read_system

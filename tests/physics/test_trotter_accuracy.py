@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter import accuracy
 from qsim.trotter.accuracy import choose, estimate

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qsim.core import device as core_device
-from qsim.core.device import cuda_status
+from qsim.core.device import device as core_device
+from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, QsimError
-from qsim.core.stages import stage
+from qsim.core.run.stages import stage
 from tests.physics.changes import REMOVE, change
 
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}

@@ -10,9 +10,9 @@ from scipy.linalg import expm
 from scipy.sparse import csr_matrix, identity, kron
 from scipy.sparse.linalg import expm_multiply
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
-from qsim.core.progress import Monitor
+from qsim.core.run.progress import Monitor
 from qsim.trotter import drive, driven, run
 from qsim.trotter.accuracy import estimate
 from qsim.trotter.evolve import Evolver

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
-from qsim.core.results import open_results
+from qsim.core.results.results import open_results
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {entry["name"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

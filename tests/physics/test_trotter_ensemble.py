@@ -7,10 +7,10 @@ On a GPU moments are summed in another order, and split calls round in other pla
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.trotter import build, ensemble, observables
 from qsim.trotter.batch import Batch
 from qsim.trotter.ensemble import Ensemble, together
@@ -275,7 +275,7 @@ def test_a_resumed_batch_has_the_same_bits(trotter, monkeypatch, calls, echo):
 
 
 def test_threads_change_nothing(monkeypatch, trotter):
-    from qsim.core import pool
+    from qsim.core.device import pool
 
     monkeypatch.setattr(pool, "PARALLEL_SIZE", 1)
     found = []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import expm_multiply
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.trotter import evolve
 from qsim.trotter.evolve import Evolver, Tile, tiles, tilings
 from qsim.trotter.model import Model

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from qsim.core.deck import load_deck
-from qsim.core.stages import stage
+from qsim.core.deck.load import load_deck
+from qsim.core.run.stages import stage
 
 pytestmark = pytest.mark.slow
 

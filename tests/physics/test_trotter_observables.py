@@ -14,7 +14,7 @@ import pytest
 from scipy.linalg import expm
 from scipy.special import jv
 
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter import accuracy, observables, pilot
 from qsim.trotter.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds

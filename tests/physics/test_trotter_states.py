@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from qsim.core import rng
-from qsim.core.device import cpu
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
 from qsim.trotter import state_blocks as blocks
 from qsim.trotter import states

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from qsim.core import checkpoint
-from qsim.core.device import cpu
+from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
-from qsim.core.progress import Monitor
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 from qsim.trotter import tuning
 from qsim.trotter.evolve import Evolver, Tile, tiles, tilings
 from qsim.trotter.model import Model

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Trial
 from qsim.qmc.coverage.oracles import Means, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
 
 if TYPE_CHECKING:
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 __all__ = ["trial"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.device import namespace
+from qsim.core.device import kernels
+from qsim.core.device.device import namespace
 
 __all__ = ["comb", "settle", "weigh_walkers"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.pool import each_part
+from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import derivatives_cpu
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
 from qsim.qmc.kernels.types import State
@@ -15,7 +15,7 @@ from qsim.qmc.kernels.walk import Tables, _counters, _space
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.qmc.kernels.walk import Stream
 
 __all__ = ["ParameterTables", "derivatives"]

@@ -12,7 +12,7 @@ import math
 
 import numba as nb
 
-from qsim.core.rng_numba import uniform2
+from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.jastrow_cpu import electron_value, function
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import estimators_cpu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.qmc.kernels.types import State
 
 __all__ = ["UNIT", "mesh_histogram", "pair_histogram", "quanta", "radial_histogram", "take_totals"]

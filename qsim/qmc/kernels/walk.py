@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import energy_cpu, walk_cpu
 from qsim.qmc.kernels.types import State, Work, work_space
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
@@ -360,7 +360,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
 
 def _record(state: State, stride: int) -> NDArray[Any]:
     """Return the walkers as `State` of walk.cu, (1,), with so many numbers of scratch a walker, which launches share."""
-    from qsim.core.device import namespace
+    from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]
     index = int(state.R.device.id)

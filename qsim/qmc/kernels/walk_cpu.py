@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.rng_numba import philox, uniform2
+from qsim.core.device.rng_numba import philox, uniform2
 from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Trial
 from qsim.qoc.blocks import parse_weight
 from qsim.qoc.coverage import oracle
 from qsim.qoc.coverage.decks import Drawn, draw_deck
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 __all__ = ["trial"]
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
+from qsim.core.device import kernels
 from qsim.qoc.kernels.banded import JIT
 from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 PHASE_BLOCK = 32  # steps whose phases are made at once
 MAX_CUDA_STATES = 96  # the step matrix must fit in a block's shared memory

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
+from qsim.core.device import kernels
 from qsim.qoc.kernels.banded import JIT, LANES, MIN_POINTS, factor, factor_shape, split_rows, substitute
 from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 
 MAX_THREADS = 256

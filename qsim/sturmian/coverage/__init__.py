@@ -1,4 +1,4 @@
-"""Random decks of sturmian, and what their results should be: see :mod:`qsim.core.coverage`."""
+"""Random decks of sturmian, and what their results should be: see :mod:`qsim.core.run.coverage`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qsim.core.coverage import Trial
+    from qsim.core.run.coverage import Trial
 
 __all__ = ["trial"]
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and say how to judge it."""
-    from qsim.core.coverage import Trial
+    from qsim.core.run.coverage import Trial
 
     if rng.random() < 0.9:
         deck, model = decks.bound(rng, folder)

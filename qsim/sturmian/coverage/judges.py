@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.coverage import Claim
+from qsim.core.run.coverage import Claim
 from qsim.sturmian.coverage import known
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, energies
 
 if TYPE_CHECKING:
-    from qsim.core.results import Results
-    from qsim.core.tables import Scalar
+    from qsim.core.results.results import Results
+    from qsim.core.results.tables import Scalar
     from qsim.sturmian.coverage.decks import Model
 
 __all__ = ["basis", "bound"]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.device import namespace
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.device import namespace
+from qsim.core.device.pool import each_part
 from qsim.sturmian.kernels.repulsion_cpu import JIT, RUN, gather, inner_integral, outer_sums, scatter
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = ["SIDES", "expand_pairs", "kronecker_products", "pair_count", "pair_densities", "simpson_terms"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck import Finding
+from qsim.core.deck.blocks import Finding
 from qsim.sturmian import angular, automatic, potentials
 from qsim.sturmian.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.collision_blocks import Scatter

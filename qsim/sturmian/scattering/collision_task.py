@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
-    from qsim.core.tables import Scalar, Table
+    from qsim.core.results.tables import Scalar, Table
+    from qsim.core.run.progress import Monitor
     from qsim.sturmian.scattering.problem import Problem
     from qsim.sturmian.scattering.resonances import ResonanceResult
     from qsim.sturmian.scattering.setup import Bound, Setup

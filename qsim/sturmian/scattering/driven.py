@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
     from qsim.sturmian.grid import RadialGrid
     from qsim.sturmian.scattering.outgoing import Outgoing
 
@@ -276,7 +276,7 @@ def solve(
 
 
 def _norms(x: Any) -> NDArray[np.float64]:
-    from qsim.core.device import namespace
+    from qsim.core.device.device import namespace
 
     xp = namespace(x)
     flat = x.reshape(x.shape[0], -1)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.core.device import Memory
+from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.stages import Plan
+from qsim.core.run.stages import Plan
 from qsim.sturmian import angular, automatic, checks, potentials
 from qsim.sturmian.blocks import FeDvr, Gsf, SquareWell, as_list
 from qsim.sturmian.collision_blocks import Initial, Scatter
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.deck import LoadedDeck
-    from qsim.core.device import Device
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
     from qsim.sturmian.deck import SturmianDeck
     from qsim.sturmian.scattering.driven import Driven
     from qsim.sturmian.scattering.kinematics import Kinematics
@@ -343,7 +343,7 @@ def _radius(deck: SturmianDeck) -> float:
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
-    from qsim.core.deck import Finding
+    from qsim.core.deck.blocks import Finding
     from qsim.sturmian.scattering.checks import of_numbers
     from qsim.sturmian.scattering.collision_task import BATCH
     from qsim.sturmian.scattering.driven import RESTART

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.core.tables import Scalar
+from qsim.core.results.tables import Scalar
 from qsim.sturmian.operator import exchange_sign
 from qsim.sturmian.scattering import driven, results
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.progress import Monitor
-    from qsim.core.tables import Table
+    from qsim.core.results.tables import Table
+    from qsim.core.run.progress import Monitor
     from qsim.sturmian.scattering.problem import Problem, Sector
     from qsim.sturmian.scattering.setup import Setup
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.tables import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.scattering import spectra
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 TAIL_GROWTH = 1.2  # ratio of neighbouring elements of the contour
 CONTAINED = 1e-8  # 1/bohr: density of the initial state at the end of its box

@@ -1,4 +1,4 @@
-"""Random decks of tridiag, and the truth to hold their results against; see :mod:`qsim.core.coverage`."""
+"""Random decks of tridiag, and the truth to hold their results against; see :mod:`qsim.core.run.coverage`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qsim.core.coverage import Trial
+    from qsim.core.run.coverage import Trial
 
 __all__ = ["trial"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Trial
 from qsim.tridiag.coverage import fields
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
     from qsim.tridiag.coverage.fields import Curve
 
 __all__ = ["motion"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.coverage import Claim, Trial
-from qsim.core.hdf5 import open_datasets, save_datasets
+from qsim.core.results.hdf5 import open_datasets, save_datasets
+from qsim.core.run.coverage import Claim, Trial
 from qsim.tridiag.ladder import BADLY_SCALED
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 __all__ = ["system"]
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.cn_cpu import JIT, LANES, ROW, _measure, _multiply_mask, _step
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 _scratch = threading.local()
 

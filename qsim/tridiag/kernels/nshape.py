@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels import serial
 from qsim.tridiag.kernels.cn import aligned
 from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
@@ -27,7 +27,7 @@ from qsim.tridiag.kernels.nshape_cpu import (
 )
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 ROWS, THREADS = 11, 96  # rows a thread and threads a block: three blocks of complex doubles a multiprocessor
 HALO = 66  # rows: six threads

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core.pool import each_part
+from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 from qsim.tridiag.kernels.stages import _row_size, _smaller
 
 if TYPE_CHECKING:
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 
 def thomas(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:

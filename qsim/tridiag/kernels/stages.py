@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 THREADS = 64  # of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
 RESIDUAL_THREADS, RESIDUAL_ROWS = 128, 2048  # rows of a part of the residual; a part is one CUDA block

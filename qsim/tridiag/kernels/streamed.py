@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
-from qsim.core.rng_numba import normal2, uniform2
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
+from qsim.core.device.rng_numba import normal2, uniform2
 from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
-STREAM = 0x5452  # of the random numbers, see qsim.core.rng
+STREAM = 0x5452  # of the random numbers, see qsim.core.device.rng
 THREADS = 128
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.core.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Trial
 from qsim.trotter.coverage.draws import draw_deck
 from qsim.trotter.coverage.oracle import (
     Evolution,
@@ -39,7 +39,7 @@ from qsim.trotter.coverage.oracle import (
 )
 
 if TYPE_CHECKING:
-    from qsim.core.results import Results
+    from qsim.core.results.results import Results
 
 __all__ = ["judge", "trial"]
 
@@ -107,7 +107,7 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
 
 
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:
-    from qsim.core.device import cpu
+    from qsim.core.device.device import cpu
     from qsim.trotter import state_blocks, states
 
     block, spins = dict(deck["initial"]), deck["system"]["spins"]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
 

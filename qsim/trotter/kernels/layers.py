@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.trotter.kernels.layers_cpu import (
     COLUMN,
     JIT,
@@ -31,7 +31,7 @@ from qsim.trotter.kernels.tables import outside_tables, tile_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
 RECORDED_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.trotter.kernels.layers_cpu import JIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 TILE = 12  # bits of a tile
 OUTPUTS = 1 + TILE + TILE * (TILE - 1) // 2

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from qsim.core import kernels
-from qsim.core.pool import each_part
-from qsim.core.rng import key_from_seed
-from qsim.core.rng_numba import uniform2
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
+from qsim.core.device.rng import key_from_seed
+from qsim.core.device.rng_numba import uniform2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device import Device
+    from qsim.core.device.device import Device
 
 __all__ = ["STREAM", "normal_sums", "random_normals", "random_phases"]
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from qsim.core.device import Memory
-from qsim.core.pipeline import Plan
+from qsim.core.device.device import Memory
+from qsim.core.run.stages import Plan
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Problem:
 
 
 def plan(loaded):
-    from qsim.core.deck import Finding
+    from qsim.core.deck.blocks import Finding
 
     count = loaded.deck.count
     need = 2**60 if count.huge else 8 * count.steps

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from qsim.core.deck import Block, Deck, Finding, PositiveCount
-from qsim.core.units import Duration
+from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
+from qsim.core.deck.units import Duration
 
 
 class CountBlock(Block):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qsim.core.results import Scalar, Table
+from qsim.core.results.tables import Scalar, Table
 
 TABLES = (
     Table("step", ("step",), "", "number of the step"),
@@ -29,7 +29,7 @@ def scalars(result):
 
 
 def _value_figure(results):
-    from qsim.core.plotting import figure
+    from qsim.core.results.plotting import figure
 
     if float(results["value"][0]) < 0.1:
         raise ValueError("this figure does not like small values")

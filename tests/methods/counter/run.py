@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsim.core.rng import key_from_seed, uniform
+from qsim.core.device.rng import key_from_seed, uniform
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Decks: from the YAML file to a checked model, with every mistake at its line."""

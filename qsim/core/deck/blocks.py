@@ -1,0 +1,294 @@
+"""The pieces that deck models are built from, and the blocks that all decks share."""
+
+import cmath
+import hashlib
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError, core_schema
+
+from qsim.core.deck.describe import complex_text
+from qsim.core.deck.fields import LARGEST, Annotation, fields_of, tags
+from qsim.core.deck.units import Duration
+from qsim.core.errors import Severity
+from qsim.core.results.reading import unusable
+from qsim.core.text import reason, shorten
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core.core_schema import CoreSchema, SerializationInfo, ValidationInfo
+
+__all__ = [
+    "Block",
+    "ComplexNumber",
+    "Count",
+    "Deck",
+    "DeckPath",
+    "Finding",
+    "Integer",
+    "OutputBlock",
+    "PositiveCount",
+    "RunBlock",
+    "short_form",
+]
+
+_HASHED = 64 * 2**20  # bytes of a file beyond which its size stands for its content
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a cross-check found, before it has a place in the file.
+
+    Attributes
+    ----------
+    key
+        Dotted path of the key to blame, ``"time.dt"``.
+    message
+        What is wrong, with the numbers.
+    severity
+        An ``"error"`` stops the run, a ``"warning"`` is only told.
+    """
+
+    key: str
+    message: str
+    severity: Severity = "error"
+
+
+class Block(BaseModel):
+    """A block of keys in a deck: unknown keys, coerced types and non-finite numbers are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        validate_default=True,  # so that a default may be written with its unit
+        protected_namespaces=(),
+    )
+
+
+def _integral(value: object) -> object:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST:
+        return int(value)
+    return value
+
+
+#: A whole number; ``1e6`` counts as one, ``3.5`` does not.
+Integer = Annotated[int, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_integral)]
+#: A whole number from 0.
+Count = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_integral)]
+#: A whole number from 1.
+PositiveCount = Annotated[int, Field(ge=1, le=LARGEST), BeforeValidator(_integral)]
+
+
+class _ComplexNumber:
+    """The validator behind `ComplexNumber`."""
+
+    _number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+    _real = re.compile(rf"[-+]?{_number}", re.ASCII)
+    _complex = re.compile(
+        rf"(?:(?P<re>[-+]?{_number})\s*(?=[-+]))?(?P<im>[-+]?\s*(?:{_number})?)[ij]", re.ASCII
+    )
+
+    def _parse(self, value: object) -> complex:
+        result = complex("nan")
+        if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
+            result = complex(value) if abs(value) < sys.float_info.max else result
+        elif isinstance(value, str):
+            text = value.strip()
+            if self._real.fullmatch(text):
+                result = complex(float(text), 0.0)
+            elif match := self._complex.fullmatch(text):
+                imaginary = "".join(match["im"].split())
+                if imaginary in ("", "+", "-"):
+                    imaginary += "1"
+                result = complex(float(match["re"] or 0.0), float(imaginary))
+        if not cmath.isfinite(result):
+            expected = "a complex number such as 0.5, 0.5i or 1-2i"
+            context = {"text": f"expected {expected}", "expected": expected, "specific": False}
+            raise PydanticCustomError("quantity", "{text}", context)
+        return result
+
+    def _write(self, value: complex) -> float | str:
+        return complex_text(value) if value.imag else value.real
+
+    def __get_pydantic_core_schema__(self, source: object, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        """Validate numbers and texts; write back a number or a text, as JSON has no complex numbers."""
+        text = core_schema.union_schema([core_schema.float_schema(), core_schema.str_schema()])
+        return core_schema.no_info_plain_validator_function(
+            self._parse,
+            json_schema_input_schema=text,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                self._write, return_schema=text, when_used="json"
+            ),
+        )
+
+
+#: A complex number: ``0.5``, ``0.5i``, ``1-2i`` (``j`` is accepted as well).
+ComplexNumber = Annotated[complex, _ComplexNumber()]
+
+
+class _DeckPath:
+    """The validator behind `DeckPath`; it finds the deck's folder in the validation context."""
+
+    def _resolve(self, value: str | Path, info: "ValidationInfo") -> Path:
+        base, shown = Path((info.context or {}).get("base", ".")), shorten(repr(str(value)))
+        try:
+            path = base / Path(value).expanduser()
+            if not path.name.isprintable():
+                problem = f"{shown} cannot be used as a path"
+            elif not path.exists():
+                problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
+            elif kind := unusable(path):  # a pipe or a device may never end
+                problem = f"{shown} is {kind}"
+            else:
+                return path
+        except (OSError, RuntimeError, ValueError) as error:  # too long, no permission, unknown ~user, NUL
+            problem = f"{shown} cannot be used as a path ({reason(error)})"
+        raise PydanticCustomError("deck_path", "{text}", {"text": problem})
+
+    def _write(self, value: Path, info: "SerializationInfo") -> str | dict[str, str]:
+        context: dict[str, Any] = info.context or {}
+        base = Path(context.get("base", "."))
+        path = value.relative_to(base) if value.is_relative_to(base) else value
+        return {"file": path.name, "content": _digest(value)} if context.get("digest") else path.as_posix()
+
+    def __get_pydantic_core_schema__(self, source: object, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        """Validate text as the path of a file that exists."""
+        path = core_schema.is_instance_schema(Path)
+        text = core_schema.str_schema(min_length=1)
+        return core_schema.with_info_after_validator_function(
+            self._resolve,
+            core_schema.json_or_python_schema(text, core_schema.union_schema([path, text])),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                self._write, info_arg=True, when_used="json"
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: "CoreSchema", handler: object) -> dict[str, Any]:
+        """Describe a non-empty text."""
+        return {"type": "string", "format": "path", "minLength": 1}
+
+
+#: A file that exists, named relative to the deck's folder.
+DeckPath = Annotated[Path, _DeckPath()]
+
+
+def _digest(path: Path) -> str:
+    """Return what identifies the content of a file: its SHA-256, or its size where it is very large."""
+    try:
+        size = path.stat().st_size
+        if unusable(path):
+            return "not a file"
+        if size > _HASHED:
+            return f"{size} bytes"
+        with path.open("rb") as file:
+            return hashlib.sha256(file.read(_HASHED)).hexdigest()
+    except OSError:
+        return "missing"
+
+
+class _ShortForm:
+    """The before-validator that reads ``guess: zero`` as ``guess: {type: zero}``.
+
+    It is put beside the discriminator of a union of blocks, and then the JSON Schema knows the short words
+    too::
+
+        Guess = Annotated[Zero | Ladder, Field(discriminator="type"), short_form]
+    """
+
+    def __call__(self, value: object) -> object:
+        """Turn a text into a block of that type; leave anything else as it is."""
+        return {"type": value} if isinstance(value, str) else value
+
+    def __get_pydantic_core_schema__(self, source: object, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        """Wrap the schema of the union."""
+        inner = handler(source)
+        words = [word for word, block in tags(Annotation.of(source)).items() if _needs_only_type(block)]
+        options: list[Any] = [inner, core_schema.literal_schema(words)] if words else [inner]
+        return core_schema.no_info_before_validator_function(
+            self, inner, json_schema_input_schema=core_schema.union_schema(options)
+        )
+
+
+#: See `_ShortForm`: ``short_form("zero")`` is ``{"type": "zero"}``; also usable as metadata of a union.
+short_form = _ShortForm()
+
+
+def _needs_only_type(block: type[BaseModel]) -> bool:
+    return all(key == "type" or not info.is_required() for key, info in fields_of(block).items())
+
+
+def _device(value: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", value):
+        raise ValueError("expected auto, cpu, cuda or cuda:N (N: number of the GPU, from 0)")
+    return value
+
+
+class RunBlock(Block):
+    """How the run is carried out; nothing here changes the problem that is solved."""
+
+    device: Annotated[str, AfterValidator(_device)] = Field(
+        default="auto",
+        description="where to compute: auto, cpu, cuda or cuda:N (overruled by --device and QSIM_DEVICE)",
+    )
+    precision: Literal["double", "single", "mixed"] = Field(
+        default="double", description="floating point numbers of the kernels (mixed: qmc only)"
+    )
+    seed: Count | None = Field(
+        default=None, description="seed of all random numbers; drawn, printed and stored if missing"
+    )
+    threads: Literal["auto"] | PositiveCount = Field(
+        default="auto", description="CPU threads; auto takes all that the process may use"
+    )
+    checkpoint: Annotated[Duration, Field(gt=0)] = Field(
+        default=600.0, description="interval between checkpoints; a request to stop writes one too"
+    )
+    walltime: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None, description="stop with a checkpoint (exit code 75) before this much time has passed"
+    )
+
+
+def _home(value: str) -> str:
+    """Return a path with ``~`` written out, as shells and the paths of input files do."""
+    try:
+        return str(Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"{shorten(repr(value))} cannot be used as a path ({reason(error)})") from None
+
+
+class OutputBlock(Block):
+    """What is written, and where."""
+
+    file: Annotated[str, Field(min_length=1), AfterValidator(_home)] | None = Field(
+        default=None, description="results file; by default <deck name>.h5 in the current folder"
+    )
+    figures: Literal["all", "none"] | list[str] = Field(
+        default="all", description="figures to draw: all, none, or a list of their names"
+    )
+
+
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("expected a text without the character NUL, which results files cannot hold")
+    return value
+
+
+class Deck(Block):
+    """What all decks have in common; a method adds its own blocks and narrows `method` to its name."""
+
+    method: str = Field(description="the method that this deck is for")
+    title: Annotated[str, AfterValidator(_storable)] = Field(
+        default="", description="one line for figures and tables"
+    )
+    run: RunBlock = Field(default_factory=RunBlock, description="device, precision, seed, checkpoints")
+    output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
+
+    def check(self) -> Iterable[Finding]:
+        """Return what is wrong or doubtful with keys that are valid one by one; methods override this."""
+        return ()

@@ -1,0 +1,318 @@
+"""Columns of numbers in text files: tables, couplings, positions, fields, right-hand sides.
+
+One behaviour for every method:
+
+- Commas, semicolons and white space separate numbers; ``#`` and ``%`` begin a comment; empty lines do not count.
+- Up to two lines before the first row may hold names instead of numbers.
+- UTF-8, with or without a byte order mark; a file that begins like gzip is unpacked.
+- Every number must be finite, and every error names file and line.
+- Pipes and devices are refused; so are lines and files beyond all measure.
+"""
+
+from __future__ import annotations
+
+import cmath
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from qsim.core.device.hardware import free_host_memory
+from qsim.core.errors import FileError
+from qsim.core.results.reading import MAX_TEXT, open_binary
+from qsim.core.text import shorten
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.interpolate import CubicSpline
+
+__all__ = [
+    "by_first_column",
+    "read_columns",
+    "read_complex_columns",
+    "read_rows",
+    "smooth_curve",
+    "text_lines",
+]
+
+MAX_LINE = 16 * 2**20
+"""Bytes of a line: 600 000 numbers with all their digits."""
+MAX_WORD = 400
+"""Characters of a number."""
+MAX_HEADER = 2
+"""Lines of names before the numbers."""
+MIN_CURVE = 4
+"""Points of a cubic spline."""
+
+Number = TypeVar("Number", float, complex)
+
+_SEPARATORS = str.maketrans(",;", "  ")
+_EMPTY_FIELD = re.compile(r"^\s*[,;]|[,;]\s*[,;]\s*[^,;\s]")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which columns a file should have.
+
+    Attributes
+    ----------
+    names
+        What the columns hold, for messages.
+    first
+        Only so many of the columns are read, and whatever else a line holds is ignored; None to read all.
+    widths
+        Allowed numbers of columns where all are read; empty for any, the same in every row.
+    """
+
+    names: str
+    first: int | None = None
+    widths: tuple[int, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        count = "" if self.first is None else f"{self.first} "
+        return f"{count}columns of numbers ({self.names})"
+
+
+def read_columns(
+    path: str | Path, count: int, names: str, *, check: Callable[[Sequence[float]], str] | None = None
+) -> NDArray[np.float64]:
+    """Read the first columns of a file; a line may hold more.
+
+    Parameters
+    ----------
+    path
+        Text file, also packed with gzip.
+    count
+        Number of columns to read.
+    names
+        What they hold, ``"t, field"``, for messages.
+    check
+        Returns what is wrong with a row, or an empty text.
+
+    Returns
+    -------
+    (rows, count) float64
+        In the order of the file, at least one row.
+
+    Raises
+    ------
+    FileError
+        With file and line, if something is no finite number, missing or refused by `check`.
+    """
+    layout, path = _Layout(names, first=count), Path(path)
+    numbers = array("d")
+    for line, row in _rows(path, layout, _real):
+        if check is not None and (wrong := check(row)):
+            raise FileError(f"{path}:{line}: {wrong}")
+        numbers.extend(row)
+        _require_room(path, line, numbers)
+    return np.frombuffer(numbers, dtype=np.float64).reshape(-1, count).copy()
+
+
+def read_rows(path: str | Path, names: str, widths: tuple[int, ...] = ()) -> list[list[float]]:
+    """Read whole rows of numbers.
+
+    Parameters
+    ----------
+    path
+        Text file, also packed with gzip.
+    names
+        What the columns hold, for messages.
+    widths
+        Allowed numbers of columns; by default any, but the same in every row.
+
+    Returns
+    -------
+    list of list of float
+        At least one row.
+
+    Raises
+    ------
+    FileError
+        With file and line, if something is no finite number, or a row has another length.
+    """
+    layout, path = _Layout(names, widths=widths), Path(path)
+    return [row for _, row in _rows(path, layout, _real)]
+
+
+def read_complex_columns(path: str | Path, names: str) -> NDArray[np.float64] | NDArray[np.complex128]:
+    """Read all columns of a file whose numbers may be complex, ``1.0+2.0j`` or ``1.0-0.5i``.
+
+    Returns
+    -------
+    (rows, columns) float64 or complex128
+        Real if no imaginary part is other than zero.
+
+    Raises
+    ------
+    FileError
+        With file and line, if something is no finite number, or a row has another length.
+    """
+    layout, path = _Layout(names), Path(path)
+    numbers, width = array("d"), 1
+    for line, row in _rows(path, layout, _complex):
+        width = len(row)
+        for value in row:
+            numbers.append(value.real)
+            numbers.append(value.imag)
+        _require_room(path, line, numbers)
+    values = np.frombuffer(numbers, dtype=np.complex128).reshape(-1, width)
+    return values.copy() if values.imag.any() else np.ascontiguousarray(values.real)
+
+
+def by_first_column(
+    path: str | Path, table: NDArray[np.float64], name: str, least: int = MIN_CURVE
+) -> NDArray[np.float64]:
+    """Return a table in ascending order of its first column.
+
+    Raises
+    ------
+    FileError
+        If two values of the first column, called `name`, are equal, or there are fewer rows than `least`.
+    """
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    if len(table) < least:
+        raise FileError(
+            f"{path}: a table needs at least {least} rows with distinct {name}, found {len(table)} rows"
+        )
+    same = np.flatnonzero(np.diff(table[:, 0]) <= 0)
+    if same.size:
+        raise FileError(
+            f"{path}: a table needs at least {least} rows with distinct {name}, but {name} = {table[same[0], 0]:g} is repeated"
+        )
+    return table
+
+
+def smooth_curve(
+    path: str | Path, x: NDArray[np.float64], y: NDArray[np.float64] | NDArray[np.complex128]
+) -> CubicSpline:
+    """Return the cubic spline (not-a-knot) through ascending points of a file, y also complex.
+
+    Raises
+    ------
+    FileError
+        If the numbers are so large, or so close to each other, that double precision has no spline through them.
+    """
+    from scipy.interpolate import CubicSpline
+
+    curve = None
+    with (
+        np.errstate(all="ignore"),
+        suppress(ValueError),
+    ):  # SciPy, of numbers that are not finite or a singular matrix
+        curve = CubicSpline(x, y)
+    if curve is None or not np.isfinite(curve.c).all():
+        raise FileError(
+            f"{path}: no spline in double precision goes through values up to {np.abs(y).max():.3g} "
+            f"at points {np.diff(x).min():.3g} apart"
+        )
+    return curve
+
+
+def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
+    """Yield line numbers and lines of a text file, also packed with gzip; read no more than a line at a time.
+
+    Raises
+    ------
+    FileError
+        If the file is no regular file, damaged, no UTF-8 text, or has lines or a size beyond all measure.
+    """
+    total, line = 0, 0
+    with open_binary(path, expected) as file:
+        while chunk := file.readline(MAX_LINE + 1):
+            total += len(chunk)
+            if len(chunk) > MAX_LINE:
+                raise FileError(
+                    f"{path}:{line + 1}: a line of more than {MAX_LINE} bytes; expected {expected}"
+                )
+            if total > MAX_TEXT:
+                raise FileError(
+                    f"{path}: more than {MAX_TEXT} bytes of text; keep so many numbers in .npz or HDF5"
+                )
+            try:
+                text = chunk.decode("utf-8-sig" if line == 0 else "utf-8")
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{chunk[error.start]:02x}"
+                raise FileError(f"{path}:{line + 1}: {byte} is not UTF-8 text; expected {expected}") from None
+            for part in text.splitlines():
+                line += 1
+                yield line, part
+
+
+# ------------------------------------------------------------------------------------------- lines
+
+
+def _rows(
+    path: Path, layout: _Layout, number: Callable[[str], Number | None]
+) -> Iterator[tuple[int, list[Number]]]:
+    """Yield the rows of a file with their line numbers; refuse a file without any."""
+    headers, width = 0, None
+    for line, full in text_lines(path, layout.expected):
+        text = full.split("#", 1)[0].split("%", 1)[0]
+        words = text.translate(_SEPARATORS).split()
+        if not words:
+            continue
+        wanted = words if layout.first is None else words[: layout.first]
+        row = [number(word) for word in wanted]
+        if width is None and headers < MAX_HEADER and all(value is None for value in row):
+            headers += 1
+            continue
+        yield line, _checked(path, line, text, layout, width, wanted, row)
+        width = len(row)
+    if width is None:
+        raise FileError(f"{path} holds no numbers; expected {layout.expected}")
+
+
+def _checked(
+    path: Path,
+    line: int,
+    text: str,
+    layout: _Layout,
+    width: int | None,
+    words: list[str],
+    row: list[Number | None],
+) -> list[Number]:
+    """Return a row whose numbers are all there and finite."""
+    where = f"{path}:{line}"
+    if layout.first is not None and len(row) < layout.first:
+        found = shorten(repr(text.strip()))
+        raise FileError(f"{where}: expected {layout.first} numbers ({layout.names}), found {found}")
+    if _EMPTY_FIELD.search(text):
+        raise FileError(f"{where}: a number is missing between two separators, {shorten(repr(text.strip()))}")
+    values = [value for value in row if value is not None and cmath.isfinite(value)]
+    if len(values) < len(row):
+        bad = next(w for w, v in zip(words, row, strict=True) if v is None or not cmath.isfinite(v))
+        raise FileError(f"{where}: {shorten(repr(bad))} is not a finite number; expected {layout.expected}")
+    if layout.widths and len(row) not in layout.widths:
+        expected = " or ".join(map(str, layout.widths))
+        raise FileError(f"{where}: {len(row)} columns, expected {expected} ({layout.names})")
+    if layout.first is None and not layout.widths and width is not None and len(row) != width:
+        raise FileError(f"{where}: {len(row)} columns, but {width} in the lines before")
+    return values
+
+
+def _real(word: str) -> float | None:
+    try:
+        return float(word) if len(word) <= MAX_WORD else None
+    except ValueError:
+        return None
+
+
+def _complex(word: str) -> complex | None:
+    try:
+        text = word.replace("i", "j") if word.endswith(("i", "i)")) else word
+        return complex(text) if len(word) <= MAX_WORD else None
+    except ValueError:
+        return None
+
+
+def _require_room(path: Path, line: int, numbers: array[float]) -> None:
+    """Refuse more numbers than fit into memory three times; looked at once in a while."""
+    if line % 65536 == 0 and (free := free_host_memory()) and 2 * len(numbers) * 8 > free:
+        raise FileError(f"{path}:{line}: {len(numbers)} numbers so far, and no memory for more")

@@ -1,0 +1,341 @@
+"""Decks: YAML files checked against a model, with every mistake reported at its line.
+
+A method describes its deck as a `Deck` subclass made of `Block` classes (pydantic models).  `load_deck`
+reads the file, applies ``--set`` overrides, validates, runs the model's own cross-checks, and raises one
+`DeckError` that lists everything found::
+
+    bad.yaml:3:3: grid.points: expected a whole number, found 3.5
+    bad.yaml:8:5: pulses.0.fwhm: unknown unit 'fz' of time; did you mean 'fs'? allowed units: au, as, fs, ...
+    bad.yaml:10:5: pulses.1.cycle: unknown key; did you mean 'cycles'? allowed: type, cycles, cep
+
+Validation is strict: nothing is coerced but whole floats where a count is wanted (``1e6``) and texts with a
+unit.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic
+
+from pydantic import ValidationError
+from typing_extensions import TypeVar
+
+from qsim.core.deck.blocks import (
+    Block,
+    ComplexNumber,
+    Count,
+    Deck,
+    DeckPath,
+    Finding,
+    Integer,
+    OutputBlock,
+    PositiveCount,
+    RunBlock,
+    short_form,
+)
+from qsim.core.deck.fields import Annotation, fields_of, literals
+from qsim.core.deck.messages import describe, did_you_mean, problems_of
+from qsim.core.deck.reference import deck_reference
+from qsim.core.deck.template import schema, template
+from qsim.core.deck.yaml_marks import MAX_DEPTH, Mark, Node, Source, override, parse_yaml
+from qsim.core.errors import MOST, DeckError, FileError, Problem
+from qsim.core.text import shorten
+
+__all__ = [
+    "Block",
+    "ComplexNumber",
+    "Count",
+    "Deck",
+    "DeckPath",
+    "Finding",
+    "Integer",
+    "LoadedDeck",
+    "OutputBlock",
+    "PositiveCount",
+    "Problem",
+    "RunBlock",
+    "changed_keys",
+    "deck_reference",
+    "load_deck",
+    "peek_method",
+    "schema",
+    "short_form",
+    "template",
+]
+
+#: Largest deck, in bytes.
+MAX_BYTES = 4 * 2**20
+
+D = TypeVar("D", bound=Deck, default=Deck)
+
+
+@dataclass
+class LoadedDeck(Generic[D]):
+    """A valid deck together with the text it came from.
+
+    Attributes
+    ----------
+    deck
+        The validated model, in atomic units.
+    path
+        The file.
+    text
+        Its content, verbatim.
+    overrides
+        The ``KEY=VALUE`` texts that were applied.
+    root
+        The tree of values and places, overrides included.
+    warnings
+        Formatted warnings of the cross-checks, `MOST` of them at most.
+    """
+
+    deck: D
+    path: Path
+    text: str
+    root: Node
+    overrides: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    _warnings: dict[str, None] = field(default_factory=dict, repr=False)  # each once, in order, without limit
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending; results are named after it."""
+        return self.path.stem
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The deck as plain data as it was written, overrides included."""
+        plain: dict[str, Any] = self.root.plain()
+        return plain
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the text and the overrides."""
+        parts = [self.text, *(f"\n--set {item}" for item in self.overrides)]
+        return hashlib.sha256("".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the deck with all defaults, in atomic units, as JSON-able data."""
+        return self.deck.model_dump(mode="json", by_alias=True, context={"base": self.path.parent})
+
+    def physics(self) -> dict[str, Any]:
+        """Return the resolved deck without ``run``, ``output`` and ``title``: what a resumed run must share.
+
+        Files are represented by their content, so that an edited table counts as a change and a moved one
+        does not.
+        """
+        context = {"base": self.path.parent, "digest": True}
+        data = self.deck.model_dump(mode="json", by_alias=True, context=context)
+        return {key: value for key, value in data.items() if key not in ("run", "output", "title")}
+
+    def update_run(self, **changes: Any) -> None:
+        """Replace keys of the ``run`` block, for instance the seed by the one that was drawn."""
+        run = self.deck.run.model_copy(update=changes)
+        self.deck = self.deck.model_copy(update={"run": run})
+
+    def problem(self, finding: Finding) -> Problem:
+        """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
+        node, _ = self.root.find(finding.key.split(".") if finding.key else ())
+        return dataclasses.replace(node.mark.problem(finding.key, finding.message), severity=finding.severity)
+
+    def raise_for(self, findings: Iterable[Finding]) -> None:
+        """Keep the warnings among `findings`, and raise the errors.
+
+        Raises
+        ------
+        DeckError
+            If there is an error among them; it holds all of them.
+        """
+        problems = _in_order([self.problem(finding) for finding in findings], str(self.path))
+        for problem in problems:
+            if problem.severity == "warning":
+                self._warnings.setdefault(str(problem))
+        self.warnings[:] = list(self._warnings)[:MOST]
+        if (untold := len(self._warnings) - MOST) > 0:
+            self.warnings.append(f"... and {untold} more warnings")
+        if errors := [problem for problem in problems if problem.severity == "error"]:
+            raise DeckError(errors)
+
+
+def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -> LoadedDeck[D]:
+    """Read, override and validate a deck.
+
+    Parameters
+    ----------
+    path
+        The YAML file.
+    model
+        The deck class of the method.
+    overrides
+        Texts ``KEY=VALUE`` with a dotted key and a YAML value, applied in order: ``"grid.points=4096"``.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read.
+    DeckError
+        If the deck is mistaken; all mistakes at once, in the order of the file.
+    """
+    path = Path(path)
+    text, root, problems = _read(path)
+    for item in overrides:
+        root, more = _override(root, item)
+        problems += more
+    _require_method(path, root, model, problems)
+    try:
+        deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
+    except ValidationError as error:
+        more, untold = problems_of(error, model, root)
+        raise DeckError(_in_order([*problems, *more], str(path)), untold=untold) from None
+    loaded = LoadedDeck(deck, path, text, root, tuple(overrides))
+    findings = list(deck.check())
+    problems += [loaded.problem(finding) for finding in findings if finding.severity == "error"]
+    if problems:
+        raise DeckError(_in_order(problems, str(path)))
+    loaded.raise_for(findings)
+    return loaded
+
+
+def peek_method(path: str | Path) -> str:
+    """Return the method that a deck names, without validating anything else.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read.
+    DeckError
+        If it is no YAML mapping or has no ``method``.
+    """
+    _, root, _ = _read(Path(path))
+    node = root.child("method")
+    if node is None:
+        guess = did_you_mean("method", root.value)
+        hint = f"; is {guess!r} meant?" if guess else ""
+        raise DeckError(
+            root.mark.problem("method", f"required key is missing (the method that the deck is for){hint}")
+        )
+    if not isinstance(node.value, str) or not node.value:
+        raise DeckError(node.mark.problem("method", f"expected the name of a method, found {describe(node)}"))
+    return node.value
+
+
+def changed_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys in which two resolved decks differ.
+
+    A list of another length counts as one key.
+    """
+    changed: list[str] = []
+    _compare(a, b, "", changed)
+    return changed
+
+
+def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
+    prefix = f"{key}." if key else ""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for part in dict.fromkeys([*a, *b]):
+            if part in a and part in b:
+                _compare(a[part], b[part], f"{prefix}{part}", changed)
+            else:
+                changed.append(f"{prefix}{part}")
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
+        for index, (one, other) in enumerate(zip(a, b, strict=True)):
+            _compare(one, other, f"{prefix}{index}", changed)
+    elif isinstance(a, bool) != isinstance(b, bool) or a != b:
+        changed.append(key)
+
+
+def _read(path: Path) -> tuple[str, Node, list[Problem]]:
+    """Return the text of a deck, its tree, and the mistakes found so far."""
+    text = _read_text(path)
+    file = str(path)
+    root, problems = parse_yaml(text, file)
+    if root is None:
+        start = Mark(Source(file, (text.split("\n")[0],)), 1, 1)
+        raise DeckError(start.problem("", "the deck is empty; 'qsim init METHOD' writes one to start from"))
+    if not isinstance(root.value, dict):
+        message = f"a deck is a block of 'key: value' lines, found {describe(root)}"
+        raise DeckError([*problems, root.mark.problem("", message)])
+    return text, root, problems
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise FileError(f"deck {str(path)!r} not found", hint=_similar_file(path)) from None
+    except IsADirectoryError:
+        raise FileError(f"{str(path)!r} is a folder, not a deck") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError(f"deck {str(path)!r} cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        limit = f"{MAX_BYTES // 2**20} MiB"
+        raise FileError(
+            f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in files beside it"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DeckError(_encoding_problem(path, data, error.start)) from None
+
+
+def _similar_file(path: Path) -> str | None:
+    try:
+        names = [item.name for item in path.parent.iterdir() if item.suffix in (".yaml", ".yml")]
+    except OSError:
+        return None
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {str(path.with_name(close[0]))!r}?" if close else None
+
+
+def _encoding_problem(path: Path, data: bytes, position: int) -> Problem:
+    before = data[:position].decode("utf-8-sig", "replace").split("\n")
+    message = f"byte 0x{data[position]:02x} is not UTF-8; save the deck as UTF-8 text"
+    return Problem(str(path), len(before), len(before[-1]) + 1, "", message)
+
+
+def _override(root: Node, item: str) -> tuple[Node, list[Problem]]:
+    """Apply one ``KEY=VALUE``; return the new tree and what is wrong with the override."""
+    key, equals, text = item.partition("=")
+    name = key.strip()
+    file = f"<--set {name if len(name) <= 80 else name[:76] + ' ...'}>"
+    mark = Mark(Source(file, (item.split("\n")[0],)), 1, 1)
+    parts = name.split(".")
+    if not equals:
+        return root, [mark.problem("", f"expected KEY=VALUE, found {shorten(repr(item))}")]
+    if not all(parts):
+        return root, [mark.problem(name, "expected a key such as grid.points before '='")]
+    try:
+        value, problems = parse_yaml(text, file, prefix=f"{key}=")
+        problems = [dataclasses.replace(p, key=".".join(filter(None, (name, p.key)))) for p in problems]
+        value = Node(None, mark) if value is None else dataclasses.replace(value, mark=mark)
+        if len(parts) + value.height > MAX_DEPTH:
+            return root, [mark.problem(name, f"nested deeper than {MAX_DEPTH} levels")]
+        return override(root, parts, value, mark), problems
+    except DeckError as error:
+        return root, [dataclasses.replace(problem, key=name) for problem in error.problems]
+    except LookupError as error:
+        return root, [mark.problem(name, f"cannot be set: {error.args[0]}")]
+
+
+def _require_method(path: Path, root: Node, model: type[Deck], problems: list[Problem]) -> None:
+    """Refuse a deck of another method before its keys, all foreign, are found fault with."""
+    names = literals(Annotation.of_field(fields_of(model)["method"]))
+    node = root.child("method")
+    if not names or node is None or node.value in names or not isinstance(node.value, str):
+        return
+    guess = did_you_mean(node.value, names)
+    hint = f"did you mean {guess!r}?" if guess else f"run it with 'qsim {shorten(node.value)} {path}'"
+    message = f"the deck is for method {shorten(repr(node.value))}, not for {names[0]!r}; {hint}"
+    others = [problem for problem in problems if not problem.key]
+    raise DeckError(_in_order([*others, node.mark.problem("method", message)], str(path)))
+
+
+def _in_order(problems: Iterable[Problem], file: str) -> list[Problem]:
+    """Sort problems by their place: the deck first, then the overrides."""
+    return sorted(problems, key=lambda problem: (problem.file != file, problem.line, problem.column))

@@ -1,0 +1,236 @@
+"""Decks and JSON Schemas written from a deck model, so that neither can drift from it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticUndefined
+
+from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_of, words_of
+from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, tags
+from qsim.core.deck.reference import deck_reference
+from qsim.core.deck.units import UnitError, format_quantity, parse_quantity
+
+__all__ = ["deck_reference", "flow", "schema", "template"]
+
+Model = type[BaseModel]
+
+_LAST = ("run", "output")  # keys that all decks share, written below those of the method
+_COLUMN = 32  # where the comments of a template start
+
+
+def template(model: Model, full: bool = False) -> str:
+    """Return a commented deck that loads.
+
+    Parameters
+    ----------
+    model
+        The deck class of a method.
+    full
+        False for the keys without a default and those with an example
+        (``Field(json_schema_extra={"example": ...})``), which also serves as the value;
+        True for every key, at its default; without a default, or at a default of null, at its example.
+        Blocks that are off by default, and the other members of a union, then stand in comments.
+    """
+    title = (model.__doc__ or "A deck.").strip().split("\n")[0]
+    units = '# A bare number is in the unit that the comment names; text carries its own: "20 fs".'
+    lines = [f"# {title}", units, ""]
+    lines += _block(model, {}, full)
+    return "\n".join(lines) + "\n"
+
+
+def schema(model: Model) -> dict[str, Any]:
+    """Return the JSON Schema of a deck, for editors and other programs."""
+    body: dict[str, Any] = _standard(model.model_json_schema(by_alias=True, schema_generator=_Schema))
+    return {"$schema": GenerateJsonSchema.schema_dialect, **body}
+
+
+def _standard(item: Any, names: bool = False) -> Any:
+    """Spell bounds and examples as JSON Schema does; `names` is true for a table of keys, not of words.
+
+    Pydantic leaves its own words for bounds beside validator functions.
+    """
+    if isinstance(item, list):
+        return [_standard(each) for each in item]
+    if not isinstance(item, dict):
+        return item
+    if names:
+        return {key: _standard(value) for key, value in item.items()}
+    words = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+    spelt = {
+        words.get(key, key): value if key == "default" else _standard(value, key in ("properties", "$defs"))
+        for key, value in item.items()
+        if value not in (LARGEST, -LARGEST)
+    }
+    if "example" in spelt:
+        spelt["examples"] = [spelt.pop("example")]
+    return spelt
+
+
+class _Schema(GenerateJsonSchema):
+    """JSON Schema without the titles that pydantic makes of the keys: they say the key once more."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Answer no."""
+        return False
+
+
+def _block(model: Model, given: Mapping[str, Any], full: bool) -> list[str]:
+    """Return the lines of a block; `given` holds values that take the place of defaults."""
+    fields = fields_of(model)
+    order = [key for key in fields if key not in _LAST] + [key for key in fields if key in _LAST]
+    lines: list[str] = []
+    for key in order:
+        info = fields[key]
+        annotation = Annotation.of_field(info)
+        example = example_of(info)
+        if key in given:
+            lines += _entry(key, given[key], annotation, info, full)
+        elif info.is_required():
+            value = example if example is not PydanticUndefined else _placeholder(annotation)
+            lines += _entry(key, value, annotation, info, full)
+        elif full:
+            value = info.get_default(call_default_factory=True)
+            # An example beside a default of null: the key can be missing only if another one is given.
+            value = example if value is None and example is not PydanticUndefined else value
+            lines += _entry(key, value, annotation, info, full)
+        elif example is not PydanticUndefined:
+            lines += _entry(key, example, annotation, info, full)
+    return lines
+
+
+def _entry(key: str, value: Any, annotation: Annotation, info: FieldInfo, full: bool) -> list[str]:
+    """Return the lines of one key."""
+    note = _note(annotation, info)
+    blocks = [member.base for member in annotation.leaves if is_block(member.base)]
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True)
+    if blocks and value is None:
+        return _commented(
+            [
+                *_head(f"{key}:", f"optional; {note}" if note else "optional"),
+                *_indent(_block(blocks[0], _tag_of(annotation, blocks[0]), full)),
+            ]
+        )
+    if blocks and isinstance(value, Mapping):
+        return [*_head(f"{key}:", note), *_indent(_member(value, annotation, full))]
+    items = _block_items(annotation)
+    if items is not None and isinstance(value, Sequence) and not isinstance(value, str):
+        return _list_entry(key, value, items, note, full)
+    return _head(f"{key}: {_scalar(value, annotation)}", note)
+
+
+def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> list[str]:
+    """Return the lines of a block that is the member of a union named by its tag; in full, the others too."""
+    discriminator = annotation.discriminator or "type"
+    by_tag = tags(annotation, discriminator)
+    tag = str(value.get(discriminator, ""))
+    model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
+    lines = _block(model, value, full) or ["{}"]
+    if full:
+        for other, other_model in by_tag.items():
+            if other_model is not model:
+                lines += _commented(["or", *_block(other_model, {discriminator: other}, full)])
+    return lines
+
+
+def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, full: bool) -> list[str]:
+    """Return the lines of a list of blocks."""
+
+    def item(each: Any) -> list[str]:
+        data = each.model_dump(mode="json", by_alias=True) if isinstance(each, BaseModel) else each
+        if not isinstance(data, Mapping):
+            return [f"- {flow(data)}"]
+        body = _member(data, items, full)
+        return [f"- {body[0]}", *(f"  {line}" for line in body[1:])]
+
+    if value:
+        return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
+    model = next(member.base for member in items.leaves if is_block(member.base))
+    sample = item(_tag_of(items, model)) if full else []
+    return [*_head(f"{key}: []", note), *_commented(_indent(sample))]
+
+
+def _tag_of(annotation: Annotation, model: Model) -> dict[str, Any]:
+    discriminator = annotation.discriminator or "type"
+    named = tags(annotation, discriminator).items()
+    return next(({discriminator: tag} for tag, one in named if one is model), {})
+
+
+def _block_items(annotation: Annotation) -> Annotation | None:
+    """Return the type of the items of a list of blocks, None for any other type."""
+    for member in annotation.leaves:
+        if member.origin is list and member.args:
+            items = Annotation.of(member.args[0])
+            return items if any(is_block(one.base) for one in items.leaves) else None
+    return None
+
+
+def _head(text: str, note: str) -> list[str]:
+    return [f"{text:<{_COLUMN}}# {note}" if note else text]
+
+
+def _indent(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _commented(lines: Iterable[str]) -> list[str]:
+    return [line if line.startswith("#") else f"# {line}" for line in lines]
+
+
+def _scalar(value: Any, annotation: Annotation) -> str:
+    """Return a value, with a unit where that is shorter and exact."""
+    quantity = quantity_of(annotation)
+    if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
+        return flow(value)
+    for digits in (6, 12, 17):
+        text = format_quantity(value, quantity.kind, digits)
+        try:
+            exact = parse_quantity(text, quantity.kind) == value
+        except UnitError:
+            break
+        if exact and len(text.split(" ")[0]) < len(repr(value)):
+            return flow(text)
+    return flow(value)
+
+
+def _placeholder(annotation: Annotation) -> Any:
+    """Return a value for a required key without an example; bounds are kept, meaning is not known."""
+    member = annotation.leaves[0]
+    if member.origin is Literal:
+        return member.args[0]
+    if is_block(member.base):
+        return _tag_of(annotation, member.base)
+    if member.base is bool:
+        return False
+    if member.base in (int, float):
+        return member.base(_between(limits(member)))
+    if member.origin is list:
+        count = max((limit for name, limit in limits(member) if name == "min_length"), default=1)
+        return [_placeholder(Annotation.of(member.args[0]))] * int(count)
+    if member.origin is tuple:
+        return [_placeholder(Annotation.of(arg)) for arg in member.args if arg is not Ellipsis]
+    return {} if member.origin is dict else "..."
+
+
+def _between(limits: list[tuple[str, Any]]) -> Any:
+    """Return a number within bounds."""
+    low = max(((limit, name == "gt") for name, limit in limits if name in ("gt", "ge")), default=None)
+    high = min((limit for name, limit in limits if name in ("lt", "le")), default=None)
+    if low is None:
+        return 1 if high is None else min(1, high - 1)
+    if not low[1]:
+        return low[0]
+    return low[0] + 1 if high is None else (low[0] + high) / 2
+
+
+def _note(annotation: Annotation, info: FieldInfo) -> str:
+    """Return the comment of a key: its description, unit, bounds and alternatives."""
+    quantity, words = quantity_of(annotation), words_of(annotation)
+    choice = " | ".join(words) if len(words) > 1 else ""
+    details = [quantity.bare if quantity else "", bounds(annotation), choice]
+    description = " ".join((info.description or "").split())
+    extra = "; ".join(filter(None, details))
+    return f"{description} [{extra}]" if description and extra else description or extra

@@ -1,0 +1,182 @@
+"""Differences between two results files: every scalar and every array, statistical errors respected.
+
+Two numbers agree if ``|a - b| <= atol + rtol * scale + sigmas * sqrt(error_a^2 + error_b^2)``.  For a
+scalar the scale is its own size, for an array the largest magnitude in either file: elements that are small
+only because others cancel are not asked for digits that they do not have.  An array ``<name>_error`` of the
+shape of ``<name>`` holds its standard errors.  Signs and phases of eigenvectors are not special: another
+gauge is a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.results.results import Results
+    from qsim.core.results.tables import Scalar
+
+__all__ = ["Comparison", "Tolerance", "compare_results"]
+
+SPEED_UNITS = ("s", "1/s")
+"""Units that measure the machine, not the physics, which is in atomic units; shown, but not compared."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two numbers may lie apart.
+
+    Parameters
+    ----------
+    rtol
+        Relative to the scale of the quantity.
+    atol
+        In the unit of the quantity.
+    sigmas
+        In units of the combined standard error, for quantities that have one.
+    """
+
+    rtol: float = 1e-9
+    atol: float = 0.0
+    sigmas: float = 3.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found for one quantity.
+
+    Attributes
+    ----------
+    name
+        Scalar or array; ``"method"`` for the files as a whole.
+    first, second
+        The two values as text, arrays by their shape.
+    same
+        Whether they agree.
+    difference, allowed
+        Largest difference and what was allowed there; None for things that are not numbers.
+    note
+        Why they differ, or why they were not compared.
+    """
+
+    name: str
+    first: str
+    second: str
+    same: bool
+    difference: float | None = None
+    allowed: float | None = None
+    note: str = ""
+
+
+def compare_results(first: Results, second: Results, tolerance: Tolerance) -> list[Comparison]:
+    """Compare two open results files.
+
+    Returns
+    -------
+    list of Comparison
+        One entry per quantity in either file, scalars before arrays, in the order of the first file.
+    """
+    found: list[Comparison] = []
+    if first.method != second.method:
+        found.append(Comparison("method", first.method, second.method, same=False, note="different methods"))
+    for name in dict.fromkeys([*first.scalars, *second.scalars]):
+        found.append(_compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance))
+    for name in dict.fromkeys([*first.names, *second.names]):
+        if name not in first or name not in second:
+            a, b = (_shape_text(r.shape(name)) if name in r else "missing" for r in (first, second))
+            found.append(Comparison(name, a, b, same=False, note="only in one file"))
+        elif not (_is_error(name, first) and _is_error(name, second)):
+            found.append(_compare_array(name, first, second, tolerance))
+    return found
+
+
+def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance) -> Comparison:
+    texts = _text(a), _text(b)
+    if a is None or b is None:
+        return Comparison(name, *texts, same=False, note="only in one file")
+    if a.unit != b.unit:
+        return Comparison(name, *texts, same=False, note=f"units '{a.unit}' and '{b.unit}'")
+    if a.unit in SPEED_UNITS:
+        return Comparison(name, *texts, same=True, note="speed, not compared")
+    if not _is_number(a.value) or not _is_number(b.value):
+        return Comparison(name, *texts, same=a.value == b.value)
+    x, y = float(a.value), float(b.value)  # type: ignore[arg-type]
+    if math.isnan(x) and math.isnan(y):
+        return Comparison(name, *texts, same=True)
+    error = math.hypot(*(s.error for s in (a, b) if s.error is not None and math.isfinite(s.error)))
+    difference = abs(x - y) if x != y else 0.0  # inf - inf is not a number
+    allowed = tolerance.atol + tolerance.rtol * max(abs(x), abs(y)) + tolerance.sigmas * error
+    note = f"{difference / error:.1f} sigma" if error > 0 and math.isfinite(difference) else ""
+    return Comparison(
+        name, *texts, same=difference <= allowed, difference=difference, allowed=allowed, note=note
+    )
+
+
+def _compare_array(name: str, first: Results, second: Results, tolerance: Tolerance) -> Comparison:
+    a, b = first[name], second[name]
+    texts = _shape_text(a.shape), _shape_text(b.shape)
+    if a.shape != b.shape:
+        return Comparison(name, *texts, same=False, note="different shapes")
+    if first.unit(name) != second.unit(name):
+        return Comparison(
+            name, *texts, same=False, note=f"units '{first.unit(name)}' and '{second.unit(name)}'"
+        )
+    if first.unit(name) in SPEED_UNITS:
+        return Comparison(name, *texts, same=True, note="speed, not compared")
+    if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
+        return Comparison(name, *texts, same=bool(np.array_equal(a, b)))
+    if a.size == 0:
+        return Comparison(name, *texts, same=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # where both are the same infinity, or both not a number, nothing differs
+        equal = (a == b) | (np.isnan(a) & np.isnan(b))
+        wide = np.result_type(a, b, np.float64)
+        difference = np.where(equal, 0.0, np.abs(a.astype(wide) - b.astype(wide)))
+    error = np.hypot(_errors(name, first, a), _errors(name, second, b))
+    allowed = tolerance.atol + tolerance.rtol * max(_scale(a), _scale(b)) + tolerance.sigmas * error
+    excess = np.where(np.isnan(difference), np.inf, difference) - allowed
+    worst = np.unravel_index(int(np.argmax(excess)), a.shape)
+    same = bool(excess[worst] <= 0)
+    note = "" if same else f"largest at [{', '.join(map(str, worst))}]"
+    return Comparison(name, *texts, same, float(difference[worst]), float(allowed[worst]), note)
+
+
+def _errors(name: str, results: Results, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the standard errors of an array, zeros where the file has none."""
+    companion = f"{name}_error"
+    if companion in results and results.shape(companion) == values.shape:
+        errors = np.abs(np.asarray(results[companion], dtype=np.float64))
+        return np.where(np.isfinite(errors), errors, 0.0)  # an unknown error excuses nothing
+    return np.zeros(values.shape)
+
+
+def _is_error(name: str, results: Results) -> bool:
+    base = name.removesuffix("_error")
+    return base != name and base in results and results.shape(base) == results.shape(name)
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one value"
+
+
+def _scale(values: NDArray[Any]) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(scalar: Scalar | None) -> str:
+    if scalar is None:
+        return "missing"
+    if not _is_number(scalar.value):
+        return str(scalar.value)
+    error = "" if scalar.error is None else f" +- {scalar.error:.2g}"
+    return f"{scalar.value:.12g}{error}"

@@ -1,0 +1,358 @@
+"""Plain HDF5 arrays that are not qsim results: the input and the large outputs of a method."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from qsim.core.errors import FileError
+from qsim.core.results.atomic import PartFile, replacing
+from qsim.core.results.reading import reading, require_file, require_room
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "DAMAGED",
+    "Dataset",
+    "attribute",
+    "is_plain",
+    "is_scale",
+    "member",
+    "members",
+    "new_dataset",
+    "open_datasets",
+    "open_hdf5",
+    "require_inside",
+    "require_sound_heaps",
+    "require_text",
+    "save_datasets",
+    "scale_names",
+]
+
+DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or make it anew"
+
+
+NUMBERS = "biufc"
+"""Kinds of NumPy types that are numbers."""
+HEAP, HEAP_HEAD = b"GCOL\x01\0\0\0", 16
+SCALES = "DIMENSION_LIST"
+"""Attribute with references to the dimension scales of each axis."""
+MAX_ATTRIBUTE = 1000
+"""Numbers of an attribute."""
+MAX_SCAN = 2**30
+"""Bytes of a file beyond which it is not searched for damaged heaps; such files hold numbers."""
+TEXT_HEAD = 16
+"""Bytes that stand for a text of any length in a dataset: its length, 4 bytes, and where it is."""
+OTHER_FILE = "copy the data into one file, for example with h5copy or h5repack; qsim reads no other file than the one named"
+
+
+class Dataset:
+    """A dataset of an open file, sliced like an array and read on demand.
+
+    Attributes
+    ----------
+    path, name
+        The file, and the name of the dataset in it.
+    shape, dtype
+        As the file says; an empty dataspace has the shape ``()`` and cannot be read.
+    """
+
+    def __init__(self, path: Path, name: str, item: h5py.Dataset) -> None:
+        self.path, self.name = path, name
+        self._item = item
+        with self._guard():
+            self.shape: tuple[int, ...] = tuple(item.shape or ())
+            self.dtype: np.dtype[Any] = item.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        """Return a part of the data.
+
+        Raises
+        ------
+        FileError
+            If they are damaged, empty, in another file, or larger than the memory.
+        """
+        with self._guard():
+            require_inside(self.path, f"dataset '{self.name}'", self._item)
+            if key is Ellipsis or key == ():
+                size = math.prod(self.shape) * self.dtype.itemsize
+                require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
+            if not is_plain(self.dtype):
+                raise FileError(f"{self.path}: dataset '{self.name}' holds {self.dtype}, not numbers")
+            return np.asarray(self._item[key])
+
+    def _guard(self) -> AbstractContextManager[None]:
+        return reading(self.path, "an undamaged HDF5 dataset", place=f"dataset '{self.name}'", hint=DAMAGED)
+
+
+def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
+    """Open a file for reading.
+
+    Returns
+    -------
+    file
+        To be closed when the datasets are no longer needed.
+    datasets : dict of Dataset
+        Datasets of the top level and, below their path, of the group ``results``; sliced like arrays, read on demand.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, no HDF5 file, damaged, or refers to other files.
+    """
+    path = Path(path)
+    file = open_hdf5(path, "an HDF5 file")
+    try:
+        with reading(path, "an HDF5 file with datasets", hint=DAMAGED):
+            found: dict[str, Dataset] = {}
+            for name, item in members(path, file):
+                if isinstance(item, h5py.Dataset):
+                    found[name] = Dataset(path, name, item)
+                elif name == "results":
+                    found |= {
+                        f"results/{inner}": Dataset(path, f"results/{inner}", dataset)
+                        for inner, dataset in members(path, item)
+                        if isinstance(dataset, h5py.Dataset)
+                    }
+    except BaseException:
+        file.close()
+        raise
+    return file, found
+
+
+class _New:
+    """A dataset that is being written; a piece that cannot be written is an error at once."""
+
+    def __init__(self, dataset: h5py.Dataset, part: PartFile) -> None:
+        self._dataset, self._part = dataset, part
+        self.shape: tuple[int, ...] = tuple(dataset.shape)
+        self.dtype = dataset.dtype
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        self._dataset[key] = values
+        self._part.check()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._dataset[key]
+
+
+def open_hdf5(path: Path, expected: str, hint: str = DAMAGED) -> h5py.File:
+    """Open an HDF5 file for reading; refuse what is no regular file.
+
+    Raises
+    ------
+    FileError
+        If it is missing, something else, or damaged.
+    """
+    require_file(path, expected)
+    with reading(path, expected, hint=hint):
+        require_sound_heaps(path)
+        return h5py.File(path, "r")
+
+
+def require_sound_heaps(path: Path) -> None:
+    """Refuse a file whose heaps of texts are damaged such that HDF5 (to 2.0 at least) would read them for ever.
+
+    A global heap is a list of objects, index (2 bytes), references (2), reserved (4), length (8), and the text, in multiples of
+    8 bytes; index 0 stands for free space, whose length includes this head.  HDF5 goes from object to object without a look at
+    lengths of zero, or beyond the end (HDF5 File Format Specification, III.E).
+
+    Raises
+    ------
+    FileError
+        With the place of the heap.
+    """
+    size = path.stat().st_size
+    if not HEAP_HEAD < size <= MAX_SCAN:
+        return
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(HEAP)
+        while start >= 0:
+            length = int.from_bytes(data[start + 8 : start + HEAP_HEAD], "little")
+            if length <= size - start and not _is_sound(data[start + HEAP_HEAD : start + length]):
+                raise FileError(f"{path}: the texts stored at byte {start} are damaged", hint=DAMAGED)
+            start = data.find(HEAP, start + 1)
+
+
+def _is_sound(heap: bytes) -> bool:
+    at = 0
+    while at + HEAP_HEAD <= len(heap):
+        length = int.from_bytes(heap[at + 8 : at + HEAP_HEAD], "little")
+        free = heap[at : at + 2] == b"\0\0"
+        step = length if free else HEAP_HEAD + (length + 7) // 8 * 8
+        if step < (1 if free else HEAP_HEAD) or at + step > len(heap):
+            return False
+        at += step
+    return True
+
+
+def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h5py.Dataset]]:
+    """Yield groups and datasets of a group; links to other files are refused, not followed.
+
+    Raises
+    ------
+    FileError
+        For an external link, and for a soft link that leads nowhere.
+    """
+    for name in group:
+        item = member(path, group, name)
+        if isinstance(item, h5py.Dataset | h5py.Group):
+            yield name, item
+
+
+def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
+    """Return what a group holds under a name.
+
+    Raises
+    ------
+    FileError
+        If there is nothing, or a link to another file or to nowhere.
+    """
+    place = f"{group.name.rstrip('/')}/{name}"
+    with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
+        link = group.get(name, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
+        item = group[name]
+        if item.file.filename != group.file.filename:
+            raise FileError(f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE)
+        return item
+
+
+def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
+    """Refuse a dataset without data, or whose data are in another file.
+
+    Raises
+    ------
+    FileError
+        For an empty dataspace, external storage, or a virtual dataset.
+    """
+    if item.shape is None:
+        raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
+    if item.external or item.is_virtual:
+        raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
+
+
+def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default: object = None) -> Any:
+    """Return an attribute that is a text or numbers; other types, which HDF5 may crash on, are refused unread.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    if name not in holder.attrs:
+        return default
+    found = holder.attrs.get_id(name)
+    text = h5py.check_string_dtype(found.dtype)
+    if (
+        found.shape is None
+        or math.prod(found.shape) > MAX_ATTRIBUTE
+        or (text is None and not is_plain(found.dtype))
+    ):
+        raise TypeError(f"its attribute '{name}' is neither text nor a few numbers")
+    return holder.attrs[name]
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a type is that of numbers; of others, a damaged file may send HDF5 anywhere."""
+    return dtype.kind in NUMBERS and h5py.check_vlen_dtype(dtype) is None
+
+
+def is_scale(item: h5py.Dataset) -> bool:
+    """Tell whether a dataset is a dimension scale; HDF5's own function crashes on a damaged attribute."""
+    return bool(attribute(item, "CLASS") == b"DIMENSION_SCALE")
+
+
+def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
+    """Return the path of the first dimension scale of each axis, ``""`` where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError, KeyError
+        If the references are damaged.
+    """
+    if SCALES not in item.attrs:
+        return ("",) * int(item.ndim)
+    found = item.attrs.get_id(SCALES)
+    if (
+        found.shape != (item.ndim,)
+        or h5py.check_ref_dtype(h5py.check_vlen_dtype(found.dtype)) is not h5py.Reference
+    ):
+        raise TypeError(f"its attribute '{SCALES}' is no list of references")
+    lists = item.attrs[SCALES]
+    names: list[str] = [str(item.file[r[0]].name or "") if len(r) else "" for r in lists]
+    return tuple(names)
+
+
+def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
+    """Refuse texts that announce more characters than the file has bytes: HDF5 would allocate them before it looks.
+
+    Raises
+    ------
+    FileError
+        With the announced length.
+    """
+    kind, offset = h5py.check_string_dtype(item.dtype), item.id.get_offset()
+    if kind is None or kind.length is not None:  # a fixed length
+        return
+    if offset is None:
+        if item.chunks is None and item.id.get_storage_size():
+            raise FileError(f"{path}: {place} is not stored as qsim stores texts", hint=DAMAGED)
+        return
+    with path.open("rb") as raw:
+        raw.seek(offset)
+        heads = raw.read(TEXT_HEAD * item.size)
+    lengths = np.frombuffer(heads[: len(heads) // TEXT_HEAD * TEXT_HEAD], dtype="<u4")[:: TEXT_HEAD // 4]
+    if (announced := int(lengths.sum(dtype=np.uint64))) > path.stat().st_size:
+        raise FileError(
+            f"{path}: {place} announces {announced} characters, more than the file has", hint=DAMAGED
+        )
+
+
+@contextmanager
+def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterator[Any]:
+    """Open a new file with a dataset ``x``, to be written block by block; it appears when it is complete.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    try:
+        with replacing(path) as part, h5py.File(part, "w") as file:
+            yield _New(file.create_dataset("x", shape, dtype), part)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error}") from error
+
+
+def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as datasets of the top level of a file, which appears complete or not at all.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    try:
+        with replacing(path) as part, h5py.File(part, "w") as file:
+            for name, array in arrays.items():
+                file.create_dataset(name, data=array)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error}") from error

@@ -1,0 +1,172 @@
+"""Figures in one style: sizes of a journal column, colours that colour-blind readers can tell apart.
+
+Nothing here uses pyplot, so figures are made without a display and leave the settings of a calling program
+alone::
+
+    with style():
+        fig = figure("single")
+        ax = fig.subplots()
+        ax.plot(results["time"], results["norm"])
+        save(fig, "run.norm", deck_sha256=...)
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from qsim.core.errors import FileError
+from qsim.core.results.atomic import replacing
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from matplotlib.figure import Figure
+
+    from qsim.core.results.results import Results
+
+__all__ = ["COLORS", "WIDTHS", "draw", "figure", "ready", "save", "style"]
+
+WIDTHS = {"single": 3.4, "double": 7.0}
+"""Widths of one and of two columns in inches."""
+
+COLORS = {
+    "blue": "#0072B2",
+    "vermillion": "#D55E00",
+    "green": "#009E73",
+    "orange": "#E69F00",
+    "purple": "#CC79A7",
+    "sky": "#56B4E9",
+    "black": "#000000",
+}
+"""Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white."""
+
+GOLDEN = 0.618
+FORMATS = ("png", "pdf")
+
+
+def _matplotlib() -> ModuleType:
+    """Import matplotlib; a backend that it does not know (``MPLBACKEND``) is no reason not to draw into files."""
+    try:
+        import matplotlib as mpl
+    except ValueError:
+        before = os.environ.get("MPLBACKEND")
+        if before is None:
+            raise
+        os.environ["MPLBACKEND"] = "agg"
+        for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+            del sys.modules[name]  # parts of the import that failed
+        try:
+            import matplotlib as mpl
+        finally:
+            os.environ["MPLBACKEND"] = before
+    return mpl
+
+
+def ready() -> None:
+    """Make sure, before the work, that figures can be drawn after it.
+
+    Raises
+    ------
+    FileError
+        If matplotlib cannot be used.
+    """
+    try:
+        figure()
+    except Exception as error:  # of an installation that is broken, anything
+        raise FileError(
+            f"no figures can be drawn: matplotlib fails with {type(error).__name__}: {error}",
+            hint="repair its installation or settings, or run with --no-figures",
+        ) from error
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Apply qsim's style inside the block; figures must be drawn and saved in it."""
+    mpl = _matplotlib()
+    with resources.as_file(resources.files("qsim.core") / "qsim.mplstyle") as file:
+        settings = mpl.rc_params_from_file(file, use_default_template=False)
+    with mpl.rc_context():
+        mpl.rcdefaults()  # so that a matplotlibrc of the user does not change the figures; the backend stays
+        mpl.rcParams.update(settings)
+        yield
+
+
+def figure(width: Literal["single", "double"] = "single", height: float | None = None) -> Figure:
+    """Return an empty figure without pyplot.
+
+    Parameters
+    ----------
+    width
+        One column (3.4 in) or two (7.0 in).
+    height
+        In inches; by default the golden ratio of one column, whatever the width.
+    """
+    _matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    height = height or WIDTHS["single"] * GOLDEN * 1.15
+    with style():
+        fig = Figure(figsize=(WIDTHS[width], height), layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig
+
+
+def draw(function: Callable[[Results], Figure], results: Results) -> Figure:
+    """Return the figure that a method's function makes of a results file, in qsim's style."""
+    with style():
+        return function(results)
+
+
+def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = None) -> list[Path]:
+    """Write ``<stem>.png`` and ``<stem>.pdf``; the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    fig
+        The figure.
+    stem
+        Path without extension; dots in it are kept.
+    metadata
+        Entries such as ``{"Title": ..., "deck_sha256": ...}``.  PNG files hold them as they are; in PDF files
+        those unknown to the format become keywords.
+
+    Raises
+    ------
+    FileError
+        If a file cannot be written.
+    """
+    stem, entries = Path(stem), dict(metadata or {})
+    files = []
+    for extension in FORMATS:
+        path = stem.with_name(f"{stem.name}.{extension}")
+        information = _pdf_metadata(entries) if extension == "pdf" else {"Software": "qsim", **entries}
+        image = io.BytesIO()
+        with style():
+            fig.savefig(image, format=extension, metadata=information)
+        try:
+            with replacing(path, durable=False) as part:
+                part.write(image.getbuffer())
+        except OSError as error:
+            raise FileError(
+                f"cannot write figure {path}: {error}", hint="check the folder and the free space"
+            ) from error
+        files.append(path)
+    return files
+
+
+def _pdf_metadata(entries: Mapping[str, str]) -> dict[str, str | None]:
+    """Return metadata with the keys that PDF knows and without dates, which would make every file differ."""
+    known = ("Title", "Author", "Subject", "Keywords")
+    found: dict[str, str | None] = {key: entries[key] for key in known if key in entries}
+    others = [f"{key}={value}" for key, value in entries.items() if key not in known]
+    if others:
+        found["Keywords"] = ", ".join([*([entries["Keywords"]] if "Keywords" in entries else []), *others])
+    return {"Creator": "qsim", "Producer": "matplotlib", "CreationDate": None, "ModDate": None, **found}

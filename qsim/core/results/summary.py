@@ -1,0 +1,93 @@
+"""The summary of a run: a flat, stable JSON object that scripts can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.results.atomic import write_text
+from qsim.core.results.jsonable import json_ready
+from qsim.core.results.reading import read_bytes, reading
+
+if TYPE_CHECKING:
+    from qsim.core.results.results import Results
+
+__all__ = ["read_summary", "summary", "write_summary"]
+
+MAX_SUMMARY = 64 * 2**20
+"""Bytes."""
+
+
+def summary(
+    results: Results,
+    *,
+    device: str,
+    precision: str,
+    seed: int | None,
+    timing: Mapping[str, float],
+    files: Sequence[str | Path],
+    warnings: Sequence[str] = (),
+    version: str = "",
+) -> dict[str, Any]:
+    """Return the flat, stable summary of a run: what ``<stem>.summary.json`` holds and ``--json`` prints.
+
+    Values that JSON cannot hold (NaN, infinities) become ``None``.
+    """
+    scalars = {
+        name: {"value": scalar.value, "error": scalar.error, "unit": scalar.unit}
+        for name, scalar in results.scalars.items()
+    }
+    ready: dict[str, Any] = json_ready(
+        {
+            "method": results.method,
+            "title": results.title,
+            "status": results.status,
+            "device": device,
+            "precision": precision,
+            "seed": seed,
+            "scalars": scalars,
+            "timing": dict(timing),
+            "files": [str(file) for file in files],
+            "warnings": list(warnings),
+            "version": version,
+        }
+    )
+    return ready
+
+
+def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
+    """Write a summary as JSON, replacing the file in one step.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    text = json.dumps(json_ready(content), indent=2, ensure_ascii=False, allow_nan=False)
+    # bytes of file names that are not UTF-8 become \\udc.., which is JSON
+    return write_text(path, text + "\n")
+
+
+def read_summary(path: str | Path) -> dict[str, Any]:
+    """Return the summary of an earlier run.
+
+    Raises
+    ------
+    FileError
+        If it is missing, damaged, or no summary.
+    """
+    expected = "the summary of a run"
+    data = read_bytes(path, expected, MAX_SUMMARY)
+    with reading(path, expected, hint="--force repeats the run"):
+        content = json.loads(data)
+        if (
+            not isinstance(content, dict)
+            or not {"method", "scalars", "timing", "files", "warnings"} <= content.keys()
+        ):
+            raise ValueError("it lacks method, scalars, timing, files or warnings")
+        for scalar in content["scalars"].values():
+            if not {"value", "error", "unit"} == scalar.keys():
+                raise ValueError("a scalar is not value, error, unit")
+    return content

@@ -1,0 +1,1 @@
+"""Runs: the stages of a method, the pipeline, progress, checkpoints, signals, reference decks."""

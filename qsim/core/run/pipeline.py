@@ -1,0 +1,551 @@
+"""The life of a run, the same for every method: deck -> build -> run -> results file -> figures.
+
+`execute` is the whole program; the stages that it calls are described in `qsim.core.run.stages`.
+"""
+
+from __future__ import annotations
+
+import gc
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from qsim import __version__
+from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
+from qsim.core.device import caches
+from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.parallel import Comm, world
+from qsim.core.device.rng import draw_seed
+from qsim.core.errors import DeckError, FileError
+from qsim.core.results.jsonable import json_ready
+from qsim.core.results.plotting import ready, save, style
+from qsim.core.results.results import Results, open_results, write_results
+from qsim.core.results.summary import read_summary, summary, write_summary
+from qsim.core.run import checkpoint
+from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
+from qsim.core.run.lock import OutputLock
+from qsim.core.run.progress import Monitor
+from qsim.core.run.provenance import collect
+from qsim.core.run.signals import Signals, on_early_exit
+from qsim.core.run.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
+
+__all__ = [
+    "BuildStage",
+    "DeckStage",
+    "Options",
+    "Outcome",
+    "OutputStage",
+    "Plan",
+    "RunStage",
+    "draw_figure",
+    "execute",
+    "stage",
+]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a deck is run; the options of the command line.
+
+    Parameters
+    ----------
+    device
+        ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; overrules ``QSIM_DEVICE`` and the deck.
+    overrides
+        ``KEY=VALUE`` texts that replace keys of the deck.
+    output
+        Results file, or a folder to put it in.
+    force
+        Replace existing results; start anew although there is a checkpoint.
+    resume
+        Continue from the checkpoint, if there is one.
+    allow_changes
+        Continue from a checkpoint although the problem has changed.
+    dry_run
+        Check and plan only.
+    figures
+        Draw the figures that the deck asks for.
+    verbosity
+        -1 for silence, 0 for progress and notices.
+    command
+        What is recorded as the command of the run.
+    """
+
+    device: str | None = None
+    overrides: Sequence[str] = ()
+    output: str | Path | None = None
+    force: bool = False
+    resume: bool = False
+    allow_changes: bool = False
+    dry_run: bool = False
+    figures: bool = True
+    verbosity: int = 0
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `execute` leaves.
+
+    Attributes
+    ----------
+    summary
+        The content of ``<stem>.summary.json``; of a dry run, the plan and the resolved deck.
+    results
+        The results file; after a dry run, where it would be.
+    already
+        Whether the run had been complete before, so that nothing was done.
+    """
+
+    summary: dict[str, Any]
+    results: Path
+    already: bool = False
+
+
+def execute(method: str, path: str | Path, options: Options | None = None) -> Outcome:
+    """Run one deck, from the file to the figures.
+
+    Everything that can be refused (the deck, existing files, the device, memory) is refused before any work.
+
+    Parameters
+    ----------
+    method
+        Name of the method; the deck must be for it.
+    path
+        The deck.
+    options
+        See `Options`.
+
+    Returns
+    -------
+    Outcome
+        Summary and results file.
+
+    Raises
+    ------
+    QsimError
+        One of the errors of `qsim.core.errors`; `Stopped` after a checkpoint was written on request.
+    """
+    start = time.monotonic()
+    job = _job(method, path, options or Options())
+    if job.options.dry_run:
+        plan, device, notices, _ = _plan(job)
+        return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
+    require_folder(job.files.results.parent)
+    with OutputLock(job.files.stem) as lock:
+        on_early_exit(lock.release)
+        # only now, since a run that held the lock before may have left a checkpoint
+        job = replace(job, resuming=job.options.resume and job.files.checkpoint.exists())
+        if job.options.resume and job.files.results.exists() and (not job.resuming or _nothing_to_add(job)):
+            return _already_complete(job)
+        _refuse_what_cannot_be_written(job)
+        return _work(job, start, lock.notices)
+
+
+def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
+    """Carry out a run whose files may be written; `told` is what the user should know of them."""
+    method, loaded, files = job.loaded.deck.method, job.loaded, job.files
+    plan, device, notices, comm = _plan(job)
+    restored = _restore(job, device)
+    with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
+        if job.options.force:  # else a later --resume would continue the run that this one replaces
+            files.checkpoint.unlink(missing_ok=True)
+        _greet(monitor, loaded, device, [*told, *notices, *restored.notices])
+        if not job.replaces and (strangers := job.earlier()):
+            monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
+        with out_of_memory(device, plan.memory), device.use():
+            with monitor.stage("build"):
+                problem = stage(method, "build").build(loaded, device, comm)
+            with monitor.stage("run"), monitor.continuing():
+                result = stage(method, "run").run(problem, monitor)
+                device.synchronize()
+            monitor.end()
+            with monitor.stage("write"):
+                _write(job, device, result, monitor)
+                _keep_state(job, result, monitor)
+        return _publish(job, job.figures, monitor)
+
+
+def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
+    """Return the plan of a run, with the memory of the interpreter, and where it computes.
+
+    Raises
+    ------
+    DeckError, DeviceError
+        If the method refuses the deck, the device cannot be used, or the problem does not fit.
+    """
+    loaded, settings = job.loaded, job.loaded.deck.run
+    plan = stage(loaded.deck.method, "build").plan(loaded)
+    loaded.raise_for(plan.findings)
+    comm = world()
+    device, notices = select(
+        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
+    )
+    plan = replace(plan, memory=plan.memory.with_interpreter(figures=bool(job.figures)))
+    device.require(plan.memory)
+    return plan, device, [*caches.NOTICES, *notices], comm
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What one run is about: deck, options, files, and the figures that the deck asks for."""
+
+    loaded: LoadedDeck
+    options: Options
+    output: OutputStage
+    files: RunFiles
+    figures: Sequence[str]
+    extra: Sequence[Path] = ()
+    """What the method may write besides results, summary and figures."""
+    resuming: bool = False
+    """Whether there is a checkpoint and it is to be continued."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether existing results may be replaced: a run with a checkpoint was allowed to when it began."""
+        return self.options.force or self.resuming
+
+    def written(self) -> list[Path]:
+        """Return everything that the run may write."""
+        return [*self.files.all_paths(self.figures, self.extra), self.files.checkpoint]
+
+    def earlier(self) -> list[Path]:
+        """Return figures and the like that an earlier run left, but for what this one reads."""
+        inputs = list(_paths_in(self.loaded.deck))
+        return [
+            path
+            for path in self.files.of_earlier_run(list(self.output.FIGURES), self.extra)
+            if not any(_same(path, source) for source in inputs)
+        ]
+
+
+def _job(method: str, path: str | Path, options: Options) -> _Job:
+    loaded = load_deck(path, stage(method, "deck").DECK, options.overrides)
+    output = stage(method, "output")
+    figures = _figure_names(loaded, output) if options.figures else []
+    files = RunFiles.of(loaded, Path(options.output) if options.output else None)
+    extra_paths = getattr(output, "extra_paths", None)
+    extra = list(extra_paths(loaded.deck, files.stem)) if extra_paths is not None else []
+    return _Job(loaded, options, output, files, figures, extra)
+
+
+# ------------------------------------------------------------------------------------ before the work
+
+
+def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
+    loaded.raise_for(unknown_figures(loaded.deck, output))
+    asked = loaded.deck.output.figures
+    if isinstance(asked, str):
+        return list(output.FIGURES) if asked == "all" else []
+    return list(dict.fromkeys(asked))
+
+
+def _refuse_what_cannot_be_written(job: _Job) -> None:
+    """Refuse, before the work, what would fail or destroy something after it."""
+    if not job.replaces:
+        job.files.require_new(job.figures, job.extra)
+    refuse_unusable(job.written())
+    refuse_inputs(job.written(), _paths_in(job.loaded.deck))
+    if job.figures:
+        ready()
+
+
+def _paths_in(value: object) -> Iterator[Path]:
+    """Yield the files that a deck names."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, BaseModel):
+        for item in value.__dict__.values():
+            yield from _paths_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _paths_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _paths_in(item)
+
+
+def _same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
+    return ", ".join(str(path) for path in paths[:8]) + more
+
+
+def _nothing_to_add(job: _Job) -> bool:
+    """Tell whether the checkpoint is that of a complete run of this very problem."""
+    meta = checkpoint.load_meta(job.files.checkpoint)
+    complete = bool(meta.get("complete", False))
+    return complete and not changed_keys(meta.get("physics", {}), json_ready(job.loaded.physics()))
+
+
+def _already_complete(job: _Job) -> Outcome:
+    """Return the outcome of a run that is complete, provided that it was this deck's.
+
+    A run that was killed after it wrote its results gets the figures and the summary that it still lacks.
+    """
+    files = job.files
+    with open_results(files.results) as results:
+        before = results.provenance.get("physics", {})
+        changed = changed_keys(before, json_ready(job.loaded.physics()))
+    if changed:
+        raise DeckError(
+            f"{files.results} is the complete result of another problem; it differs in {', '.join(changed)}",
+            hint="--force replaces it, -o FILE writes elsewhere",
+        )
+    if (content := _summary(files.summary)) is not None:
+        return Outcome(content, files.results, already=True)
+    missing = [
+        name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
+    ]
+    with Monitor(quiet=job.options.verbosity < 0) as monitor:
+        return _publish(job, missing, monitor)
+
+
+def _summary(path: Path) -> dict[str, Any] | None:
+    """Return a summary that was written before; None if there is none, or none that can be shown."""
+    try:
+        return read_summary(path)
+    except FileError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Restored:
+    """What a checkpoint gave: state and meta data, and what the user should know about them."""
+
+    state: dict[str, Any] | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+
+
+def _restore(job: _Job, device: Device) -> _Restored:
+    """Read the checkpoint, if the run is to be continued from one."""
+    loaded, file = job.loaded, job.files.checkpoint
+    if not job.resuming:
+        missing = f"no checkpoint {file}; starting from the beginning"
+        return _Restored(notices=[missing] if job.options.resume else [])
+    state, meta = checkpoint.load(file)
+    notices = checkpoint.compatible(
+        meta,
+        loaded,
+        device.label,
+        precision=loaded.deck.run.precision,
+        version=__version__,
+        free=getattr(stage(loaded.deck.method, "deck"), "EXTENDABLE", ()),
+        allow_changes=job.options.allow_changes,
+    )
+    seed = loaded.deck.run.seed
+    if seed is not None and meta["seed"] != seed:
+        notices.append(f"seed was {meta['seed']} when the checkpoint was written, now it is {seed}")
+    return _Restored(
+        state, meta, [f"continuing from {file}, written after {meta['elapsed']:.1f} s", *notices]
+    )
+
+
+def _monitor(job: _Job, device: Device, restored: _Restored, signals: Signals, start: float) -> Monitor:
+    loaded = job.loaded
+    if loaded.deck.run.seed is None:
+        loaded.update_run(seed=restored.meta["seed"] if restored.meta else draw_seed())
+    settings = loaded.deck.run
+    meta = {
+        "method": loaded.deck.method,
+        "physics": loaded.physics(),
+        "seed": settings.seed,
+        "precision": settings.precision,
+        "device": device.label,
+        "qsim_version": __version__,
+    }
+    return Monitor(
+        checkpoint=job.files.checkpoint,
+        meta=meta,
+        interval=settings.checkpoint,
+        walltime=settings.walltime,
+        spent=time.monotonic() - start,
+        elapsed=restored.meta.get("elapsed", 0.0),
+        restored=restored.state,
+        signals=signals,
+        quiet=job.options.verbosity < 0,
+    )
+
+
+def _greet(monitor: Monitor, loaded: LoadedDeck, device: Device, notices: Sequence[str]) -> None:
+    settings = loaded.deck.run
+    title = f": {loaded.deck.title}" if loaded.deck.title else ""
+    monitor.note(f"{loaded.deck.method} {loaded.name}{title}")
+    monitor.note(f"{device}, {settings.precision} precision, seed {settings.seed}")
+    for notice in notices:
+        monitor.note(notice)
+    for warning in loaded.warnings:
+        monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
+
+
+def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
+    """Return what ``--dry-run`` shows."""
+    ready: dict[str, Any] = json_ready(
+        {
+            "method": loaded.deck.method,
+            "title": loaded.deck.title,
+            "status": "planned",
+            "device": device.label,
+            "device_name": device.name,
+            "precision": loaded.deck.run.precision,
+            "sizes": plan.sizes,
+            "steps": plan.steps,
+            "memory": {
+                "host": plan.memory.host,
+                "device": plan.memory.device,
+                "parts": plan.memory.parts,
+                "free": device.free_memory(),
+            },
+            "warnings": loaded.warnings,
+            "notices": notices,
+            "deck": loaded.resolved(),
+            "version": __version__,
+        }
+    )
+    return ready
+
+
+# ------------------------------------------------------------------------------------- after the work
+
+
+def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
+    """Write the results file; what an earlier run of this name left beside it goes then."""
+    loaded, output = job.loaded, job.output
+    earlier = job.earlier() if job.replaces else []
+    provenance = collect(
+        loaded,
+        device,
+        command=job.options.command,
+        timing=monitor.timing,
+        elapsed=monitor.elapsed,
+        warnings=monitor.warnings,
+    )
+    tables = output.tables(result) if hasattr(output, "tables") else output.TABLES
+    arrays = {name: device.to_host(array) for name, array in output.arrays(result).items()}
+    write = partial(
+        write_results,
+        method=loaded.deck.method,
+        title=loaded.deck.title,
+        status="complete",
+        tables=tables,
+        arrays=arrays,
+        scalars=output.scalars(result),
+        provenance=provenance,
+        log=monitor.log,
+    )
+    try:
+        write(job.files.results, overwrite=job.replaces)
+    except FileError as error:
+        raise _rescued(error, job, write) from error
+    if job.replaces:  # a summary and figures of the results that were replaced
+        job.files.summary.unlink(missing_ok=True)
+        if gone := [path for path in remove(earlier) if path not in job.written()]:
+            monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
+
+
+def _rescued(error: FileError, job: _Job, write: Callable[[Path], Path]) -> FileError:
+    """Write the results where there may be space, since they cost work; return the error that says where they are."""
+    text, hint = str(error), error.hint or ""
+    if job.files.checkpoint.exists():
+        hint += f"; --resume then continues from {job.files.checkpoint}"
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="qsim-rescued-"))
+        try:
+            path = write(folder / job.files.results.name)
+        except FileError:
+            folder.rmdir()
+        else:
+            text += f"; the complete results are in {path} instead"
+            hint = f"move them: mv {shlex.quote(str(path))} {shlex.quote(str(job.files.results))}"
+    except OSError:
+        pass  # no place at all
+    return FileError(text, hint=hint)
+
+
+def _keep_state(job: _Job, result: Any, monitor: Monitor) -> None:
+    """Remove the checkpoint, which has served its purpose, or replace it by the state that more can be added to."""
+    final_state = getattr(stage(job.loaded.deck.method, "run"), "final_state", None)
+    if final_state is None:
+        job.files.checkpoint.unlink(missing_ok=True)
+        return
+    meta = {**monitor.meta, "elapsed": monitor.elapsed, "complete": True}
+    try:
+        checkpoint.save(job.files.checkpoint, final_state(result), meta)
+    except FileError as error:  # the results are written
+        monitor.warn(f"{error}; this run cannot be continued")
+
+
+def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
+    """Draw figures of the results file and write its summary.
+
+    A figure that fails does not cost the others or the summary: its error is raised after those are written.
+    """
+    output, files = job.output, job.files
+    # of a complete run, the checkpoint is what --resume adds to
+    written = [files.results, *([files.checkpoint] if files.checkpoint.exists() else [])]
+    failures: list[Exception] = []
+    with open_results(files.results) as results:
+        if hasattr(output, "extra_files"):
+            written += output.extra_files(results, files.stem)
+        with monitor.stage("figures"):
+            for name in names:
+                try:
+                    written += draw_figure(output, results, name, files.stem)
+                except Exception as error:
+                    error.add_note(
+                        f"while drawing the figure '{name}'; the results in {files.results} are complete"
+                    )
+                    failures.append(error)
+        recorded = results.provenance
+        content = summary(
+            results,
+            device=recorded["device"]["label"],
+            precision=recorded["precision"],
+            seed=recorded["seed"],
+            timing={**recorded["timing"], **monitor.timing},
+            files=[*written, files.summary],
+            warnings=monitor.warnings or recorded["warnings"],
+            version=recorded["qsim_version"],
+        )
+    write_summary(files.summary, content)
+    if failures:
+        raise failures[0]
+    return Outcome(content, files.results)
+
+
+def draw_figure(output: OutputStage, results: Results, name: str, stem: Path) -> list[Path]:
+    """Draw one figure of a results file as ``<stem>.<name>.png`` and ``.pdf``.
+
+    Returns
+    -------
+    list of Path
+        The files; empty if the results do not hold what the figure shows.
+    """
+    with style():
+        figure = output.FIGURES[name](results)
+    if figure is None:
+        return []
+    metadata = {
+        "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
+        "deck_sha256": str(results.provenance.get("deck_sha256", "")),
+    }
+    try:
+        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)
+    finally:
+        figure.clear()
+        del figure
+        gc.collect()  # a figure refers to itself, and a run may draw dozens

@@ -1,0 +1,414 @@
+"""What a run tells while it runs, and when it stops: progress, wall times, finite numbers, checkpoints.
+
+A method's ``run`` does no input or output; it calls :meth:`Monitor.step` after each step.  On a terminal the
+monitor shows a live bar, elsewhere one line per interval, always on stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
+from qsim.core.run.streams import PatientText
+from qsim.core.text import printable, reason
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.progress import Progress, TaskID
+
+    from qsim.core.run.signals import Signals
+
+__all__ = ["Monitor"]
+
+State = Callable[[], Mapping[str, Any]]
+
+FIRST_LINE = 1.0
+LINE_INTERVAL = 30.0
+REFRESH = 0.1
+GRACE = 10.0
+"""Seconds that a stop request waits for a step that can be saved, in a task that never could."""
+
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
+"""What a state of another problem makes go wrong."""
+
+_logger = logging.getLogger("qsim")
+_logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
+
+
+class Monitor:
+    """Observer of one run.
+
+    Parameters
+    ----------
+    checkpoint
+        File for checkpoints; None for a run that cannot be resumed.
+    meta
+        What is stored with each checkpoint besides the elapsed time.
+    interval
+        Seconds between checkpoints.
+    walltime
+        Seconds this process may take; the run stops with a checkpoint before that.
+    spent
+        Seconds this process has used before the monitor was made; they count towards ``walltime``.
+    elapsed
+        Seconds that earlier processes spent on the same run, as in the checkpoint.
+    restored
+        State of the checkpoint to continue from.
+    signals
+        Where stop requests come from.
+    quiet
+        Say nothing on stderr; the log is kept all the same.
+    stream
+        Where to write; stderr by default.
+    clock
+        Monotonic clock in seconds.
+
+    Attributes
+    ----------
+    timing : dict of float
+        Seconds of each stage, summed over repeated stages.
+    warnings : list of str
+        Warnings for the summary.
+    log : deque of str
+        Last lines of everything said.
+    restored : mapping or None
+        State to continue from.
+    polled : bool
+        Whether the run has reported anything yet.
+    """
+
+    def __init__(
+        self,
+        *,
+        checkpoint: str | Path | None = None,
+        meta: Mapping[str, Any] | None = None,
+        interval: float = 600.0,
+        walltime: float | None = None,
+        spent: float = 0.0,
+        elapsed: float = 0.0,
+        restored: Mapping[str, Any] | None = None,
+        signals: Signals | None = None,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.meta = dict(meta or {})
+        self.interval = interval
+        self.walltime = walltime
+        self.restored = restored
+        self.signals = signals
+        self.quiet = quiet
+        self.timing: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self.log: deque[str] = deque(maxlen=1000)
+        self._stream = stream
+        self._clock = clock
+        self._start = clock() - spent
+        self._before = elapsed
+        self._saved_at = clock()
+        self._save_seconds = 0.0
+        self._polled_at = clock()
+        self._longest_gap = 0.0
+        self.polled = False
+        self._stop_since: float | None = None
+        self._savable = False
+        self._task: _Task | None = None
+
+    @classmethod
+    def silent(cls) -> Monitor:
+        """Return a monitor that says nothing, saves nothing and never stops: for library use and tests."""
+        return cls(quiet=True)
+
+    # ------------------------------------------------------------------------------------------- time
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent on the run so far, earlier processes included."""
+        return self._before + self._clock() - self._start
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the wall time of the block to ``timing[name]``, also if it fails."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self.timing[name] = self.timing.get(name, 0.0) + self._clock() - start
+
+    # ---------------------------------------------------------------------------------------- progress
+
+    def begin(self, total: int | None, unit: str, what: str = "", *, done: int | None = None) -> None:
+        """Start a task, after the end of the one before.
+
+        Parameters
+        ----------
+        total
+            Number of steps; None if it is not known.
+        unit
+            What is counted, such as ``"sweeps"``.
+        what
+            Name of the task.
+        done
+            Steps done before, in another process; by default those of the first report of a resumed run.
+        """
+        self.end()
+        self._savable = False
+        self._polled_at = self._clock()
+        self._task = _Task(self, total, unit, what, done)
+
+    def end(self) -> None:
+        """Finish the current task, if there is one, with its last line."""
+        if self._task is not None:
+            self._task.close()
+            self._task = None
+
+    def step(self, done: int, state: State | None = None, **observables: float) -> None:
+        """Report that ``done`` steps are done.
+
+        Parameters
+        ----------
+        done
+            Steps done so far, also those before a restart.
+        state
+            Makes the state to save; called only when a checkpoint is due.
+        **observables
+            Numbers to show and to check.
+
+        Raises
+        ------
+        NumericsError
+            If an observable is not finite.
+        Stopped
+            If a stop was requested or the wall time is nearly over, and the state is saved.
+        Interrupted
+            If a stop was requested and this task cannot save.
+        """
+        for name, value in observables.items():
+            if not math.isfinite(value):
+                unit = f" {self._task.unit}" if self._task else ""
+                raise NumericsError(f"{name.replace('_', ' ')} is {value} after {done}{unit}")
+        if self._task is not None:
+            self._task.update(done, observables)
+        self.poll(state)
+
+    def poll(self, state: State | None = None) -> None:
+        """Save and stop as :meth:`step` does, without progress."""
+        now = self._clock()
+        self.polled = True
+        self._longest_gap = max(self._longest_gap, now - self._polled_at)
+        self._polled_at = now
+        if reason := self._stop_reason(now):
+            self._stop(reason, state, now)
+        elif state is not None and self.checkpoint is not None:
+            self._savable = True
+            if now - self._saved_at >= self.interval:
+                self._save_in_passing(state, now)
+
+    @contextmanager
+    def continuing(self) -> Iterator[None]:
+        """Turn what goes wrong with a restored state, before the run reports its first step, into an error of the checkpoint.
+
+        Without a restored state nothing is changed.
+
+        Raises
+        ------
+        FileError
+            If the state lacks something, or does not fit the problem.
+        """
+        try:
+            yield
+        except (QsimError, InvalidInput):
+            raise
+        except Exception as error:
+            foreseen = isinstance(error, UNFIT) or type(error).__module__.startswith("numba.")
+            if self.restored is None or self.polled or not foreseen:
+                raise
+            raise FileError(
+                f"the run cannot be continued from {self.checkpoint}, whose state does not fit this deck: {reason(error)}",
+                hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+            ) from error
+
+    def _stop_reason(self, now: float) -> str:
+        if self.signals is not None and self.signals.stop:
+            return f"stopped by {self.signals.stop}"
+        if self.walltime is None:
+            return ""
+        # another step and the checkpoint must still fit
+        margin = min(1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5, 0.25 * self.walltime)
+        return "stopped before the wall time limit" if now - self._start + margin >= self.walltime else ""
+
+    def _stop(self, reason: str, state: State | None, now: float) -> None:
+        self._stop_since = self._stop_since if self._stop_since is not None else now
+        if state is not None and self.checkpoint is not None:
+            path = self._save(state)
+            self.end()
+            raise Stopped(path, f"{reason}; checkpoint written to {path}")
+        if not self._savable and now - self._stop_since >= (GRACE if self.checkpoint else 0.0):
+            self.end()
+            raise Interrupted(f"{reason}; this part of the run has no checkpoint")
+
+    def _save_in_passing(self, state: State, now: float) -> None:
+        """Write a checkpoint; a full disk must not end a run that needs no checkpoint to go on."""
+        try:
+            self.note(f"checkpoint written to {self._save(state)}")
+        except FileError as error:
+            self._saved_at = now  # try again after the interval
+            self.warn(f"{error}; the run goes on")
+
+    def _save(self, state: State) -> Path:
+        """Write a checkpoint and remember how long that took."""
+        from qsim.core.run import checkpoint
+
+        if self.checkpoint is None:
+            raise ValueError("this monitor has no checkpoint file")
+        start = self._clock()
+        path = checkpoint.save(self.checkpoint, state(), {**self.meta, "elapsed": self.elapsed})
+        self._saved_at = self._polled_at = self._clock()
+        self._save_seconds = max(self._save_seconds, self._saved_at - start)
+        return path
+
+    # ----------------------------------------------------------------------------------------- talking
+
+    def note(self, text: str) -> None:
+        """Say something that is good to know."""
+        self._say(text, logging.INFO)
+
+    def warn(self, text: str) -> None:
+        """Say something that needs attention; it is kept for the summary, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self._say(f"warning: {text}", logging.WARNING)
+
+    def _say(self, text: str, level: int) -> None:
+        text = printable(text)
+        self.log.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
+        _logger.log(level, "%s", text)
+        if self.quiet:
+            return
+        with suppress(OSError, ValueError):  # a run does not end because nobody listens
+            if self._task is not None and self._task.bar is not None:
+                self._task.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=self.stream, flush=True)
+
+    @property
+    def stream(self) -> TextIO | None:
+        """Where this monitor writes; looked up late, since test runners and shells exchange stderr.
+
+        None in a program that has no standard error.
+        """
+        return self._stream if self._stream is not None else sys.stderr
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a live bar can be shown."""
+        try:
+            terminal = not self.quiet and self.stream is not None and self.stream.isatty()
+        except (OSError, ValueError):
+            return False
+        return terminal and os.environ.get("TERM") not in ("dumb", "unknown")
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+
+class _Task:
+    """One counted task: a live bar on a terminal, lines elsewhere."""
+
+    def __init__(self, monitor: Monitor, total: int | None, unit: str, what: str, done: int | None) -> None:
+        self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
+        self.start = monitor._clock()
+        self.first = done if done is not None else 0
+        # where a resumed run starts is known from its first report, unless it said so
+        self.first_unknown = done is None and monitor.restored is not None
+        self.done = self.first
+        self.observables: Mapping[str, float] = {}
+        self.shown_at = self.start + FIRST_LINE - LINE_INTERVAL
+        self.shown: int | None = None
+        self.bar: Progress | None = None
+        self.row: TaskID | None = None
+        if monitor.on_terminal:
+            with suppress(OSError, ValueError):
+                self._open_bar()
+
+    def _open_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
+            auto_refresh=False,
+        )
+        self.row = self.bar.add_task(self.what or self.unit, total=self.total, text="")
+        self.bar.start()
+
+    def update(self, done: int, observables: Mapping[str, float]) -> None:
+        now = self.monitor._clock()
+        if self.first_unknown:
+            self.first, self.start, self.first_unknown = done, now, False
+        self.done, self.observables = done, observables
+        if now - self.shown_at >= (LINE_INTERVAL if self.bar is None else REFRESH):
+            self._show(now)
+
+    def _show(self, now: float) -> None:
+        self.shown_at, self.shown = now, self.done
+        if self.bar is not None and self.row is not None:
+            with suppress(OSError, ValueError):
+                self.bar.update(self.row, completed=self.done, text=self._text(now))
+                self.bar.refresh()
+        else:
+            self.monitor.note(f"{self.what}: {self._line(now)}" if self.what else self._line(now))
+
+    def _text(self, now: float) -> str:
+        count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
+        rate = self._rate(now)
+        shown = [f"{count} {self.unit}"] + ([f"{rate:.3g}/s"] if rate else [])
+        return "  ".join(
+            shown + [f"{name.replace('_', ' ')} {value:.6g}" for name, value in self.observables.items()]
+        )
+
+    def _line(self, now: float) -> str:
+        percent = f"{100.0 * self.done / self.total:5.1f} %  " if self.total else ""
+        rate, left = self._rate(now), (self.total or 0) - self.done
+        eta = f"  {_duration(left / rate)} left" if rate and left > 0 else ""
+        return f"{percent}{self._text(now)}{eta}"
+
+    def _rate(self, now: float) -> float:
+        return (self.done - self.first) / (now - self.start) if now > self.start else 0.0
+
+    def close(self) -> None:
+        now = self.monitor._clock()
+        if self.bar is not None:
+            self._show(now)
+            with suppress(OSError, ValueError):
+                self.bar.stop()
+        elif self.done > self.first and self.shown != self.done:
+            self._show(now)
+
+
+def _duration(seconds: float) -> str:
+    """Return ``1:02:03`` or ``02:03``."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
