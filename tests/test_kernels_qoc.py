@@ -13,7 +13,6 @@ import pytest
 from scipy.linalg import expm, solve_banded
 
 from qsim.core.device.device import cpu
-from qsim.qoc.hamiltonian import kinetic_bands
 from qsim.qoc.kernels import banded
 from qsim.qoc.kernels.eigenbasis import (
     EigenBatch,
@@ -26,6 +25,7 @@ from qsim.qoc.kernels.eigenbasis import (
 )
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS, GridBatch, cn_backward, cn_forward
 from qsim.qoc.kernels.threads import each_trajectory
+from qsim.qoc.molecule import kinetic_bands
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}
 C_GRID = 2.0  # of the grid bound; at most 0.35 was seen on a CPU

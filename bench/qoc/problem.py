@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qsim.core.device.device import Device
-from qsim.qoc.hamiltonian import Molecule, molecule
+from qsim.qoc.molecule import Molecule, molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 
@@ -45,7 +45,7 @@ def deck_text(
 def load(text: str) -> Any:
     """Load a deck from text; needs pydantic."""
     from qsim.core.deck.load import load_deck
-    from qsim.qoc.deck import QocDeck
+    from qsim.qoc.deck.model import QocDeck
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.yaml"

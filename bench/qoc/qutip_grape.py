@@ -91,8 +91,8 @@ def _solve(built: Any) -> Any:
     """Optimise; return the search and its objective."""
     from qsim.core.run.progress import Monitor
     from qsim.qoc.objective import Objective
+    from qsim.qoc.optimizers.search import Search
     from qsim.qoc.run import optimise
-    from qsim.qoc.search import Search
 
     objective = Objective(built.propagator, built.targets, 0.0)
     search = Search(objective, built.control, Monitor.silent(), built.deck.objective.threshold, 500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,12 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.qoc import checks
-from qsim.qoc.blocks import levels_of, parse_weight
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
-from qsim.qoc.deck import CrankNicolsonPropagator, EigenbasisPropagator, values_of
+from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
+from qsim.qoc.deck.molecule import levels_of, parse_weight
 from qsim.qoc.guess import initial_field, ladder_rungs
-from qsim.qoc.hamiltonian import Molecule, molecule
+from qsim.qoc.molecule import Molecule, molecule
+from qsim.qoc.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
-    from qsim.qoc.deck import QocDeck
+    from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.propagators import Members, Propagator
 
 MIN_LEVELS = 16  # retained levels of `states: auto`
@@ -41,47 +41,6 @@ GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
 MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
-
-
-@dataclass
-class Problem:
-    """Everything the run needs.
-
-    Attributes
-    ----------
-    deck : QocDeck
-    device : Device
-    members : Members
-        Ensemble; the first molecule is the nominal one.
-    initial : (pairs, K) complex128
-        Level amplitudes at t = 0.
-    targets : list of (r, K) complex128
-        Orthonormal target vectors of each pair.
-    propagator : Propagator
-    control : Parametrisation
-    times : (N,) float64
-        Midpoints, a.u.
-    guess : (N,) float64
-        First field, a.u.
-    notices : list of str
-        What the deck left open and how it was settled.
-    """
-
-    deck: QocDeck
-    device: Device
-    members: Members
-    initial: NDArray[np.complex128]
-    targets: list[NDArray[np.complex128]]
-    propagator: Propagator
-    control: Parametrisation
-    times: NDArray[np.float64]
-    guess: NDArray[np.float64]
-    notices: list[str]
-
-    @property
-    def molecule(self) -> Molecule:
-        """The nominal molecule."""
-        return self.members.molecules[0]
 
 
 def plan(loaded: LoadedDeck[QocDeck]) -> Plan:

@@ -19,15 +19,15 @@ import numpy as np
 from qsim.qoc import costs, reference
 from qsim.qoc.build import amplitudes, make_propagator, molecule_factors, target_vectors, top_level
 from qsim.qoc.fields import other_way, resample, way_between
-from qsim.qoc.hamiltonian import molecule
+from qsim.qoc.molecule import molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import Eigenbasis, Members
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.build import Problem
-    from qsim.qoc.hamiltonian import Molecule
+    from qsim.qoc.molecule import Molecule
+    from qsim.qoc.problem import Problem
 
 EXTRA_LEVELS = 8  # levels of the reference beyond those of the run
 FEWEST_LEVELS = 24

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.hamiltonian import formula
+from qsim.qoc.molecule import formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck import Control
+    from qsim.qoc.deck.model import Control
 
 CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
 NEWTON_STEPS = 60

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qsim.qoc.build import Problem
+    from qsim.qoc.problem import Problem
 
 FLOOR = 2.0  # seconds that claims may always take
 SHARE = 2.0  # of the run's own cost that claims may take beyond the floor

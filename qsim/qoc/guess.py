@@ -16,14 +16,14 @@ from qsim.core.deck.columns import read_columns, smooth_curve
 from qsim.core.device import rng
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.results.arrays import require_finite
-from qsim.qoc.blocks import levels_of
-from qsim.qoc.hamiltonian import formula
+from qsim.qoc.deck.molecule import levels_of
+from qsim.qoc.molecule import formula
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck import QocDeck
-    from qsim.qoc.hamiltonian import Molecule
+    from qsim.qoc.deck.model import QocDeck
+    from qsim.qoc.molecule import Molecule
 
 WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
 NO_DIPOLE = 1e-30  # a.u.; below, squares underflow

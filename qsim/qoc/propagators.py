@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qoc.hamiltonian import Molecule
+    from qsim.qoc.molecule import Molecule
 
 MEMORY_SHARE = 0.5  # of the free memory that trajectories may take
 SEGMENT_BYTES = 64e6  # of trajectory kept at a time when only populations are wanted

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.qoc.hamiltonian import LARGEST_VALUE, Molecule, bare_function_of_x, on_grid
+from qsim.qoc.molecule import LARGEST_VALUE, Molecule, bare_function_of_x, on_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.blocks import System
+    from qsim.qoc.deck.molecule import System
 
 REACH = 0.6  # of the box's width by which a wall may be moved outwards
 SCAN = 241  # points at which the formulas are looked at on either side of the box

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qoc import checks, optimizers
+from qsim.qoc import checks
 from qsim.qoc.claims import Errors, Judge
 from qsim.qoc.objective import Objective
-from qsim.qoc.search import Finished, Search
-from qsim.qoc.travolta import travolta
+from qsim.qoc.optimizers import lbfgs as optimizers
+from qsim.qoc.optimizers.gauss_newton import gauss_newton
+from qsim.qoc.optimizers.krotov import krotov
+from qsim.qoc.optimizers.search import Finished, Search
+from qsim.qoc.optimizers.travolta import travolta
 from qsim.qoc.verify import Verification, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.build import Problem
+    from qsim.qoc.problem import Problem
 
 STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
 MEMBERS_AT_ONCE = 4096
@@ -100,9 +103,9 @@ def optimise(problem: Problem, search: Search) -> None:
         elif options.type == "travolta":
             travolta(search, problem.guess, options)
         elif options.type == "krotov":
-            optimizers.krotov(search, control.field(control.parameters(problem.guess)), options.step)
+            krotov(search, control.field(control.parameters(problem.guess)), options.step)
         elif options.type == "gauss_newton" or _handed_over(search):
-            optimizers.gauss_newton(search, control.parameters(problem.guess))
+            gauss_newton(search, control.parameters(problem.guess))
         else:
             finish = options.finish == "gauss_newton"
             u = optimizers.lbfgs(
@@ -112,7 +115,7 @@ def optimise(problem: Problem, search: Search) -> None:
                 options.finish_at if finish else None,
             )
             if finish:
-                optimizers.gauss_newton(search, u)
+                gauss_newton(search, u)
     except Finished:
         pass
 

@@ -33,9 +33,9 @@ from qsim.qoc.propagators import CrankNicolson, Eigenbasis
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.build import Problem
     from qsim.qoc.claims import Errors, Judge
-    from qsim.qoc.hamiltonian import Molecule
+    from qsim.qoc.molecule import Molecule
+    from qsim.qoc.problem import Problem
     from qsim.qoc.propagators import Members
 
 SUBSTEPS = 4  # of the eigenbasis for each step of the run

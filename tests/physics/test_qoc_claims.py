@@ -9,7 +9,7 @@ from qsim.core.errors import NumericsError
 from qsim.qoc import checks, claims, costs
 from qsim.qoc.build import phase_steps
 from qsim.qoc.fields import resample, roughness, way_between
-from qsim.qoc.hamiltonian import on_grid
+from qsim.qoc.molecule import on_grid
 from qsim.qoc.reference import landscape, sine_levels, unresolved
 
 MORSE = {
@@ -203,7 +203,7 @@ def test_a_field_from_a_file_gets_the_shape_once(qoc):
 
 
 def test_a_search_without_a_step_has_not_converged():
-    from qsim.qoc.optimizers import _no_step
+    from qsim.qoc.optimizers.lbfgs import _no_step
 
     assert _no_step(-1e-5).startswith("stopped before convergence")
     assert _no_step(-1e-14).startswith("converged")

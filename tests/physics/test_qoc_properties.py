@@ -13,7 +13,7 @@ from qsim.core.run.progress import Monitor
 from qsim.qoc.build import midpoints
 from qsim.qoc.checks import capped_probability
 from qsim.qoc.fields import resample
-from qsim.qoc.hamiltonian import Molecule, lowest_states, molecule
+from qsim.qoc.molecule import Molecule, lowest_states, molecule
 from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 from qsim.qoc.run import run

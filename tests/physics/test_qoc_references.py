@@ -13,7 +13,7 @@ import pytest
 
 from qsim.core.errors import NumericsError
 from qsim.qoc.build import midpoints
-from qsim.qoc.hamiltonian import molecule
+from qsim.qoc.molecule import molecule
 from qsim.qoc.objective import Objective
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "qoc.json"

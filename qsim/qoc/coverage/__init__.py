@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.coverage import Claim, Trial
-from qsim.qoc.blocks import parse_weight
 from qsim.qoc.coverage import oracle
 from qsim.qoc.coverage.decks import Drawn, draw_deck
+from qsim.qoc.deck.molecule import parse_weight
 
 if TYPE_CHECKING:
     from pathlib import Path

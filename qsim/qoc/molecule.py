@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.blocks import System
+    from qsim.qoc.deck.molecule import System
 
 LARGEST_VALUE = (
     1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import ElectricField, Energy, Frequency, Time
-from qsim.qoc.blocks import SIGNED, SIZE, System, levels_of, parse_weight
+from qsim.qoc.deck.molecule import SIGNED, SIZE, System, levels_of, parse_weight
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]

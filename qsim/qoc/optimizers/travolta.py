@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.search import Finished
+from qsim.qoc.optimizers.search import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck import Travolta
-    from qsim.qoc.search import Search
+    from qsim.qoc.deck.model import Travolta
+    from qsim.qoc.optimizers.search import Search
 
 SMALLEST = float(np.finfo(float).eps)  # left end of the bisection, as in the ancestor code
 CUDA_CANDIDATES = 128  # gammas tried in one batch on a GPU
