@@ -31,8 +31,8 @@ from qsim.sturmian.inputs import read_table
 from qsim.tridiag.inputs import spline
 from qsim.tridiag.readers import read_rhs, read_system
 from qsim.tridiag.states import _from_file as read_wavefunction
-from qsim.trotter.readers import read_component_matrices, read_matrix
-from qsim.trotter.states import contract_mps, load_state, read_mps
+from qsim.trotter.model.readers import read_component_matrices, read_matrix
+from qsim.trotter.states.initial import contract_mps, load_state, read_mps
 
 ALL = 1000
 SHARE = 40

@@ -9,9 +9,9 @@ import numpy as np
 from bench.ceilings import multiprocessors
 from bench.harness import Bench, Cost, case, wall
 from bench.trotter import problem
-from qsim.trotter.batch import Batch
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.model import Model
+from qsim.trotter.evolution.batch import Batch
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.model.hamiltonian import Model
 
 SIZES = (6, 8, 10, 12)
 MEMBERS = {"cpu": (64,), "cuda": (64, 1024)}

@@ -14,10 +14,10 @@ import numpy as np
 from bench.harness import Bench, Skip, Timing, case
 from bench.trotter import problem, sectors
 from qsim.core.device.device import Device
-from qsim.trotter.accuracy import choose
-from qsim.trotter.chebyshev import Chebyshev
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.model import Model
+from qsim.trotter.evolution.accuracy import choose
+from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.model.hamiltonian import Model
 
 SIZES = (12, 14, 16, 18)
 ACCURACIES = (1e-6, 1e-10)

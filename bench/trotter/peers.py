@@ -14,7 +14,7 @@ import numpy as np
 from bench.harness import Timing, wall
 from bench.trotter import problem
 from qsim.core.device.device import Device
-from qsim.trotter.model import Model
+from qsim.trotter.model.hamiltonian import Model
 
 BLOCK = 2  # qubits of the gates that the optimiser of Qulacs makes
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from bench.harness import Bench, Cost, Timing, kernel
 from qsim.core.device.device import Device
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.model import Model
-from qsim.trotter.schedule import ORDER, Layer, layers
+from qsim.trotter.evolution.integrators import ORDER, Layer, layers
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.model.hamiltonian import Model
 
 DT = 0.05
 METHOD = "ts4"

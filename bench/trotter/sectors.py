@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qsim.trotter.model import Model
+from qsim.trotter.model.hamiltonian import Model
 
 KRYLOV = (16, 24, 32)  # Lanczos vectors of a step; with 10 it takes twice as long
 WHOLE = "whole space"

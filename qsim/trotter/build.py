@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
@@ -18,188 +11,17 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.trotter import checks
-from qsim.trotter.deck import TrotterDeck, correlator_axes
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.problem import Problem, memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
-    from qsim.trotter.model import Hamiltonian
 
-AXES = ("x", "y", "z")
-PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
-MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
-
-
-@dataclass
-class Problem:
-    """What a run needs.
-
-    Attributes
-    ----------
-    times : list of float
-        All times at which the evolution stops, 0 and t_final among them, 1/J.
-    output_times : list of float
-        Those of the deck, which the arrays hold.
-    seed : int
-        Seed of the run.
-    """
-
-    deck: TrotterDeck
-    device: Device
-    times: list[float]
-    output_times: list[float]
-    seed: int
-    loaded: LoadedDeck[TrotterDeck] | None = None
-    notices: list[str] = field(default_factory=list)
-
-    @property
-    def spins(self) -> int:
-        """Number of spins N."""
-        return self.deck.system.spins
-
-    @property
-    def members(self) -> int:
-        """Number of trajectories: realisations times states, the states of one realisation in a row."""
-        return self.deck.ensemble.disorder * self.deck.ensemble.states
-
-    @property
-    def group(self) -> int:
-        """Trajectories whose average is one sample of the ensemble."""
-        return self.deck.ensemble.states if self.deck.ensemble.disorder > 1 else 1
-
-    @property
-    def dtype(self) -> Any:
-        """Type of the amplitudes."""
-        return np.complex64 if self.deck.run.precision == "single" else np.complex128
-
-    @cached_property
-    def stored(self) -> list[int]:
-        """Numbers of the times that are output times."""
-        return [bisect.bisect_left(self.times, t) for t in self.output_times]
-
-    # ------------------------------------------------------------------------------ models and states
-
-    def hamiltonian(self, member: int = 0) -> Hamiltonian:
-        """Return the Hamiltonian of a trajectory."""
-        from qsim.trotter.model import build_hamiltonian
-
-        realisation = member // self.deck.ensemble.states
-        return build_hamiltonian(self.deck.system, seed=self.seed, realisation=realisation)
-
-    def sigma(self, member: int = 0) -> Hamiltonian:
-        """Return the perturbation of the echo of a trajectory."""
-        from qsim.trotter.model import build_hamiltonian
-
-        system, realisation = self.deck.system, member // self.deck.ensemble.states
-        return build_hamiltonian(
-            system,
-            seed=self.seed,
-            realisation=realisation,
-            terms=self.echo.sigma,
-            first=len(system.terms),
-        )
-
-    def initial(self, member: int) -> Any:
-        """Return a new array (2^N,) on the device with the initial state of a trajectory."""
-        from qsim.trotter import states
-
-        return states.initial_state(
-            self.deck.initial, self.spins, self.device, self.dtype, seed=self.seed, member=member
-        )
-
-    # ------------------------------------------------------------------------------------ observables
-
-    def sites(self, axis: str) -> list[int] | None:
-        """Return the sites whose S along an axis is stored, None if it is not."""
-        asked = self.deck.observed(f"s{axis}")
-        if asked is None or asked == "total":
-            return None
-        return list(range(self.spins)) if asked == "all" else list(asked)
-
-    @cached_property
-    def totals(self) -> list[str]:
-        """Axes along which the total spin is stored; z always."""
-        asked = self.deck.observed("total")
-        found = {"z"} | {a for a in AXES if self.deck.observed(f"s{a}") is not None}
-        if asked is not None:
-            found |= set(AXES) if asked == "all" else set(asked)
-        return [a for a in AXES if a in found]
-
-    @cached_property
-    def pairs(self) -> dict[str, list[tuple[int, int]]]:
-        """Pairs [j, k] of each correlator, by its axes such as ``zz``."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for item in self.deck.observe:
-            for axes in correlator_axes(item):
-                if isinstance(item.pairs, list):
-                    found[axes] = [(min(j, k), max(j, k)) for j, k in item.pairs]
-                else:
-                    found[axes] = list(combinations(range(self.spins), 2))
-        return found
-
-    @property
-    def shared_pairs(self) -> bool:
-        """Whether all correlators have the same pairs."""
-        lists = list(self.pairs.values())
-        return all(pairs == lists[0] for pairs in lists)
-
-    @property
-    def autocorrelation_site(self) -> int | None:
-        """Site of the autocorrelation, None if it is not asked for."""
-        found = (item.autocorrelation for item in self.deck.observe)
-        return next((site for site in found if site is not None), None)
-
-    @cached_property
-    def cuts(self) -> list[list[int]]:
-        """Sites of every entropy that is asked for."""
-        return [item.entropy.sites for item in self.deck.observe if item.entropy is not None]
-
-    @property
-    def echo(self) -> Any:
-        """The echo block, None if no echo is asked for."""
-        return self.deck.observed("echo")
-
-    @property
-    def echo_sigma(self) -> bool:
-        """Whether the way back differs from the way forward."""
-        return self.echo is not None and bool(self.echo.sigma)
-
-    @property
-    def echo_everywhere(self) -> bool:
-        """Whether the echo is taken at every output time."""
-        return self.echo is None or self.echo.times in ("all", "output")
-
-    @cached_property
-    def echo_at(self) -> list[int]:
-        """Numbers of the times after which the echo is taken."""
-        if self.echo is None:
-            return []
-        if self.echo_everywhere:
-            return list(range(len(self.times)))
-        count = 1 if self.echo.times == "final" else min(self.echo.times, len(self.stored))
-        last = len(self.stored) - 1
-        return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
-
-    # --------------------------------------------------------------------------------------- stepping
-
-    def steps(self, k: int, dt: float | None) -> tuple[int, float]:
-        """Return number and length of the steps from time k to time k + 1."""
-        interval = self.times[k + 1] - self.times[k]
-        if dt is None:
-            return 1, interval
-        count = max(1, math.ceil(interval / dt * (1.0 - 1e-12)))
-        return count, interval / count
-
-    def pieces(self, steps: int, layers: int) -> Iterator[int]:
-        """Yield the steps of each call: a split that depends on the deck alone, so that resumed runs repeat it."""
-        largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (2.0**self.spins * max(layers, 1)))))
-        while steps > 0:
-            yield min(steps, largest)
-            steps -= largest
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -236,36 +58,6 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         steps=steps * problem.members,
         findings=findings,
     )
-
-
-def memory(
-    problem: Problem, spins: int | None = None, single: bool | None = None
-) -> tuple[dict[str, int], int]:
-    """Return bytes on the device by part, and bytes of the stored rows in host memory."""
-    deck = problem.deck
-    spins = problem.spins if spins is None else spins
-    single = deck.run.precision == "single" if single is None else single
-    state = (8 if single else 16) << spins
-    parts = {"state": state}
-    echo, expansion = problem.echo, 3 * state if deck.evolve.integrator == "chebyshev" else 0
-    if deck.observed("return_probability") or (echo is not None and not echo.overlap):
-        parts["initial state"] = state
-    if echo is not None:
-        parts["echo"] = state
-    if expansion:
-        parts["chebyshev"] = expansion
-    if (batch := _batch(problem, spins)) > 1:
-        # of the states and what is measured of them: copies in other frames, and moments
-        parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
-    if deck.observed("fidelity") is not None:
-        parts["fidelity"] = state
-    parts["observables"] = _work(problem, spins, state)
-    parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
-    row = 2 + 3 * spins + sum(len(p) for p in problem.pairs.values()) + len(problem.cuts) + 8
-    host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
-    if deck.initial.type == "mps":
-        host += state
-    return parts, host
 
 
 def _work(problem: Problem, spins: int, state: int) -> int:
@@ -327,7 +119,7 @@ def _models(problem: Problem) -> Iterator[Finding]:
 
 
 def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator[Finding]:
-    from qsim.trotter.model import build_hamiltonian
+    from qsim.trotter.model.hamiltonian import build_hamiltonian
 
     for number, term in enumerate(terms):
         try:

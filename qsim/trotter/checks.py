@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 
 if TYPE_CHECKING:
-    from qsim.trotter.build import Problem
+    from qsim.trotter.problem import Problem
 
 STATE_SPINS = 26  # up to which `state` is stored
 LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation

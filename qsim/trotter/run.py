@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter import pilots
-from qsim.trotter.accuracy import CHEBYSHEV_VECTORS, Choice, choose, estimate, layers_per_step
-from qsim.trotter.averages import Averages
-from qsim.trotter.build import memory
-from qsim.trotter.ensemble import Ensemble, together
-from qsim.trotter.model import conserved
-from qsim.trotter.schedule import METHODS
-from qsim.trotter.trajectory import Trajectory
-from qsim.trotter.tuning import tuned
-from qsim.trotter.verification import verify
+from qsim.trotter.evolution import pilots
+from qsim.trotter.evolution.accuracy import CHEBYSHEV_VECTORS, Choice, choose, estimate, layers_per_step
+from qsim.trotter.evolution.ensemble import Ensemble, together
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.trajectory import Trajectory
+from qsim.trotter.evolution.tuning import tuned
+from qsim.trotter.evolution.verification import verify
+from qsim.trotter.model.hamiltonian import conserved
+from qsim.trotter.observables.averages import Averages
+from qsim.trotter.problem import memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.build import Problem
+    from qsim.trotter.problem import Problem
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of

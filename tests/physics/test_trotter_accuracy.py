@@ -6,10 +6,10 @@ from scipy.linalg import expm
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.trotter import accuracy
-from qsim.trotter.accuracy import choose, estimate
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.model import Model
+from qsim.trotter.evolution import accuracy
+from qsim.trotter.evolution.accuracy import choose, estimate
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.model.hamiltonian import Model
 
 SX, SY, SZ = np.array([[0, 1], [1, 0]]) / 2, np.array([[0, -1j], [1j, 0]]) / 2, np.diag([0.5, -0.5])
 

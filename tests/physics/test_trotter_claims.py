@@ -13,13 +13,14 @@ from scipy.sparse.linalg import expm_multiply
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.progress import Monitor
-from qsim.trotter import drive, driven, run
-from qsim.trotter.accuracy import estimate
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.model import Hamiltonian, Model
-from qsim.trotter.pilot import commutes, neighbourhood
-from qsim.trotter.profiles import Factor
-from qsim.trotter.schedule import METHODS
+from qsim.trotter import run
+from qsim.trotter.evolution import drive, driven
+from qsim.trotter.evolution.accuracy import estimate
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.evolution.pilot import commutes, neighbourhood
+from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+from qsim.trotter.model.profiles import Factor
 
 S = {"x": np.array([[0, 1], [1, 0]]) / 2, "y": np.array([[0, -1j], [1j, 0]]) / 2, "z": np.diag([0.5, -0.5])}
 PLUS = {"x": np.array([1, 1]) / math.sqrt(2), "y": np.array([1, 1j]) / math.sqrt(2), "z": np.array([1, 0])}

@@ -15,6 +15,7 @@ from qsim.core.errors import Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
+from qsim.trotter.problem import PIECE
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {entry["name"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -281,7 +282,7 @@ DISORDER = {
 
 def test_ensemble_is_the_mean_of_its_members(trotter):
     """Means and errors of 3 realisations times 2 states, against the trajectories one by one."""
-    from qsim.trotter.trajectory import Trajectory
+    from qsim.trotter.evolution.trajectory import Trajectory
 
     result = trotter.run(**DISORDER, ensemble={"disorder": 3, "states": 2})
     problem = result.problem
@@ -379,10 +380,10 @@ class StopAfter(Monitor):
 @pytest.mark.parametrize("calls", [1, 2, 4, 5, 9, 13, 16])
 def test_a_resumed_run_has_the_same_bits(trotter, monkeypatch, calls):
     """One after the other, interrupted within an interval, between trajectories and during the way back of an echo."""
-    from qsim.trotter import build, ensemble
+    from qsim.trotter.evolution import ensemble
 
     monkeypatch.setitem(ensemble.MOST, "cpu", 1)
-    monkeypatch.setitem(build.PIECE, "cpu", 3 * 64 * 20)  # three steps a call
+    monkeypatch.setitem(PIECE, "cpu", 3 * 64 * 20)  # three steps a call
     deck = {**DISORDER, "ensemble": {"disorder": 2}}
     deck["observe"] = ["sz", "imbalance", {"echo": {"sigma": [], "local": [0]}}]
     whole = trotter.run(**deck)

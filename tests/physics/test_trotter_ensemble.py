@@ -11,12 +11,14 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter import build, ensemble, observables
-from qsim.trotter.batch import Batch
-from qsim.trotter.ensemble import Ensemble, together
-from qsim.trotter.evolve import Evolver
+from qsim.trotter.evolution import ensemble
+from qsim.trotter.evolution.batch import Batch
+from qsim.trotter.evolution.ensemble import Ensemble, together
+from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.kernels.measure import moments_of_axis, moments_of_members
-from qsim.trotter.model import Model
+from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.observables import observables
+from qsim.trotter.problem import PIECE
 
 CHAIN = {"type": "heisenberg", "lattice": "chain", "J": 1.0}
 BOX = {"type": "field", "axis": "z", "random": {"kind": "box", "W": 2.0, "seed": 7}}
@@ -207,7 +209,7 @@ def test_batches_of_another_size_are_the_same(monkeypatch, trotter):
 
 def test_calls_split_elsewhere_differ_by_rounding(monkeypatch, trotter):
     alone = one_by_one(monkeypatch, trotter, **DECK)
-    monkeypatch.setitem(build.PIECE, "cpu", 64 * 20)
+    monkeypatch.setitem(PIECE, "cpu", 64 * 20)
     same(alone, trotter.run(**DECK), 1e-13)
 
 
@@ -236,7 +238,7 @@ def test_verification(monkeypatch, trotter):
     ],
 )
 def test_what_goes_together(trotter, changes, size):
-    from qsim.trotter.accuracy import Choice
+    from qsim.trotter.evolution.accuracy import Choice
 
     problem = trotter.build(**{**DECK, **changes})
     name = problem.deck.evolve.integrator
@@ -259,7 +261,7 @@ class StopAfter(Monitor):
 @pytest.mark.parametrize("calls", [1, 2, 4, 7, 10])
 def test_a_resumed_batch_has_the_same_bits(trotter, monkeypatch, calls, echo):
     """Interrupted within an interval, between batches and during the way back of an echo; the size of the batch is kept."""
-    monkeypatch.setitem(build.PIECE, "cpu", 64 * 20)  # a step of four members a call
+    monkeypatch.setitem(PIECE, "cpu", 64 * 20)  # a step of four members a call
     monkeypatch.setitem(ensemble.MOST, "cpu", 4)
     deck = {**DECK, "observe": ["sz", "imbalance", {"entropy": {"sites": [0]}}, ECHOES[echo]]}
     whole = trotter.run(**deck)

@@ -18,10 +18,10 @@ from scipy import sparse
 from scipy.sparse.linalg import expm_multiply
 
 from qsim.core.device.device import cpu
-from qsim.trotter import evolve
-from qsim.trotter.evolve import Evolver, Tile, tiles, tilings
-from qsim.trotter.model import Model
-from qsim.trotter.schedule import METHODS, ORDER, course, layers, turn
+from qsim.trotter.evolution import layers as evolve
+from qsim.trotter.evolution.integrators import METHODS, ORDER, course, layers, turn
+from qsim.trotter.evolution.layers import Evolver, Tile, tiles, tilings
+from qsim.trotter.model.hamiltonian import Model
 
 REFERENCES = {
     case["name"]: case

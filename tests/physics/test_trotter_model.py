@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsim.core.errors import DeckError, FileError
-from qsim.trotter import blocks, lattices
-from qsim.trotter.model import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
-from qsim.trotter.profiles import factor
+from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.model import lattices
+from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
+from qsim.trotter.model.profiles import factor
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {r["name"]: r for r in json.loads(REFERENCE.read_text(encoding="utf-8"))["references"]}

@@ -16,13 +16,14 @@ from scipy.special import jv
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.trotter import accuracy, observables, pilot
-from qsim.trotter.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
-from qsim.trotter.evolve import Evolver
+from qsim.trotter.evolution import accuracy, pilot
+from qsim.trotter.evolution.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
+from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.kernels.apply import operator
 from qsim.trotter.kernels.measure import Moments
-from qsim.trotter.model import Model, dense
-from qsim.trotter.vectors import axpy, norm2, overlap
+from qsim.trotter.model.hamiltonian import Model, dense
+from qsim.trotter.observables import observables
+from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 REFERENCES = {
     case["name"]: case
@@ -165,7 +166,7 @@ def test_chebyshev_splits_long_times_and_needs_few_products(monkeypatch):
     whole = psi.copy()
     report = method.advance(whole, 50.0, 1e-12)
     assert report.products < 1.1 * 25 * (high - low) + 40
-    monkeypatch.setattr("qsim.trotter.chebyshev.LONGEST", 20.0)
+    monkeypatch.setattr("qsim.trotter.evolution.chebyshev.LONGEST", 20.0)
     method.advance(psi, 50.0, 1e-12)
     assert np.linalg.norm(psi - expected) < 1e-11
     assert np.linalg.norm(whole - expected) < 1e-11

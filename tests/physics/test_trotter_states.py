@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
-from qsim.trotter import state_blocks as blocks
-from qsim.trotter import states
+from qsim.trotter.deck import initial as blocks
 from qsim.trotter.kernels import states as kernels
+from qsim.trotter.states import initial as states
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {r["name"]: r for r in json.loads(REFERENCE.read_text(encoding="utf-8"))["references"]}

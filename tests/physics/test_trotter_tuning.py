@@ -9,9 +9,9 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter import tuning
-from qsim.trotter.evolve import Evolver, Tile, tiles, tilings
-from qsim.trotter.model import Model
+from qsim.trotter.evolution import tuning
+from qsim.trotter.evolution.layers import Evolver, Tile, tiles, tilings
+from qsim.trotter.model.hamiltonian import Model
 
 DECK = {
     "system": {"spins": 16, "terms": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
@@ -170,7 +170,7 @@ def test_a_resumed_run_keeps_its_tiles(cache, trotter, monkeypatch):
 def test_tiles_of_another_kind_of_device_are_not_used(trotter):
     from dataclasses import replace
 
-    from qsim.trotter.trajectory import Carrier
+    from qsim.trotter.evolution.trajectory import Carrier
 
     problem = trotter.build(**DECK)
     how = trotter.run(**DECK).integration

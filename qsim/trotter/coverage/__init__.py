@@ -68,7 +68,8 @@ def _numbers(
     term: Mapping[str, Any], spins: int, seed: int, number: int, realisation: int
 ) -> NDArray[np.float64] | None:
     """Return the random numbers of a term, which are input: those of the code under test."""
-    from qsim.trotter import blocks, disorder
+    from qsim.trotter.deck import couplings as blocks
+    from qsim.trotter.model import disorder
 
     block = term.get("random")
     if block is None:
@@ -108,7 +109,8 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
 
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:
     from qsim.core.device.device import cpu
-    from qsim.trotter import state_blocks, states
+    from qsim.trotter.deck import initial as state_blocks
+    from qsim.trotter.states import initial as states
 
     block, spins = dict(deck["initial"]), deck["system"]["spins"]
     kind = block["type"]

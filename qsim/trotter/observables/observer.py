@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.trotter import observables
-from qsim.trotter.build import AXES
+from qsim.trotter.observables import observables
+from qsim.trotter.problem import AXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.build import Problem
     from qsim.trotter.kernels.measure import Moments
+    from qsim.trotter.problem import Problem
 
 __all__ = ["Observer", "target"]
 
@@ -150,6 +150,6 @@ def target(problem: Problem) -> Any:
     block = problem.deck.observed("fidelity")
     if block is None:
         return None
-    from qsim.trotter import states
+    from qsim.trotter.states import initial as states
 
     return states.load_state(block.file, problem.spins, problem.device, problem.dtype)

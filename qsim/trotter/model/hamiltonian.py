@@ -15,9 +15,11 @@ import numpy as np
 from qsim.core.deck.columns import read_rows
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.trotter import blocks, disorder, lattices
-from qsim.trotter.profiles import factor, is_constant
-from qsim.trotter.readers import read_component_matrices, read_matrix
+from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.rules import pair_problems
+from qsim.trotter.model import disorder, lattices
+from qsim.trotter.model.profiles import factor, is_constant
+from qsim.trotter.model.readers import read_component_matrices, read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -406,7 +408,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
     if rows is None:
         assert term.file is not None  # check() has seen to it
         rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5))
-        for number, message in blocks.pair_problems(rows, spins):
+        for number, message in pair_problems(rows, spins):
             raise FileError(f"{term.file}, pair {number + 1}: {message}")
     J = np.zeros((3, spins, spins))
     for row in rows:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device import tuning
-from qsim.trotter.evolve import Evolver, Tile, device_tiles, tilings
-from qsim.trotter.schedule import METHODS
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.layers import Evolver, Tile, device_tiles, tilings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.accuracy import Choice
-    from qsim.trotter.build import Problem
+    from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.problem import Problem
 
 __all__ = ["tuned"]
 

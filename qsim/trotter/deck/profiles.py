@@ -1,4 +1,4 @@
-"""Blocks of time profiles: the factor f(t) of a term of the Hamiltonian; :mod:`qsim.trotter.profiles` evaluates them."""
+"""Blocks of time profiles: the factor f(t) of a term of the Hamiltonian; :mod:`qsim.trotter.model.profiles` evaluates them."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter import driven, states
-from qsim.trotter.drive import kinks
-from qsim.trotter.evolve import Evolver
-from qsim.trotter.pilot import Panel, Pilot, local_error, strength, weights
-from qsim.trotter.state_blocks import RandomPhaseInitial, is_random
+from qsim.trotter.deck.initial import RandomPhaseInitial, is_random
+from qsim.trotter.evolution import driven
+from qsim.trotter.evolution.drive import kinks
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.evolution.pilot import Panel, Pilot, local_error, strength, weights
+from qsim.trotter.states import initial as states
 
 if TYPE_CHECKING:
-    from qsim.trotter.accuracy import Choice
-    from qsim.trotter.build import Problem
-    from qsim.trotter.model import Hamiltonian
+    from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.problem import Problem
 
 __all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.trotter.schedule import METHODS, ORDER, Layer
+from qsim.trotter.evolution.integrators import METHODS, ORDER, Layer
 
 if TYPE_CHECKING:
-    from qsim.trotter.evolve import Evolver
-    from qsim.trotter.model import Hamiltonian
+    from qsim.trotter.evolution.layers import Evolver
+    from qsim.trotter.model.hamiltonian import Hamiltonian
 
 __all__ = ["advance", "half_maps", "pieces", "stages"]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.checkpoint import fitting
-from qsim.trotter import observables
-from qsim.trotter.batch import LARGEST, Batch
-from qsim.trotter.observer import Observer, target
-from qsim.trotter.schedule import METHODS
-from qsim.trotter.trajectory import way_back
+from qsim.trotter.evolution.batch import LARGEST, Batch
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.trajectory import way_back
+from qsim.trotter.observables import observables
+from qsim.trotter.observables.observer import Observer, target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.accuracy import Choice
-    from qsim.trotter.build import Problem
+    from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.problem import Problem
 
 __all__ = ["Ensemble", "together"]
 

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.device import cpu, namespace
-from qsim.trotter import schedule
-from qsim.trotter.drive import Drive
-from qsim.trotter.vectors import axpy, norm2
+from qsim.trotter.evolution import integrators as schedule
+from qsim.trotter.evolution.drive import Drive
+from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -461,7 +461,7 @@ def _scaled(hamiltonian: Any, factor: float) -> Any:
 
 
 def _evolver(hamiltonian: Any, psi: Any) -> Any:
-    from qsim.trotter.evolve import Evolver
+    from qsim.trotter.evolution.layers import Evolver
 
     static = getattr(hamiltonian, "static", hamiltonian)
     return Evolver(cpu(1), static if getattr(hamiltonian, "is_static", True) else hamiltonian, psi)

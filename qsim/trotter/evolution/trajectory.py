@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.checkpoint import fitting
-from qsim.trotter import driven, observables
-from qsim.trotter.chebyshev import Chebyshev
-from qsim.trotter.evolve import Evolver, Tile
-from qsim.trotter.observer import Observer, target
+from qsim.trotter.evolution import driven
+from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.evolution.layers import Evolver, Tile
+from qsim.trotter.observables import observables
+from qsim.trotter.observables.observer import Observer, target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.accuracy import Choice
-    from qsim.trotter.build import Problem
-    from qsim.trotter.model import Hamiltonian
+    from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.problem import Problem
 
 
 class Carrier:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.evolution.integrators import Layer, course, turn
 from qsim.trotter.kernels.layers import STAGE, Members, member_layers
 from qsim.trotter.kernels.measure import Moments, moments_of_members
-from qsim.trotter.schedule import Layer, course, turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.model import Model
+    from qsim.trotter.model.hamiltonian import Model
 
 __all__ = ["LARGEST", "SMALLEST", "Batch"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from qsim.core.errors import FileError
 from qsim.core.results.arrays import listed, read_arrays, require_finite
 from qsim.core.results.hdf5 import open_datasets
-from qsim.trotter import state_blocks as blocks
+from qsim.trotter.deck import initial as blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: i
     Parameters
     ----------
     block
-        One of :mod:`qsim.trotter.state_blocks`, checked.
+        One of :mod:`qsim.trotter.deck.initial`, checked.
     spins
         Number of sites N.
     device

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.kernels import Graph
-from qsim.trotter.batch import LARGEST, SMALLEST, Batch
+from qsim.trotter.evolution.batch import LARGEST, SMALLEST, Batch
+from qsim.trotter.evolution.integrators import Layer, closed, course, turn
 from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, fits_shared, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
-from qsim.trotter.schedule import Layer, closed, course, turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.model import Model
+    from qsim.trotter.model.hamiltonian import Model
 
 CPU_BITS = 14  # amplitudes of a CPU tile: with its copy, the second-level cache
 CPU_SIZES = (12, 13, 14, 15, 16)  # for caches of other sizes

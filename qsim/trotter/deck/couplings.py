@@ -1,7 +1,7 @@
 """Blocks of the trotter deck that describe the spins: lattices, terms of the Hamiltonian, time profiles, initial states.
 
 Couplings and fields are plain numbers in the unit of J, times in units of 1/J.  The functions behind the blocks are in
-:mod:`qsim.trotter.lattices`, :mod:`qsim.trotter.model`, :mod:`qsim.trotter.profiles` and :mod:`qsim.trotter.states`.
+:mod:`qsim.trotter.model.lattices`, :mod:`qsim.trotter.model.hamiltonian`, :mod:`qsim.trotter.model.profiles` and :mod:`qsim.trotter.states.initial`.
 """
 
 import math
@@ -12,8 +12,9 @@ from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.trotter.profile_blocks import Profile, check_profile
-from qsim.trotter.state_blocks import Initial, check_initial, check_sites, is_random
+from qsim.trotter.deck.initial import Initial, check_initial, check_sites, is_random
+from qsim.trotter.deck.profiles import Profile
+from qsim.trotter.deck.rules import check_lattice, check_terms
 
 __all__ = [
     "Initial",
@@ -23,9 +24,7 @@ __all__ = [
     "System",
     "Term",
     "check_initial",
-    "check_lattice",
     "check_sites",
-    "check_terms",
     "is_random",
 ]
 
@@ -362,136 +361,6 @@ class System(Block):
         yield from check_terms(self.terms, self, f"{key}.terms")
 
 
-def check_terms(terms: list[Any], system: System, key: str) -> Iterator[Finding]:
-    """Yield what is wrong with terms of `system`, also with those of an echo."""
-    for number, term in enumerate(terms):
-        yield from _check_term(term, system, f"{key}.{number}")
-
-
-def _check_term(term: Any, system: System, key: str) -> Iterator[Finding]:
-    if term.profile is not None:
-        yield from check_profile(term.profile, f"{key}.profile")
-    if isinstance(term, FieldTerm):
-        yield from _check_field(term, system.spins, key)
-    elif isinstance(term, Pairs):
-        yield from _check_pairs(term, system.spins, key)
-    else:
-        yield from _check_coupling(term, system, key)
-    yield from _check_random(getattr(term, "random", None), f"{key}.random")
-
-
-def _check_random(random: Any, key: str) -> Iterator[Finding]:
-    if isinstance(random, RandomBox) and (random.width is None) == (random.W is None):
-        yield Finding(key, "give either width (the full width) or W (half of it)")
-
-
-def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
-    positions = getattr(term, "positions", None)
-    lattice = term.lattice if term.lattice is not None else system.lattice
-    if positions is not None and term.lattice is not None:
-        yield Finding(f"{key}.positions", "give either positions or a lattice")
-    if positions is not None and term.shells is not None:
-        yield Finding(f"{key}.shells", "shells belong to a lattice; with positions every pair is coupled")
-    if positions is None and lattice is None:
-        yield Finding(
-            f"{key}.lattice",
-            "missing key; give chain, ring, square, triangular, ladder or all, here or as system.lattice",
-        )
-    if isinstance(positions, list) and len(positions) != system.spins:
-        yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {system.spins}")
-    elif isinstance(positions, list):
-        places: dict[tuple[float, ...], int] = {}
-        for site, place in enumerate(positions):
-            if (other := places.setdefault(tuple(place), site)) != site:
-                yield Finding(
-                    f"{key}.positions.{site}", f"sites {other} and {site} are at the same place, {place}"
-                )
-                break
-    if term.lattice is not None:
-        yield from check_lattice(term.lattice, system.spins, f"{key}.lattice")
-    if isinstance(lattice, AllToAll) and isinstance(term, Dipolar) and positions is None:
-        yield Finding(f"{key}.lattice", "lattice all has no positions; give positions or another lattice")
-    yield from _check_shells(term, lattice, system.spins, key)
-    if isinstance(term, _Isotropic) and isinstance(term.J, list):
-        expected = len(term.shells) if term.shells is not None else 1
-        if len(term.J) != expected:
-            yield Finding(
-                f"{key}.J", f"{len(term.J)} strengths for {expected} shells; give one for each of the shells"
-            )
-    if isinstance(term, XXZ) and (term.Jz is None) == (term.delta is None):
-        yield Finding(key, "give either Jz or delta = Jz / Jxy")
-    if isinstance(term, Dipolar) and isinstance(term.axis, list) and not any(term.axis):
-        yield Finding(f"{key}.axis", "the axis is the zero vector")
-
-
-def _check_shells(term: Any, lattice: Any, spins: int, key: str) -> Iterator[Finding]:
-    if term.shells is None or lattice is None:
-        return
-    if isinstance(lattice, AllToAll):
-        yield Finding(f"{key}.shells", "lattice all has no shells: every pair is at distance 1")
-        return
-    if len(set(term.shells)) < len(term.shells):
-        yield Finding(f"{key}.shells", f"a shell stands twice in {term.shells}")
-    if not list(check_lattice(lattice, spins, "")):
-        from qsim.trotter.lattices import bonds  # it needs the blocks of this module
-
-        try:
-            bonds(lattice, spins, term.shells)
-        except ValueError as error:
-            yield Finding(f"{key}.shells", str(error))
-
-
-def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
-    if term.values is not None and term.file is not None:
-        yield Finding(f"{key}.file", "give either values or file")
-    if term.values is None and term.file is None and term.random is None:
-        yield Finding(f"{key}.values", "missing key; give a number, a list, a formula of j, random or file")
-    if isinstance(term.values, RandomValues):
-        yield from _check_random(term.values.random, f"{key}.values.random")
-        if term.random is not None:
-            yield Finding(f"{key}.random", "random stands twice, here and in values")
-    yield from check_sites(term.sites, spins, f"{key}.sites")
-    expected, what = (len(term.sites), "sites lists") if term.sites else (spins, "system.spins =")
-    if isinstance(term.values, list) and len(term.values) != expected:
-        yield Finding(f"{key}.values", f"{len(term.values)} values, but {what} {expected}")
-
-
-def _check_pairs(term: Pairs, spins: int, key: str) -> Iterator[Finding]:
-    given = [name for name in ("list", "file", "matrix") if getattr(term, name) is not None]
-    if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        yield Finding(key, f"give exactly one of list, file and matrix; found {found}")
-    if "model" in term.model_fields_set and term.matrix is None:
-        yield Finding(f"{key}.model", "model belongs to matrix; list and file give the components themselves")
-    for problem in pair_problems(term.list or [], spins):
-        yield Finding(f"{key}.list.{problem[0]}", problem[1])
-
-
-def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, str]]:
-    """Yield (row, message) of the first mistake of a list of pairs: sites unknown, equal, or coupled twice."""
-    seen: dict[tuple[int, int], int] = {}
-    for number, row in enumerate(rows):
-        if len(row) not in (3, 5):
-            yield number, f"expected [j, k, Jx, Jy, Jz] or [j, k, J], found {len(row)} numbers"
-            return
-        for site in row[:2]:
-            if not (site == math.floor(site) and 0 <= site < spins):
-                yield number, f"site {site:g} does not exist: {spins} spins are sites 0 to {spins - 1}"
-                return
-        j, k = sorted((int(row[0]), int(row[1])))
-        if j == k:
-            yield number, f"site {j} is coupled to itself; S^2 of a spin 1/2 is a constant"
-            return
-        if (j, k) in seen:
-            yield (
-                number,
-                f"the pair ({j}, {k}) stands twice in the list, as entries {seen[j, k]} and {number}; pairs count once, add "
-                "the couplings up or use two terms",
-            )
-            return
-        seen[j, k] = number
-
-
 def plane_shape(lattice: Any, spins: int) -> tuple[int, int] | str:
     """Return (Lx, Ly) of a square or triangular lattice, or why there is none."""
     Lx, Ly = lattice.Lx, lattice.Ly
@@ -507,15 +376,3 @@ def plane_shape(lattice: Any, spins: int) -> tuple[int, int] | str:
     if Lx * Ly != spins:
         return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
     return Lx, Ly
-
-
-def check_lattice(lattice: Any, spins: int, key: str) -> Iterator[Finding]:
-    """Yield why a lattice cannot have so many sites."""
-    if isinstance(lattice, Square | Triangular):
-        shape = plane_shape(lattice, spins)
-        if isinstance(shape, str):
-            yield Finding(key, shape)
-    elif isinstance(lattice, Ladder) and spins % lattice.legs:
-        yield Finding(key, f"{spins} spins are not made of {lattice.legs} legs of equal length")
-    elif isinstance(lattice, Ring) and spins < 3:
-        yield Finding(key, f"a ring needs 3 sites, system.spins = {spins}; use chain")

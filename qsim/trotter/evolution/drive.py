@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
-from qsim.trotter import schedule
-from qsim.trotter.driven import half_maps, pieces, stages
+from qsim.trotter.evolution import integrators as schedule
+from qsim.trotter.evolution.driven import half_maps, pieces, stages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,7 +151,7 @@ class Small:
     @classmethod
     def of(cls, hamiltonian: Any) -> Small:
         """Return the small system of a Hamiltonian."""
-        from qsim.trotter.model import energies
+        from qsim.trotter.model.hamiltonian import energies
 
         parts = [(_one, hamiltonian.static), *hamiltonian.driven]
         diagonals = np.array([[energies(model, a) for a in range(3)] for _, model in parts])

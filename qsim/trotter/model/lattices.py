@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from qsim.trotter import blocks
+from qsim.trotter.deck import couplings as blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

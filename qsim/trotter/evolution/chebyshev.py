@@ -20,7 +20,7 @@ from scipy.special import jv
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.kernels.apply import Operator, apply_h, operator
-from qsim.trotter.vectors import axpy, norm2, overlap, scale
+from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable

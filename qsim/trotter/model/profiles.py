@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qsim.core.deck.columns import read_rows
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import FileError
-from qsim.trotter import profile_blocks as blocks
+from qsim.trotter.deck import profiles as blocks
 
 __all__ = ["Factor", "factor", "is_constant"]
 

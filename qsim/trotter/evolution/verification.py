@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter import observables
-from qsim.trotter.schedule import METHODS
-from qsim.trotter.trajectory import Carrier, way_back
-from qsim.trotter.vectors import axpy, norm2
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.trajectory import Carrier, way_back
+from qsim.trotter.observables import observables
+from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.accuracy import Choice
-    from qsim.trotter.build import Problem
-    from qsim.trotter.ensemble import Ensemble
-    from qsim.trotter.model import Hamiltonian
-    from qsim.trotter.trajectory import Trajectory
+    from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.evolution.ensemble import Ensemble
+    from qsim.trotter.evolution.trajectory import Trajectory
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.problem import Problem
 
 __all__ = ["verify"]
 

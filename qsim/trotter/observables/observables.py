@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.kernels.apply import Operator, apply_h, operator
-from qsim.trotter.vectors import axpy, norm2, overlap
+from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Blocks of initial states; :mod:`qsim.trotter.states` makes them.  Site j is bit j of the index, bit 1 is down."""
+"""Blocks of initial states; :mod:`qsim.trotter.states.initial` makes them.  Site j is bit j of the index, bit 1 is down."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
-from qsim.trotter.blocks import Ring, System, Term, check_terms
-from qsim.trotter.state_blocks import A1Initial, Initial, NeelInitial, check_initial, check_sites, is_random
+from qsim.trotter.deck.couplings import Ring, System, Term
+from qsim.trotter.deck.initial import A1Initial, Initial, NeelInitial, check_initial, check_sites, is_random
+from qsim.trotter.deck.rules import check_terms
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101

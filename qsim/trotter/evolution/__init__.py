@@ -1,0 +1,1 @@
+"""Time evolution: product formulas, Chebyshev series, driven Hamiltonians, step size and error, trajectories, ensembles."""

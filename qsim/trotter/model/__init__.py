@@ -1,0 +1,1 @@
+"""The Hamiltonian: couplings and fields, lattices, disorder, time profiles."""

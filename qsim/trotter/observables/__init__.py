@@ -1,0 +1,1 @@
+"""Observables of a state vector, and their averages over an ensemble."""

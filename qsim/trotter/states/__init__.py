@@ -1,0 +1,1 @@
+"""State vectors: initial states, and vectors larger than one array."""
