@@ -9,7 +9,7 @@ from qsim.core.run import coverage
 from qsim.core.run.coverage import Coverage, cover
 from qsim.sturmian.coverage.known import LIMITS
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
-from qsim.sturmian.known import ENERGIES
+from qsim.sturmian.two_electron.known import ENERGIES
 
 DECKS = 30
 SEED = 1
@@ -79,7 +79,7 @@ def test_the_oracle_finds_two_electrons_in_a_harmonic_well():
 
 
 def test_the_oracle_has_its_own_angular_coefficients():
-    from qsim.sturmian.angular import angular
+    from qsim.sturmian.two_electron.angular import angular
 
     for L, bra, ket in ((0, (1, 1), (2, 2)), (1, (0, 1), (1, 2)), (2, (1, 1), (0, 2)), (2, (1, 2), (2, 1))):
         for l in range(5):

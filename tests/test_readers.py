@@ -27,7 +27,7 @@ from qsim.qmc.gaussian import open_cache
 from qsim.qmc.pseudo import read_xml
 from qsim.qoc.guess import field_from_file
 from qsim.qoc.molecule import spline_table
-from qsim.sturmian.inputs import read_table
+from qsim.sturmian.radial.inputs import read_table
 from qsim.tridiag.inputs import spline
 from qsim.tridiag.readers import read_rhs, read_system
 from qsim.tridiag.states import _from_file as read_wavefunction

@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.harness import Bench, Cost, case
 from bench.sturmian import problem
-from qsim.sturmian import integrals
 from qsim.sturmian.kernels.repulsion import SIDES
-from qsim.sturmian.ldlt import symmetric_root
+from qsim.sturmian.linalg.ldlt import symmetric_root
+from qsim.sturmian.two_electron import integrals
 
 POINTS = (128, 256)
 SIZES = (16, 32, 64, 128)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.harness import Bench, Timing, case, wall
 from bench.sturmian import problem
-from qsim.sturmian import ldlt
+from qsim.sturmian.linalg import ldlt
 
 SIZES = {"cpu": (1024, 2048, 4096), "cuda": (4096, 8192, 16384, 35280)}
 LARGEST = 35280  # rows of one L of the paper's (e,3e) example, N = 84 and 5 pairs: 20 GB

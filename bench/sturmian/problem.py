@@ -11,8 +11,8 @@ import numpy as np
 
 from bench.harness import Bench, Timing, kernel, wall
 from qsim.core.device.device import Device
-from qsim.sturmian.grid import RadialGrid
-from qsim.sturmian.gsf import Sturmians, orbitals, sturmians
+from qsim.sturmian.radial.grid import RadialGrid
+from qsim.sturmian.radial.sturmians import Sturmians, orbitals, sturmians
 
 R = 24.0
 ORDER = 17  # 8 or 16 elements of 17 points: 127 or 255 nodes, and r = R, where the functions vanish

@@ -11,10 +11,10 @@ import numpy as np
 from bench.harness import Bench, Cost, Skip, Timing, case, kernel, wall
 from bench.sturmian import problem
 from qsim.core.device.device import Device
-from qsim.sturmian import davidson, dense
-from qsim.sturmian.grid import RadialGrid, element_bounds
-from qsim.sturmian.gsf import Orbitals, orbitals, sturmians
-from qsim.sturmian.operator import TwoElectron
+from qsim.sturmian.radial.grid import RadialGrid, element_bounds
+from qsim.sturmian.radial.sturmians import Orbitals, orbitals, sturmians
+from qsim.sturmian.two_electron import davidson, dense
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 PAIRS = tuple((l, l) for l in range(5))
 APPLIED = ((84, 5, 256), (128, 5, 256), (64, 5, 128), (35, 13, 128))  # N, pairs, Nq; the first: 35 280 rows

@@ -1,282 +1,190 @@
-"""What a deck of sturmian gets wrong: contradictions of its keys; symmetries and pairs that it asks for."""
+"""What the numbers of a deck do to the physics, and what a result says about its box and basis."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
+from qsim.sturmian.deck.blocks import AUTO
+from qsim.sturmian.deck.rules import UNDERFLOW
+from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
+from qsim.sturmian.tasks.bound import POOR, box_density
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qsim.sturmian.deck import SturmianDeck
+    from numpy.typing import NDArray
 
-SMALLEST_ENERGY = 1e-8  # hartree: a function of a smaller one is wider than any box
-UNDERFLOW = (
-    600.0  # exponent of exp(-alpha R) below which a double has no digits left for the generating potential
-)
+    from qsim.sturmian.deck.model import SturmianDeck
+    from qsim.sturmian.problem import Problem
+    from qsim.sturmian.radial.parameters import Values
+    from qsim.sturmian.tasks.bound import BoundResult, State
 
-
-# ---------------------------------------------------------------------------------- keys of the deck
-
-
-def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
-    """Yield contradictions that need no calculation."""
-    if deck.run.precision != "double":
-        yield Finding("run.precision", f"sturmian runs in double precision, not {deck.run.precision}")
-    yield from deck.grid.check()
-    if isinstance(deck.basis, Gsf):
-        yield from _basis(deck, deck.basis)
-    yield from _sectors(deck)
-    yield from _task(deck)
-    yield from _extrapolation(deck)
-    yield from _scan(deck)
+POINTS_PER_WAVE = 5.0
+DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
+SCAN = "scan grid.order and basis.N"
+UNSURE = 2.0  # times an estimated radial error of a state whose threshold is in doubt
+REACH = 12.0  # decay lengths after which nothing is left of a bound function
 
 
-def _basis(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
-    energy, task, ecs = basis.energy, deck.task.type, deck.grid.ecs
-    if energy == "total":
-        text = "total is the energy of a collision; give a number, or auto"
-        yield Finding("basis.energy", text)
-    elif not isinstance(energy, str):
-        if abs(energy) < SMALLEST_ENERGY:
-            text = (
-                f"|energy| = {abs(energy):.3g} hartree is too small: the functions would not end in any box"
-            )
-            yield Finding("basis.energy", text)
-        elif task != "basis" and energy > 0.0:
-            text = f"bound states need functions of a negative energy, found {energy:g}; auto chooses one"
-            yield Finding("basis.energy", text)
-        elif basis.boundary == "bound" and energy > 0.0:
-            text = f"functions of energy {energy:g} > 0 do not decay; give boundary: outgoing, or a negative energy"
-            yield Finding("basis.boundary", text)
-    if basis.boundary == "outgoing" and not (not isinstance(energy, str) and energy > 0.0):
-        shown = "auto chooses a negative one" if isinstance(energy, str) else f"found {energy:g}"
-        yield Finding("basis.boundary", f"outgoing functions need a positive energy; {shown}")
-    elif basis.boundary == "outgoing" and task != "basis":
-        yield Finding("basis.boundary", f"task: {task} takes functions that decay; give boundary: bound")
-    if ecs is not None and task != "basis":
-        text = f"task: {task} needs functions on the real axis; a complex contour is for outgoing ones (task: basis)"
-        yield Finding("grid.ecs", text)
-    yield from _generating(deck, basis)
-
-
-def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
-    generating, R = basis.generating, deck.grid.R
-    bounds = deck.grid.bounds
-    end = bounds[-1] if bounds else R
-    edge = generating.r0 if isinstance(generating, SquareWell) else AUTO
-    if not isinstance(edge, str) and not isinstance(end, str) and edge > end * (1.0 + 1e-12):
-        text = f"the well ends at r0 = {edge:g}, outside of the box, R = {end:g} bohr"
-        yield Finding("basis.generating.r0", text)
-    if isinstance(generating, SquareWell) and 0.0 < generating.tail < 1e-3:
-        yield Finding(
-            "basis.generating.tail", f"a tail of {generating.tail:g} bohr is a wall; give 0 or 4 bohr"
-        )
-    alpha = deck.alpha
-    if isinstance(alpha, float) and isinstance(end, float) and alpha * end > UNDERFLOW:
+def of_numbers(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:
+    """Yield what box, grid and basis do to each other, from numbers alone."""
+    if values.alpha is not None and values.alpha * values.R > UNDERFLOW:
         yield Finding(
             "basis.generating.alpha",
-            f"exp(-alpha R) underflows: alpha R = {alpha * end:.4g}; give alpha below {UNDERFLOW / end:.3g} or a smaller R",
+            f"exp(-alpha R) underflows: alpha R = {values.alpha * values.R:.4g}; give alpha below {UNDERFLOW / values.R:.3g} or "
+            "a smaller R",
         )
-    if generating.type == "table" and deck.grid.ecs is not None:
+    sizes = [*values.sizes, *(deck.scan.N if deck.scan is not None and deck.scan.N else [])]
+    if max(sizes, default=0) > points:
+        key = "basis.N" if max(values.sizes) > points else "scan.N"
+        text = f"{max(sizes)} functions, but the radial grid has {points}; give a smaller N, or grid.elements or order"
+        yield Finding(key, text)
+    yield from _resolution(deck, values)
+    if deck.task.type == "bound" and deck.scan is not None:
+        yield from _scanned(deck, values)
+    if values.energy is not None and values.energy < 0.0:
+        reach = math.sqrt(-2.0 * values.energy) * values.R
+        if reach < 6.0:
+            text = f"functions of energy {values.energy:.4g} do not end within R = {values.R:.4g} bohr; the box changes them"
+            yield Finding("grid.R", f"{text}; {12.0 * values.R / reach:.3g} bohr holds them", "warning")
+
+
+def _scanned(deck: SturmianDeck, values: Values) -> Iterator[Finding]:
+    assert deck.scan is not None
+    largest = max([values.R, *(deck.scan.R or [])])
+    steepest = max([values.alpha or 0.0, *(deck.scan.alpha or [])])
+    if steepest * largest > UNDERFLOW and (values.alpha or 0.0) * values.R <= UNDERFLOW:
+        key = "scan.alpha" if steepest * values.R > UNDERFLOW else "scan.R"
         yield Finding(
-            "basis.generating.type",
-            "a table knows no complex radius; on a contour take one of the formulas",
+            key,
+            f"exp(-alpha R) underflows: alpha R = {steepest * largest:.4g}, but at most {UNDERFLOW:g} works",
         )
 
 
-def sectors(deck: SturmianDeck) -> dict[tuple[int, int, str], tuple[int, ...]]:
-    """Return the roots that are wanted of each (L, S, parity), in the order of the deck; parity may be ``natural``."""
-    if deck.states is not None:
-        found: dict[tuple[int, int, str], list[int]] = {}
-        for state in deck.states:
-            found.setdefault((state.L, state.S, parity_of(state.L, state.parity)), []).append(state.root)
-        return {key: tuple(roots) for key, roots in found.items()}
-    roots = tuple(range(getattr(deck.task, "n_roots", 1)))
-    Ls = [0] if deck.channels.L is None else as_list(deck.channels.L)
-    Ss = [0] if deck.channels.S is None else as_list(deck.channels.S)
-    return {(L, S, parity_of(L, deck.channels.parity)): roots for L in Ls for S in Ss}
+def _resolution(deck: SturmianDeck, values: Values) -> Iterator[Finding]:
+    """Yield the first element with too few points for what a function of the energy does there in a potential -Z/r.
 
+    That is a wave of ``2 pi / k`` or a decay over ``1 / k``, with ``k = sqrt(2 |energy + Z/r|)``, at least ``sqrt(2 |energy|)``;
+    where a bound function has decayed, nothing is left to resolve.
+    """
+    from qsim.sturmian.radial.parameters import bounds_of
 
-def parity_of(L: int, parity: str) -> str:
-    """Return ``even`` or ``odd`` for ``natural`` too."""
-    return ("odd" if L % 2 else "even") if parity == "natural" else parity
-
-
-def pairs_of(
-    deck: SturmianDeck, L: int, S: int, parity: str, l_max: int | None = None
-) -> list[tuple[int, int]]:
-    """Return the pairs ``la <= lb`` of a symmetry, those of the deck's list or all up to l_max."""
-    from qsim.sturmian import angular
-
-    if deck.channels.pairs is not None and l_max is None:
-        return [(min(pair), max(pair)) for pair in deck.channels.pairs]
-    return angular.pairs(L, default_l_max(deck, L) if l_max is None else l_max, parity=parity, S=S)
-
-
-def default_l_max(deck: SturmianDeck, L: int) -> int:
-    """Return the largest orbital momentum of a symmetry: that of the deck, or 4, or L + 2."""
-    given = deck.channels.l_max
-    return max(4, L + 2) if given is None else given
-
-
-def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
-    channels = deck.channels
-    if channels.pairs is not None and channels.l_max is not None:
-        yield Finding("channels.l_max", "give either l_max or a list of pairs, not both")
-    if deck.states is not None:
-        yield from _states(deck)
-    for name in ("L", "S"):
-        values = as_list(getattr(channels, name))
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"channels.{name}.{k}", f"{name} = {value} stands twice")
-    seen: dict[tuple[int, int], int] = {}
-    for k, pair in enumerate(channels.pairs or []):
-        ordered = (min(pair), max(pair))
-        if seen.setdefault(ordered, k) != k:
-            text = f"the pair {list(pair)} stands twice; the exchanged pair is implied"
-            yield Finding(f"channels.pairs.{k}", text)
-    for L, S, parity in sectors(deck):
-        if channels.pairs is not None:
-            yield from _given_pairs(deck, L, S, parity)
-        elif not pairs_of(deck, L, S, parity):
-            needed = next((l for l in range(L + 2) if pairs_of(deck, L, S, parity, l)), None)
-            text = f"no pair (la, lb) couples to L = {L} of {parity} parity"
-            key = "states" if deck.states is not None else "channels.parity"
-            if needed is not None:
-                key, text = "channels.l_max", f"{text} up to l_max = {channels.l_max}; give {needed} at least"
-            yield Finding(key, text)
-        else:
-            yield from _empty(deck, L, S, parity)
-
-
-def _states(deck: SturmianDeck) -> Iterator[Finding]:
-    for name in ("L", "S"):
-        if getattr(deck.channels, name) is not None:
-            yield Finding(f"channels.{name}", f"every entry of states has its own {name}; leave it out here")
-    if deck.channels.parity != "natural":
-        yield Finding("channels.parity", "every entry of states has its own parity; leave it out here")
-    if deck.task.type != "bound":
-        yield Finding("states", f"states are those of task: bound, but the deck has task: {deck.task.type}")
-    elif "n_roots" in deck.task.model_fields_set:
-        yield Finding("task.n_roots", "the states are listed one by one; leave n_roots out, or the list")
-    seen: dict[tuple[Any, ...], int] = {}
-    for k, state in enumerate(deck.states or []):
-        key = (state.L, state.S, parity_of(state.L, state.parity), state.root)
-        if seen.setdefault(key, k) != k:
-            yield Finding(f"states.{k}", f"this state stands twice; see states.{seen[key]}")
-
-
-def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
-    from qsim.sturmian import angular
-
-    for k, (la, lb) in enumerate(deck.channels.pairs or []):
-        key = f"channels.pairs.{k}"
-        if not angular.triangle(la, lb, L):
-            yield Finding(
-                key, f"({la}, {lb}) cannot couple to L = {L}: |la - lb| <= L <= la + lb is violated"
-            )
-        elif not angular.allowed(L, la, lb, parity):
-            own = "odd" if (la + lb) % 2 else "even"
-            text = f"({la}, {lb}) has {own} parity, but the states of L = {L} asked for have {parity} parity"
-            yield Finding(key, f"{text}; parity: {own} asks for the others")
-    yield from _empty(deck, L, S, parity)
-
-
-def _empty(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
-    """Yield pairs la = lb whose only function is forbidden by exchange, and symmetries without any function."""
-    from qsim.sturmian import angular
-
-    if not isinstance(deck.basis, Gsf):
-        return
-    key = "states" if deck.states is not None else "channels.S"
-    alone = [
-        la
-        for la, lb in pairs_of(deck, L, S, parity)
-        if la == lb and deck.basis.size(la) == 1 and angular.exchange_sign(la, lb, L, S) < 0
-    ]
-    if alone:
-        text = f"with S = {S} and L = {L} the pair ({alone[0]}, {alone[0]}) is antisymmetric, and N = 1 function makes none"
-        yield Finding(key, f"{text}; give N = 2 at least, or leave the pair out")
-
-
-def _task(deck: SturmianDeck) -> Iterator[Finding]:
-    task = deck.task
-    if task.type == "basis":
-        if isinstance(deck.basis, FeDvr):
-            yield Finding("basis.type", "task: basis shows Sturmian functions; give type: gsf")
-        if task.l is not None and len(set(as_list(task.l))) != len(as_list(task.l)):
-            yield Finding("task.l", "an l stands twice")
-    if task.type == "integrals":
-        if isinstance(deck.basis, FeDvr):
-            yield Finding(
-                "basis.type", "the integrals are those of Sturmian functions; give type: gsf (on the grid "
-                "itself the repulsion is diagonal)"
-            )  # fmt: skip
-        if task.inner % 2 == 0:
-            yield Finding("task.inner", f"Simpson's rule needs an odd number of points, found {task.inner}")
-    if task.type != "bound":
-        for key in ("extrapolate", "scan"):
-            if getattr(deck, key) is not None:
-                yield Finding(key, f"this block belongs to task: bound, but the deck has task: {task.type}")
-    if deck.solver.type == "dense" and isinstance(deck.basis, FeDvr) and task.type == "bound":
-        yield Finding(
-            "solver.type",
-            "dense assembles the blocks of Sturmian functions; with basis: fedvr take matrix_free",
-        )
-
-
-def _extrapolation(deck: SturmianDeck) -> Iterator[Finding]:
-    if deck.extrapolate is None or deck.task.type != "bound":
-        return
-    key = "extrapolate.l_max"
-    values = deck.extrapolate.l_max
-    if deck.channels.pairs is not None:
-        yield Finding(key, "needs all pairs up to each l_max, but channels lists pairs; give channels.l_max")
-        return
-    for k in range(1, len(values)):
-        if values[k] <= values[k - 1]:
-            yield Finding(f"{key}.{k}", f"values must ascend, but {values[k]} follows {values[k - 1]}")
+    bounds = bounds_of(deck, values)
+    energy = values.energy if values.energy is not None else 0.0
+    ends = abs(bounds)
+    gone = REACH / math.sqrt(-2.0 * energy) if energy < 0.0 else math.inf
+    for k in range(len(ends) - 1):
+        if ends[k] > gone:
             return
-    for L, S, parity in sectors(deck):
-        if not pairs_of(deck, L, S, parity, values[0]):
-            yield Finding(f"{key}.0", f"no pair (la, lb) up to l_max = {values[0]} couples to L = {L}")
+        width = abs(bounds[k + 1] - bounds[k])
+        middle = max(0.5 * (ends[k] + ends[k + 1]), 1e-300)
+        local = max(abs(energy), abs(energy + deck.system.Z / middle), 1e-300)
+        wave = 2.0 * math.pi / math.sqrt(2.0 * local)
+        points = wave * (values.order - 1) / width
+        if points < POINTS_PER_WAVE:
+            text = f"{points:.2g} points per wavelength at r = {middle:.3g} bohr, where waves are {wave:.3g} bohr long"
+            fix = "give more elements" if deck.grid.elements != AUTO else "give a higher order"
+            key = "grid.elements" if deck.grid.elements != AUTO else "grid.order"
+            yield Finding(key, f"{text}, but {POINTS_PER_WAVE:g} are needed; {fix}")
             return
 
 
-def _scan(deck: SturmianDeck) -> Iterator[Finding]:
-    if deck.scan is None or deck.task.type != "bound":
-        return
-    given = deck.scan.given()
-    if not given:
-        yield Finding(
-            "scan", "nothing to scan; give N, l_max, R, alpha, energy or order with a list of values"
+# ---------------------------------------------------------------------------------------- of the result
+
+
+def wall_shift(wall: float, binding: float, R: float) -> float:
+    """Return how much the wall at R raises the energy of two electrons, hartree.
+
+    By the Hellmann-Feynman theorem ``dE/dR = -wall`` for two electrons with ``wall = int |du/dr1|^2 dr2`` each.  Of a state bound
+    by ``binding = kappa^2 / 2``, wall falls like ``exp(-2 kappa R)``, so that ``wall / (2 kappa)`` is left; of a free one like
+    ``R^-3``, which leaves ``wall R / 2``.  The smaller one is returned.
+
+    Parameters
+    ----------
+    wall : float
+        1/bohr^3.
+    binding : float
+        Energy below the threshold, hartree; not positive if the state is not bound.
+    R : float
+        Bohr.
+    """
+    free = 0.5 * wall * R
+    return free if binding <= 0.0 else min(free, wall / (2.0 * math.sqrt(2.0 * binding)))
+
+
+def radius_needed(problem: Problem, state: State) -> float | None:
+    """Return the radius of a box that holds a bound state, bohr; None if its own does."""
+    from qsim.sturmian.radial.parameters import core_charge
+
+    density = box_density(state)
+    if density <= BOX_DENSITY or not state.bound:
+        return None
+    R, binding = float(problem.grid.R), state.threshold - state.energy
+    charge = max(core_charge(problem.deck) - 1.0, 0.0)
+    if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
+        return None  # the box is large enough; what is out there is the error of a small basis
+    return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
+
+
+def virial_gain(state: State) -> float:
+    """Return by how much scaling its lengths would lower the energy of charges at rest, ``T (2 - q)^2 / 4``, hartree.
+
+    With the virial ratio ``q = -V/T`` the energy ``s^2 T + s V`` is lowest at ``s = q / 2``.
+    """
+    return 0.25 * state.moments["kinetic"] * (2.0 - state.moments["virial_ratio"]) ** 2
+
+
+def _above_threshold(state: State, confined: bool) -> str | None:
+    """Return what is to be said about a state above its threshold, None about others.
+
+    Better functions lower the state, and the threshold with it: a state that may fall below has a meaning, if a poor energy.
+    """
+    if state.bound:
+        return None
+    text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
+    if confined:
+        return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
+    fall = UNSURE * state.error_radial - state.error_threshold  # NaN where they were not computed
+    if state.energy - fall < state.threshold:
+        return f"{text}, but functions and grid are too poor to tell whether it is bound"
+    return f"{text}: not a bound state, but one of box and basis"
+
+
+def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
+    """Tell whether a potential goes on to rise at the end of the box: positive there, and at least about linear in r.
+
+    Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
+    """
+    slope = (V[-1] - V[-2]) / (r[-1] - r[-2])
+    return bool(V[-1] > 0.0 and slope * r[-1] > 0.9 * V[-1])
+
+
+def _doubts(result: BoundResult, state: State) -> Iterator[str]:
+    """Yield what makes a state or its error doubtful."""
+    grid = result.problem.grid
+    if (text := _above_threshold(state, confining(np.real(grid.r), np.real(result.problem.V)))) is not None:
+        yield text
+    remedy = "more functions, a basis.energy and alpha closer to its own (auto), or a finer grid"
+    remedy = remedy if result.problem.is_gsf else "a higher grid.order, or more elements"
+    if not math.isfinite(state.error_radial):
+        yield "what functions and grid leave out was not estimated, for it is too much work; " + SCAN
+    elif state.error_radial > POOR:
+        text = (
+            f"functions and grid are poor for it, its energy may be off by {state.error_radial:.1g} hartree"
         )
-    for key, values in given.items():
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"scan.{key}.{k}", f"the value {value:g} stands twice")
-    if isinstance(deck.basis, FeDvr):
-        for key in ("N", "alpha", "energy"):
-            if key in given:
-                yield Finding(f"scan.{key}", f"{key} belongs to basis: gsf, but the deck has basis: fedvr")
-    elif "alpha" in given and deck.alpha is None:
-        yield Finding("scan.alpha", f"the generating potential {deck.basis.generating.type} has no alpha")
-    if "R" in given and isinstance(deck.grid.elements, list):
-        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
-    for k, value in enumerate(given.get("energy", [])):
-        if value > -SMALLEST_ENERGY:
-            yield Finding(
-                f"scan.energy.{k}", f"bound states need functions of a negative energy, found {value:g}"
-            )
-    if "l_max" in given:
-        if deck.channels.pairs is not None:
-            yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
-        else:
-            for L, S, parity in sectors(deck):
-                low = min(given["l_max"])
-                if not pairs_of(deck, L, S, parity, low):
-                    yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")
+        yield f"{text}; give {remedy}"
+    elif result.problem.extrapolate and not math.isfinite(state.error_radial_limit):
+        text = f"what functions and grid leave out at l_max = {max(result.problem.extrapolate)} was not estimated"
+        yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
+    if result.problem.deck.channels.pairs is None and not math.isfinite(state.error_angular):
+        yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
+    if result.problem.deck.system.potential.type == "coulomb":
+        gain = virial_gain(state)
+        if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
+            ratio = state.moments["virial_ratio"]
+            text = f"the virial ratio {ratio:.8g} says that its energy is off by {gain:.1g} hartree at least"
+            yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"

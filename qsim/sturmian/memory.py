@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qsim.core.device.device import Memory
-from qsim.sturmian import parameters, reference
-from qsim.sturmian.blocks import as_list
-from qsim.sturmian.operator import MODEL_SIZE
+from qsim.sturmian.deck.blocks import as_list
+from qsim.sturmian.radial import parameters
+from qsim.sturmian.two_electron import reference
+from qsim.sturmian.two_electron.hamiltonian import MODEL_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from qsim.sturmian.deck import SturmianDeck
+    from qsim.sturmian.deck.model import SturmianDeck
 
 __all__ = ["Size", "basis", "davidson", "dense", "integrals", "relaxation"]
 
@@ -119,7 +120,7 @@ def integrals(deck: SturmianDeck, n: int, largest: int) -> dict[str, int]:
 
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
     """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
-    from qsim.sturmian.basis_task import BEYOND
+    from qsim.sturmian.tasks.basis import BEYOND
 
     bounds = parameters.bounds_of(deck, values)
     item = COMPLEX if deck.grid.ecs is not None else REAL

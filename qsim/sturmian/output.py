@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
-from qsim.sturmian import known
-from qsim.sturmian.figures import FIGURES as OWN_FIGURES
+from qsim.sturmian.figures.bound import FIGURES as OWN_FIGURES
 from qsim.sturmian.scattering.figures import FIGURES as COLLISION_FIGURES
+from qsim.sturmian.two_electron import known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.basis_task import BasisResult
-    from qsim.sturmian.bound_task import BoundResult
-    from qsim.sturmian.build import Problem, Sector
-    from qsim.sturmian.gsf import Sturmians
+    from qsim.sturmian.problem import Problem, Sector
+    from qsim.sturmian.radial.sturmians import Sturmians
+    from qsim.sturmian.tasks.basis import BasisResult
+    from qsim.sturmian.tasks.bound import BoundResult
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 
@@ -154,7 +154,7 @@ def scalars(result: Any) -> dict[str, Scalar]:
 
 
 def _grid_arrays(problem: Problem, bases: dict[int, Sturmians]) -> dict[str, NDArray[Any]]:
-    from qsim.sturmian.parameters import generating_values
+    from qsim.sturmian.radial.parameters import generating_values
 
     grid = problem.grid
     out: dict[str, NDArray[Any]] = {"r": grid.r, "weights": grid.w, "potential": np.asarray(problem.V)}
@@ -285,7 +285,7 @@ def _bound_arrays(result: BoundResult) -> dict[str, NDArray[Any]]:
 
 def _angular(sector: Sector) -> dict[str, NDArray[Any]]:
     """Return the angular coefficients between the stored pairs of a symmetry."""
-    from qsim.sturmian.angular import multipoles
+    from qsim.sturmian.two_electron.angular import multipoles
 
     rows = [
         (bra, ket, l, value)
@@ -341,7 +341,7 @@ def _headline(result: BoundResult, k: int, name: str) -> str:
 
 
 def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
-    from qsim.sturmian.limits import box_density
+    from qsim.sturmian.tasks.bound import box_density
 
     problem = result.problem
     out: dict[str, Scalar] = {}

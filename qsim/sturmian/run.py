@@ -14,21 +14,20 @@ def run(problem: Any, monitor: Monitor) -> Any:
         monitor.note(text)
     task = problem.deck.task.type
     if task == "scatter":
-        from qsim.sturmian.scattering.collision_task import run_collisions
+        from qsim.sturmian.tasks.collision import run_collisions
 
         return run_collisions(problem, monitor)
     if task == "bound":
-        from qsim.sturmian.bound_task import run_bound
-        from qsim.sturmian.limits import require_contained
+        from qsim.sturmian.tasks.bound import require_contained, run_bound
 
         result = run_bound(problem, monitor)
         for text in require_contained(result):
             monitor.warn(text)
         return result
     if task == "integrals":
-        from qsim.sturmian.integrals_task import run_integrals
+        from qsim.sturmian.tasks.integrals import run_integrals
 
         return run_integrals(problem, monitor)
-    from qsim.sturmian.basis_task import run_basis
+    from qsim.sturmian.tasks.basis import run_basis
 
     return run_basis(problem, monitor)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import lpmv
 
-from qsim.sturmian import angular as algebra
+from qsim.sturmian.two_electron import angular as algebra
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -14,9 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import spherical_jn, spherical_yn
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.coulomb import outgoing_logarithmic_derivative, steed
-from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds, lobatto
-from qsim.sturmian.gsf import numerical_rank, orbitals, sturmians
+from qsim.sturmian.radial.coulomb import outgoing_logarithmic_derivative, steed
+from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds, lobatto
+from qsim.sturmian.radial.sturmians import numerical_rank, orbitals, sturmians
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -108,7 +108,7 @@ def test_elements_are_refused():
 def test_grid_block():
     from types import SimpleNamespace
 
-    from qsim.sturmian.grid import radial_grid
+    from qsim.sturmian.radial.grid import radial_grid
 
     block = SimpleNamespace(R="auto", order=10, elements="auto", ecs=SimpleNamespace(angle=0.3, length=12.0))
     g = radial_grid(block, 2, R=20.0, breaks=[7.0])

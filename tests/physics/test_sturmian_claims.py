@@ -11,9 +11,12 @@ import pytest
 
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.stages import stage
-from qsim.sturmian import build, limits
-from qsim.sturmian.extrapolation import partial_wave_limit
-from qsim.sturmian.parameters import Values
+from qsim.sturmian import build
+from qsim.sturmian import checks as limits
+from qsim.sturmian.radial.box import outer_density
+from qsim.sturmian.radial.parameters import Values
+from qsim.sturmian.tasks.bound import box_density, require_contained
+from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 
 REFERENCES = json.loads(
     (Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json").read_text(encoding="utf-8")
@@ -138,7 +141,7 @@ def test_box_density_of_an_exponential():
     kappa, R, A = 0.7, 9.0, 1.3
     wall = (2.0 * kappa * A * math.exp(-kappa * R)) ** 2
     state = state_with(wall=wall, energy=-2.0 - 0.5 * kappa**2)
-    assert limits.box_density(state) == pytest.approx((A * math.exp(-kappa * R)) ** 2, rel=1e-12)
+    assert box_density(state) == pytest.approx((A * math.exp(-kappa * R)) ** 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("R", [7.0, 8.5])
@@ -149,7 +152,7 @@ def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatc
     wide = sturmian.build(**{**deck, "grid": {"R": 24, "order": 10}})
     state = stage("sturmian", "run").run(wide, Notes()).states[0]
     there = np.interp(R, wide.grid.r, np.log(state.density))
-    assert limits.box_density(tight) == pytest.approx(math.exp(there), rel=0.25)
+    assert box_density(tight) == pytest.approx(math.exp(there), rel=0.25)
     assert 0.7 < tight.error_box / (tight.energy - state.energy) < 1.4
 
 
@@ -160,10 +163,8 @@ def test_the_wall_of_a_bound_and_of_a_free_electron():
 
 def test_density_far_outside_of_hydrogen():
     """2 Z^(3/2) r exp(-Z r) of 1s, and of 2p, both of charge Z."""
-    assert limits.outer_density(11.0, 0.5, 1.0) == pytest.approx(4.0 * 121.0 * math.exp(-22.0), rel=1e-12)
-    assert limits.outer_density(30.0, 0.125, 1.0) == pytest.approx(
-        30.0**4 * math.exp(-30.0) / 24.0, rel=1e-12
-    )
+    assert outer_density(11.0, 0.5, 1.0) == pytest.approx(4.0 * 121.0 * math.exp(-22.0), rel=1e-12)
+    assert outer_density(30.0, 0.125, 1.0) == pytest.approx(30.0**4 * math.exp(-30.0) / 24.0, rel=1e-12)
 
 
 def test_an_automatic_box_grows_with_the_state(sturmian):
@@ -237,7 +238,7 @@ def test_the_error_of_the_limit_is_the_own_one_where_no_pairs_are_added(sturmian
 
 def test_an_error_of_the_limit_that_was_not_estimated_is_told(sturmian, monkeypatch):
     """Where only the larger l_max is too much work for the finer grid."""
-    from qsim.sturmian import reference
+    from qsim.sturmian.two_electron import reference
 
     deck = {**SMALL, "extrapolate": {"l_max": [0, 1, 2]}}
     n = reference.finer_size(sturmian.build(**deck).grid.bounds.size - 1, 10)
@@ -321,11 +322,10 @@ def test_scaling_gains_what_the_virial_ratio_says():
 
 def test_a_virial_ratio_that_disagrees_is_told(sturmian):
     result = sturmian.run(**{**SMALL, "basis": {**SMALL["basis"], "N": 3}})
-    assert not [text for text in limits.require_contained(result) if "virial" in text]
+    assert not [text for text in require_contained(result) if "virial" in text]
     result.states[0].error_radial = 1e-12
     assert any(
-        "the virial ratio 2.0" in text or "the virial ratio 1.9" in text
-        for text in limits.require_contained(result)
+        "the virial ratio 2.0" in text or "the virial ratio 1.9" in text for text in require_contained(result)
     )
 
 

@@ -13,8 +13,9 @@ from qsim.core.deck.template import schema, template
 from qsim.core.errors import DeckError
 from qsim.core.results.results import open_results
 from qsim.core.run.stages import stage
-from qsim.sturmian import build, known
+from qsim.sturmian import build
 from qsim.sturmian.deck import DECK, references
+from qsim.sturmian.two_electron import known
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {

@@ -14,9 +14,11 @@ from qsim.core.errors import NumericsError
 from qsim.core.results.tables import match_tables
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.sturmian import davidson, dense, gsf, integrals, ldlt
-from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.operator import TwoElectron
+from qsim.sturmian.linalg import ldlt
+from qsim.sturmian.radial import sturmians as gsf
+from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
+from qsim.sturmian.two_electron import davidson, dense, integrals
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

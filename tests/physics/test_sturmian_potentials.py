@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import zeta
 
 from qsim.core.errors import FileError, InvalidInput
-from qsim.sturmian import automatic
-from qsim.sturmian.extrapolation import leading_power, partial_wave_limit
-from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.gsf import orbitals, sturmians
-from qsim.sturmian.inputs import read_table
-from qsim.sturmian.potentials import OneBody, breaks, generating
+from qsim.sturmian.radial import automatic
+from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
+from qsim.sturmian.radial.inputs import read_table
+from qsim.sturmian.radial.potentials import OneBody, breaks, generating
+from qsim.sturmian.radial.sturmians import orbitals, sturmians
+from qsim.sturmian.two_electron.extrapolation import leading_power, partial_wave_limit
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -243,7 +243,7 @@ def test_no_cross_section_from_an_equation_that_does_not_converge(sturmian):
 
 
 def test_an_initial_state_that_does_not_converge(sturmian, monkeypatch):
-    from qsim.sturmian import davidson
+    from qsim.sturmian.two_electron import davidson
 
     def fail(*_, **__):
         raise NumericsError("the eigensolver did not converge")

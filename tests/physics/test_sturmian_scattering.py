@@ -14,8 +14,8 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.sturmian import potentials
-from qsim.sturmian.grid import RadialGrid, contour_bounds, element_bounds
+from qsim.sturmian.radial import potentials
+from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.scattering import angles, continuum, driven, observed, sources, spectra
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup

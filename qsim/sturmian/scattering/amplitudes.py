@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.sturmian.coulomb import steed
-from qsim.sturmian.grid import lobatto
+from qsim.sturmian.radial.coulomb import steed
+from qsim.sturmian.radial.grid import lobatto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.scattering.continuum import Continuum
     from qsim.sturmian.scattering.driven import Driven
 

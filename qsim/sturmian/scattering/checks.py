@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian import angular, automatic, potentials
-from qsim.sturmian.blocks import Gsf, SquareWell, as_list
-from qsim.sturmian.collision_blocks import Scatter
+from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
+from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.radial import automatic, potentials
+from qsim.sturmian.two_electron import angular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.deck import SturmianDeck
+    from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.scattering.setup import Numbers
 
 POINTS_PER_WAVE = 5.0

@@ -7,7 +7,7 @@ Continuum functions come from the R-matrix of the real part of the grid.  With t
 
 one matrix product for any number of energies and for any one-body potential.  It is normalised to
 ``sqrt(2/pi) sin(k r + ...)``, that is ``<k|k'> = delta(k - k')``, by Steed's continued fraction for the outgoing Coulomb wave at
-R (:mod:`qsim.sturmian.coulomb`); no phase has to be found for that.  These functions are orthogonal to the bound states of h_l,
+R (:mod:`qsim.sturmian.radial.coulomb`); no phase has to be found for that.  These functions are orthogonal to the bound states of h_l,
 which is why amplitudes taken with them hold no part of any discrete channel.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.coulomb import steed
-from qsim.sturmian.grid import RadialGrid
+from qsim.sturmian.radial.coulomb import steed
+from qsim.sturmian.radial.grid import RadialGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.sturmian import ldlt
-from qsim.sturmian.dense import OneElectron, assemble
+from qsim.sturmian.linalg import ldlt
 from qsim.sturmian.scattering.driven import Driven, Solution, _norms
+from qsim.sturmian.two_electron.dense import OneElectron, assemble
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

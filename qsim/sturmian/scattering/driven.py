@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.sturmian.kernels.coupling import coupling, terms
-from qsim.sturmian.operator import coefficients, exchange_sign
+from qsim.sturmian.two_electron.hamiltonian import coefficients, exchange_sign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.scattering.outgoing import Outgoing
 
 RESTART = 120  # directions that gmres keeps

@@ -22,7 +22,7 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
 
 CONDITION = 1e9  # of the eigenvectors of h, from which rounding errors are no longer small
 DEFECTIVE = 1e-12  # u^T u of a normalised eigenvector, below which it cannot be normalised

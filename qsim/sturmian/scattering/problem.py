@@ -10,13 +10,15 @@ import numpy as np
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
-from qsim.sturmian import angular, automatic, checks, potentials
-from qsim.sturmian.blocks import FeDvr, Gsf, SquareWell, as_list
-from qsim.sturmian.collision_blocks import Initial, Scatter
-from qsim.sturmian.grid import element_bounds
+from qsim.sturmian.deck.blocks import FeDvr, Gsf, SquareWell, as_list
+from qsim.sturmian.deck.collision import Initial, Scatter
+from qsim.sturmian.deck.symmetry import default_l_max
+from qsim.sturmian.radial import automatic, potentials
+from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import energies_of, fastest
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
+from qsim.sturmian.two_electron import angular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.sturmian.deck import SturmianDeck
+    from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.scattering.driven import Driven
     from qsim.sturmian.scattering.kinematics import Kinematics
 
@@ -250,7 +252,7 @@ def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
     if channels.pairs is not None:
         given = [(min(pair), max(pair)) for pair in channels.pairs]
         return [pair for pair in given if angular.allowed(sector.L, *pair)]
-    return angular.pairs(sector.L, checks.default_l_max(deck, sector.L), S=sector.S)
+    return angular.pairs(sector.L, default_l_max(deck, sector.L), S=sector.S)
 
 
 def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
@@ -345,8 +347,8 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     from qsim.core.deck.blocks import Finding
     from qsim.sturmian.scattering.checks import of_numbers
-    from qsim.sturmian.scattering.collision_task import BATCH
     from qsim.sturmian.scattering.driven import RESTART
+    from qsim.sturmian.tasks.collision import BATCH
 
     deck = loaded.deck
     try:

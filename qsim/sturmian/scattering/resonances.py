@@ -14,8 +14,8 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.results.tables import Scalar
-from qsim.sturmian.operator import exchange_sign
 from qsim.sturmian.scattering import driven, results
+from qsim.sturmian.two_electron.hamiltonian import exchange_sign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from qsim.sturmian.scattering import spectra
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.scattering.collision_task import CollisionResult
     from qsim.sturmian.scattering.kinematics import Kinematics
     from qsim.sturmian.scattering.summed import Summed
+    from qsim.sturmian.tasks.collision import CollisionResult
 
 LETTERS = "spdfghiklmnoqrtuvwxyz"
 FULL = (

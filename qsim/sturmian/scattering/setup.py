@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian import automatic, gsf, potentials
-from qsim.sturmian.blocks import SquareWell
-from qsim.sturmian.grid import RadialGrid, element_bounds
+from qsim.sturmian.deck.blocks import SquareWell
+from qsim.sturmian.radial import automatic, potentials
+from qsim.sturmian.radial import sturmians as gsf
+from qsim.sturmian.radial.grid import RadialGrid, element_bounds
 from qsim.sturmian.scattering.continuum import Continuum, real_part
 from qsim.sturmian.scattering.driven import Driven
 from qsim.sturmian.scattering.outgoing import Outgoing, outgoing
@@ -233,8 +234,8 @@ class Setup:
         NumericsError
             If the search does not converge, or the state is not bound or not contained in the box.
         """
-        from qsim.sturmian.davidson import lowest
-        from qsim.sturmian.operator import TwoElectron, exchange_sign
+        from qsim.sturmian.two_electron.davidson import lowest
+        from qsim.sturmian.two_electron.hamiltonian import TwoElectron, exchange_sign
 
         need = automatic.radius(automatic.ionisation(max(self.potential.charge, 1.0), L, S, root), self.Z)
         ends = self.real.bounds

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.sturmian.angular import clebsch_gordan, gaunt, multipoles
+from qsim.sturmian.two_electron.angular import clebsch_gordan, gaunt, multipoles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
 
 Pairs = "Sequence[tuple[int, int]]"
 GAUGES = ("length", "velocity", "acceleration")

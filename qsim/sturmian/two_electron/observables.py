@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.sturmian.grid import lobatto
-from qsim.sturmian.operator import TwoElectron
+from qsim.sturmian.radial.grid import lobatto
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
 
 __all__ = ["Observed", "observe", "wall_derivative"]
 

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian import davidson, gsf
-from qsim.sturmian.grid import RadialGrid
-from qsim.sturmian.operator import TwoElectron
+from qsim.sturmian.radial import sturmians as gsf
+from qsim.sturmian.radial.grid import RadialGrid
+from qsim.sturmian.two_electron import davidson
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.potentials import OneBody
+    from qsim.sturmian.radial.potentials import OneBody
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.coulomb import outgoing_logarithmic_derivative
+from qsim.sturmian.radial.coulomb import outgoing_logarithmic_derivative
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
 
 NOISE = 1e-14  # 1/beta relative to the largest one, below which a function is rounding error
 RANK = 1e-12  # singular value relative to the largest one, below which a function is no new one

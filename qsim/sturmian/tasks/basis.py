@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.sturmian import parameters
-from qsim.sturmian.grid import RadialGrid
-from qsim.sturmian.reference import finer_order
+from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.grid import RadialGrid
+from qsim.sturmian.two_electron.reference import finer_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.build import Problem
-    from qsim.sturmian.gsf import Sturmians
+    from qsim.sturmian.problem import Problem
+    from qsim.sturmian.radial.sturmians import Sturmians
 
 COARSE = 0.01  # relative error of an eigenvalue that is worth a warning
 BEYOND = 8.0  # decay lengths by which the finer grid's box is larger

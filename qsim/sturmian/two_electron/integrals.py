@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.device import namespace
-from qsim.sturmian.blas import symmetric_square
 from qsim.sturmian.kernels.repulsion import expand_pairs, kronecker_products, pair_densities, simpson_terms
-from qsim.sturmian.ldlt import symmetric_root
+from qsim.sturmian.linalg.blas import symmetric_square
+from qsim.sturmian.linalg.ldlt import symmetric_root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.sturmian.grid import RadialGrid
+    from qsim.sturmian.radial.grid import RadialGrid
 
 __all__ = [
     "PairIntegrals",
@@ -171,7 +171,7 @@ def repulsion_pairs(
         Coefficients.  The same object (or equal arrays) for a' and a makes packed pairs, likewise b' and b; the same pairs for
         both electrons use the symmetry of the result.
     root : (n, n), optional
-        From :func:`qsim.sturmian.ldlt.symmetric_root`, on the host or the device; made here if it is of use.
+        From :func:`qsim.sturmian.linalg.ldlt.symmetric_root`, on the host or the device; made here if it is of use.
     use_root : bool
         Whether the kernel may have a root: sums of multipoles are not positive.
     dtype

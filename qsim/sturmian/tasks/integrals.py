@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
-from qsim.sturmian import integrals
+from qsim.sturmian.two_electron import integrals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.build import Problem
-    from qsim.sturmian.gsf import Sturmians
+    from qsim.sturmian.problem import Problem
+    from qsim.sturmian.radial.sturmians import Sturmians
 
 __all__ = ["PAPER", "IntegralsResult", "Run", "run_integrals"]
 

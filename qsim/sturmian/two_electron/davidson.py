@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.operator import TwoElectron
+    from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["Eigenpairs", "lowest", "relax"]
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.core.deck.units import Energy, InverseLength, Length
-from qsim.sturmian.blocks import (
+from qsim.sturmian.deck.blocks import (
     AUTO,
     MAX_L,
     MAX_N,
@@ -31,7 +31,7 @@ from qsim.sturmian.blocks import (
     State,
     System,
 )
-from qsim.sturmian.collision_blocks import Initial, Scatter
+from qsim.sturmian.deck.collision import Initial, Scatter
 
 ROUTES = ("poisson_gemm", "simpson")
 MAX_ROOTS = 50
@@ -227,7 +227,7 @@ class SturmianDeck(Deck):
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
-        from qsim.sturmian import checks
+        from qsim.sturmian.deck import rules as checks
         from qsim.sturmian.scattering import checks as collisions
 
         if isinstance(self.task, Scatter):

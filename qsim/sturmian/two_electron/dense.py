@@ -31,20 +31,23 @@ import numpy as np
 
 from qsim.core.device.device import Memory
 from qsim.core.errors import NumericsError
-from qsim.sturmian.angular import angular
-from qsim.sturmian.integrals import kronecker, overlap, potential_matrix, repulsion_kernel, repulsion_pairs
+from qsim.sturmian.two_electron.angular import angular
+from qsim.sturmian.two_electron.integrals import (
+    kronecker,
+    overlap,
+    potential_matrix,
+    repulsion_kernel,
+    repulsion_pairs,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.sturmian.build import Problem, Sector
-    from qsim.sturmian.davidson import Eigenpairs
-    from qsim.sturmian.grid import RadialGrid
-    from qsim.sturmian.gsf import Sturmians
-    from qsim.sturmian.operator import TwoElectron
+    from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.sturmians import Sturmians
 
-__all__ = ["Assembled", "OneElectron", "assemble", "one_electron", "orthonormalised", "solve", "solve_sector"]
+__all__ = ["Assembled", "OneElectron", "assemble", "one_electron", "orthonormalised", "solve"]
 
 Pair = tuple[int, int]
 RANK = 1e-12  # diagonal of R relative to the largest, below which functions are dependent: gsf.RANK
@@ -419,39 +422,3 @@ def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np
         raise NumericsError(
             f"LAPACK cannot solve the eigenproblem: {error}", hint="use fewer functions"
         ) from error
-
-
-def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElectron) -> Eigenpairs:
-    """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
-
-    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
-    """
-    from qsim.sturmian import parameters
-    from qsim.sturmian.davidson import Eigenpairs
-
-    U, _ = parameters.auxiliary(problem.deck, problem.grid)
-    v = parameters.generating_values(problem.deck, problem.values, problem.grid)
-    ls = sorted({l for pair in sector.pairs for l in pair})
-    basis = {
-        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
-    }
-    device, xp = problem.device, problem.device.xp
-    made = assemble(device, problem.grid, basis, sector.L, sector.S, sector.pairs)
-    wanted = min(roots + 1, made.bounds[-1])
-    energies, x = _eigenpairs(device, made, max(wanted, roots))
-    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
-    vectors = np.zeros((roots, *operator.shape))
-    for k in range(roots):
-        for p, ((la, lb), X) in enumerate(zip(sector.pairs, made.components(x[:, k]), strict=True)):
-            part = rotation[la] @ X @ rotation[lb].T
-            vectors[k, p, : part.shape[0], : part.shape[1]] = part
-    with device.use():
-        states = device.asarray(vectors)
-        defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
-        residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
-    gaps = np.full(roots, np.inf)
-    for k in range(roots):
-        others = np.delete(energies, k)
-        if others.size:
-            gaps[k] = np.abs(others - energies[k]).min()
-    return Eigenpairs(energies[:roots], states, residuals, gaps, 1, roots, residuals[None, :])

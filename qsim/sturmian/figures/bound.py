@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
-from qsim.sturmian.figures_basis import CYCLE, RADIUS, basis, beta, rank, rates, smooth
-from qsim.sturmian.known import LETTERS
+from qsim.sturmian.figures.basis import CYCLE, RADIUS, basis, beta, rank, rates, smooth
+from qsim.sturmian.two_electron.known import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian import automatic, davidson, reference
-from qsim.sturmian.extrapolation import partial_wave_limit
-from qsim.sturmian.limits import radius_needed, wall_shift
-from qsim.sturmian.observables import observe
-from qsim.sturmian.operator import TwoElectron
+from qsim.sturmian.checks import radius_needed, wall_shift
+from qsim.sturmian.radial import automatic
+from qsim.sturmian.two_electron import davidson, reference
+from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
+from qsim.sturmian.two_electron.observables import observe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.problem import Problem, Sector
+    from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.sturmians import Sturmians
+    from qsim.sturmian.two_electron.davidson import Eigenpairs
+    from qsim.sturmian.two_electron.hamiltonian import TwoElectron
+import math
+from typing import TYPE_CHECKING
+
+from qsim.sturmian.two_electron.known import term
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.problem import Problem
+from qsim.sturmian.checks import _doubts
+from qsim.sturmian.radial.box import BOX_DENSITY
+from qsim.sturmian.two_electron.dense import _eigenpairs, assemble, one_electron, orthonormalised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +44,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.build import Problem, Sector
-    from qsim.sturmian.grid import RadialGrid
-    from qsim.sturmian.gsf import Sturmians
+    from qsim.sturmian.problem import Problem, Sector
+    from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.sturmians import Sturmians
 
 __all__ = ["BoundResult", "Scan", "State", "run_bound"]
 
@@ -69,7 +91,7 @@ class State:
     residual : float
     iterations, unknowns : int
     moments : dict of float
-        See :class:`qsim.sturmian.observables.Observed`.
+        See :class:`qsim.sturmian.two_electron.observables.Observed`.
     wall : float
         ``int |du/dr1|^2 dr2`` at r1 = R, of one electron, 1/bohr^3.
     density : (n,) float64
@@ -272,7 +294,6 @@ class _Run:
 
     def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
-        from qsim.sturmian.dense import solve_sector
 
         operator = self._operator(problem, sector)
         return operator, solve_sector(problem, sector, roots, operator)
@@ -571,7 +592,7 @@ def _limit(
 
 def _order(problem: Problem) -> list[tuple[int, int, str, int]]:
     """Return (L, S, parity, root) of all states in the order of the deck."""
-    from qsim.sturmian.checks import parity_of
+    from qsim.sturmian.deck.symmetry import parity_of
 
     if problem.deck.states is not None:
         return [(s.L, s.S, parity_of(s.L, s.parity), s.root) for s in problem.deck.states]
@@ -598,3 +619,79 @@ def satellites(pairs: Sequence[tuple[int, int]]) -> range:
 
 def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in entry.items()}
+
+
+def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElectron) -> Eigenpairs:
+    """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
+
+    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
+    """
+    from qsim.sturmian.radial import parameters
+    from qsim.sturmian.two_electron.davidson import Eigenpairs
+
+    U, _ = parameters.auxiliary(problem.deck, problem.grid)
+    v = parameters.generating_values(problem.deck, problem.values, problem.grid)
+    ls = sorted({l for pair in sector.pairs for l in pair})
+    basis = {
+        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
+    }
+    device, xp = problem.device, problem.device.xp
+    made = assemble(device, problem.grid, basis, sector.L, sector.S, sector.pairs)
+    wanted = min(roots + 1, made.bounds[-1])
+    energies, x = _eigenpairs(device, made, max(wanted, roots))
+    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
+    vectors = np.zeros((roots, *operator.shape))
+    for k in range(roots):
+        for p, ((la, lb), X) in enumerate(zip(sector.pairs, made.components(x[:, k]), strict=True)):
+            part = rotation[la] @ X @ rotation[lb].T
+            vectors[k, p, : part.shape[0], : part.shape[1]] = part
+    with device.use():
+        states = device.asarray(vectors)
+        defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
+        residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
+    gaps = np.full(roots, np.inf)
+    for k in range(roots):
+        others = np.delete(energies, k)
+        if others.size:
+            gaps[k] = np.abs(others - energies[k]).min()
+    return Eigenpairs(energies[:roots], states, residuals, gaps, 1, roots, residuals[None, :])
+
+
+POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
+
+
+def box_density(state: State) -> float:
+    """Return the density that a bound state would have at R if there were no wall, 1/bohr.
+
+    The wall makes ``exp(-kappa r)`` a difference of two exponentials, whose slope at R is twice as steep; ``kappa = sqrt(2 I)``.
+    """
+    kappa = math.sqrt(2.0 * max(state.threshold - state.energy, 1e-6))
+    return state.wall / (2.0 * kappa) ** 2
+
+
+def require_contained(result: BoundResult) -> list[str]:
+    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
+
+    Raises
+    ------
+    NumericsError
+        With the radius that would do.
+    """
+    said = []
+    seen: set[tuple[int, int, str]] = set()
+    for k, state in enumerate(result.states):
+        symmetry = (state.L, state.S, state.parity)
+        first = symmetry not in seen
+        seen.add(symmetry)
+        name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
+        said += [f"{name}: {text}" for text in _doubts(result, state)]
+        needed = radius_needed(result.problem, state)
+        if needed is None:
+            continue
+        density, R = box_density(state), result.problem.grid.R
+        text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
+        hint = f"grid.R of about {needed:g} bohr holds it"
+        if first:
+            raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
+        said.append(f"{text}; {hint}")
+    return said

@@ -5,7 +5,7 @@ With radial components ``u_p(r1, r2)`` for the pairs ``p = (la, lb)`` of one tot
     H = h(r1) + h(r2) + sum_l A_l r<^l / r>^(l+1),
 
 the one-electron part is diagonal in the eigenvectors of ``h_l`` in each basis, and on the product grid of an FE-DVR the
-repulsion is diagonal too (its kernels come from a Poisson equation: :meth:`qsim.sturmian.grid.RadialGrid.poisson`).  A product
+repulsion is diagonal too (its kernels come from a Poisson equation: :meth:`qsim.sturmian.radial.grid.RadialGrid.poisson`).  A product
 is therefore ``X -> C X C^T``, an elementwise kernel, ``W -> C^T W C``: about ``4 P (n M^2 + n^2 M)`` flops instead of
 ``2 (P M^2)^2``.
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.sturmian.angular import angular
 from qsim.sturmian.kernels.coupling import coupling, terms
+from qsim.sturmian.two_electron.angular import angular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.sturmian.grid import RadialGrid
-    from qsim.sturmian.gsf import Orbitals
+    from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.sturmians import Orbitals
 
 __all__ = ["TwoElectron", "coefficients", "exchange_sign"]
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from qsim.sturmian.blocks import Gsf
+from qsim.sturmian.deck.blocks import Gsf
 
 if TYPE_CHECKING:
-    from qsim.sturmian.build import Problem
+    from qsim.sturmian.problem import Problem
 
 # E = -Z^2 + 5/8 Z - 0.1577 + ... of the ground state, in powers of 1/Z from Z^2 on (perturbation theory in 1/Z)
 GROUND = (-1.0, 0.625, -0.157666429, 0.008699032, -0.000888707, -0.001036372, -0.000612940)

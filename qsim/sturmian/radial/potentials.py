@@ -1,7 +1,7 @@
 r"""One-body potentials V(r) of the system, and generating potentials v(r) of the Sturmian basis.
 
 V is the potential energy of one electron, hartree; v > 0 is the strength that a Sturmian function's eigenvalue multiplies (see
-:mod:`qsim.sturmian.gsf`), and has no unit of its own.  Both are continued to complex radii where they are given by a formula of
+:mod:`qsim.sturmian.radial.sturmians`), and has no unit of its own.  Both are continued to complex radii where they are given by a formula of
 their own; tables and formulas of the deck are not, and have to have reached ``-charge / r`` before a contour begins.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from qsim.core.deck.columns import smooth_curve
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.sturmian.grid import RadialGrid
-from qsim.sturmian.inputs import read_table
+from qsim.sturmian.radial.grid import RadialGrid
+from qsim.sturmian.radial.inputs import read_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class OneBody:
     Parameters
     ----------
     block
-        A potential of :mod:`qsim.sturmian.blocks`; None for the bare nucleus.
+        A potential of :mod:`qsim.sturmian.deck.blocks`; None for the bare nucleus.
     Z : float
         Charge of the nucleus.
     key : str
@@ -154,7 +154,7 @@ def generating(
     Parameters
     ----------
     block
-        A generating potential of :mod:`qsim.sturmian.blocks`.
+        A generating potential of :mod:`qsim.sturmian.deck.blocks`.
     where : RadialGrid or (n,) float64 or complex128
         A grid, or radii in bohr.  On a grid, the step of a sharp well is distributed over both sides of its node, so that it
         costs no accuracy if an element ends there.

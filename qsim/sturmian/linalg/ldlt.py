@@ -21,7 +21,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.sturmian.blas import subtract_product
+from qsim.sturmian.linalg.blas import subtract_product
 
 __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 

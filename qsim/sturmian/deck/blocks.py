@@ -1,7 +1,7 @@
 """Blocks of the sturmian deck: nucleus, radial grid, basis, angular channels and states.
 
-Everything is in Hartree atomic units.  The functions behind the blocks are in :mod:`qsim.sturmian.potentials`,
-:mod:`qsim.sturmian.grid`, :mod:`qsim.sturmian.gsf` and :mod:`qsim.sturmian.angular`.
+Everything is in Hartree atomic units.  The functions behind the blocks are in :mod:`qsim.sturmian.radial.potentials`,
+:mod:`qsim.sturmian.radial.grid`, :mod:`qsim.sturmian.radial.sturmians` and :mod:`qsim.sturmian.two_electron.angular`.
 """
 
 from collections.abc import Iterator

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.sturmian import automatic, checks, limits, potentials
-from qsim.sturmian.blocks import Gsf, SquareWell, as_list
+from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
+from qsim.sturmian.deck.symmetry import sectors
+from qsim.sturmian.radial import automatic, potentials
+from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.sturmian.deck import SturmianDeck
-    from qsim.sturmian.grid import RadialGrid
-    from qsim.sturmian.gsf import Sturmians
+    from qsim.sturmian.deck.model import SturmianDeck
+    from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.sturmians import Sturmians
 
 LARGEST = 1e12  # hartree: no potential at a node is larger
 
@@ -97,7 +99,7 @@ def resolve(deck: SturmianDeck) -> Values:
         assert ionisation is not None
         R = automatic.radius(ionisation, deck.system.Z)
         charge = max(core_charge(deck) - 1.0, 0.0)
-        while limits.outer_density(R, ionisation, charge) > 0.1 * limits.BOX_DENSITY:
+        while outer_density(R, ionisation, charge) > 0.1 * BOX_DENSITY:
             R *= 1.02
         R = round(R, 3)
         notices.append(f"grid.R: auto is {R:.6g} bohr")
@@ -107,9 +109,7 @@ def resolve(deck: SturmianDeck) -> Values:
 
 def weakest(deck: SturmianDeck) -> float:
     """Return the estimated ionisation energy of the weakest bound of the states that are wanted, hartree."""
-    states = (
-        (L, S, root, parity) for (L, S, parity), roots in checks.sectors(deck).items() for root in roots
-    )
+    states = ((L, S, root, parity) for (L, S, parity), roots in sectors(deck).items() for root in roots)
     return automatic.weakest(core_charge(deck), states)
 
 
@@ -154,7 +154,7 @@ def _grid_block(deck: SturmianDeck, values: Values) -> Any:
 
 def radial_grid(deck: SturmianDeck, values: Values) -> RadialGrid:
     """Return the radial grid."""
-    from qsim.sturmian import grid
+    from qsim.sturmian.radial import grid
 
     robin = deck.grid.ecs is None and values.energy is not None and is_outgoing(deck, values.energy)
     return grid.radial_grid(
@@ -164,7 +164,7 @@ def radial_grid(deck: SturmianDeck, values: Values) -> RadialGrid:
 
 def bounds_of(deck: SturmianDeck, values: Values) -> NDArray[Any]:
     """Return the bounds of the elements, complex ones of a contour too, without the matrices of the grid."""
-    from qsim.sturmian import grid
+    from qsim.sturmian.radial import grid
 
     block = _grid_block(deck, values)
     elements = None if isinstance(block.elements, str) else block.elements
@@ -222,7 +222,7 @@ def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, coun
     InvalidInput
         If energy, number and generating potential do not make so many independent functions.
     """
-    from qsim.sturmian import gsf
+    from qsim.sturmian.radial import sturmians as gsf
 
     assert values.energy is not None
     U, charge = auxiliary(deck, grid)

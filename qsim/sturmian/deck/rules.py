@@ -1,0 +1,249 @@
+"""What a deck of sturmian gets wrong: contradictions of its keys; symmetries and pairs that it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
+from qsim.sturmian.deck.symmetry import parity_of, sectors
+from qsim.sturmian.two_electron.symmetry import pairs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.sturmian.deck.model import SturmianDeck
+
+SMALLEST_ENERGY = 1e-8  # hartree: a function of a smaller one is wider than any box
+UNDERFLOW = (
+    600.0  # exponent of exp(-alpha R) below which a double has no digits left for the generating potential
+)
+
+
+# ---------------------------------------------------------------------------------- keys of the deck
+
+
+def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield contradictions that need no calculation."""
+    if deck.run.precision != "double":
+        yield Finding("run.precision", f"sturmian runs in double precision, not {deck.run.precision}")
+    yield from deck.grid.check()
+    if isinstance(deck.basis, Gsf):
+        yield from _basis(deck, deck.basis)
+    yield from _sectors(deck)
+    yield from _task(deck)
+    yield from _extrapolation(deck)
+    yield from _scan(deck)
+
+
+def _basis(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
+    energy, task, ecs = basis.energy, deck.task.type, deck.grid.ecs
+    if energy == "total":
+        text = "total is the energy of a collision; give a number, or auto"
+        yield Finding("basis.energy", text)
+    elif not isinstance(energy, str):
+        if abs(energy) < SMALLEST_ENERGY:
+            text = (
+                f"|energy| = {abs(energy):.3g} hartree is too small: the functions would not end in any box"
+            )
+            yield Finding("basis.energy", text)
+        elif task != "basis" and energy > 0.0:
+            text = f"bound states need functions of a negative energy, found {energy:g}; auto chooses one"
+            yield Finding("basis.energy", text)
+        elif basis.boundary == "bound" and energy > 0.0:
+            text = f"functions of energy {energy:g} > 0 do not decay; give boundary: outgoing, or a negative energy"
+            yield Finding("basis.boundary", text)
+    if basis.boundary == "outgoing" and not (not isinstance(energy, str) and energy > 0.0):
+        shown = "auto chooses a negative one" if isinstance(energy, str) else f"found {energy:g}"
+        yield Finding("basis.boundary", f"outgoing functions need a positive energy; {shown}")
+    elif basis.boundary == "outgoing" and task != "basis":
+        yield Finding("basis.boundary", f"task: {task} takes functions that decay; give boundary: bound")
+    if ecs is not None and task != "basis":
+        text = f"task: {task} needs functions on the real axis; a complex contour is for outgoing ones (task: basis)"
+        yield Finding("grid.ecs", text)
+    yield from _generating(deck, basis)
+
+
+def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
+    generating, R = basis.generating, deck.grid.R
+    bounds = deck.grid.bounds
+    end = bounds[-1] if bounds else R
+    edge = generating.r0 if isinstance(generating, SquareWell) else AUTO
+    if not isinstance(edge, str) and not isinstance(end, str) and edge > end * (1.0 + 1e-12):
+        text = f"the well ends at r0 = {edge:g}, outside of the box, R = {end:g} bohr"
+        yield Finding("basis.generating.r0", text)
+    if isinstance(generating, SquareWell) and 0.0 < generating.tail < 1e-3:
+        yield Finding(
+            "basis.generating.tail", f"a tail of {generating.tail:g} bohr is a wall; give 0 or 4 bohr"
+        )
+    alpha = deck.alpha
+    if isinstance(alpha, float) and isinstance(end, float) and alpha * end > UNDERFLOW:
+        yield Finding(
+            "basis.generating.alpha",
+            f"exp(-alpha R) underflows: alpha R = {alpha * end:.4g}; give alpha below {UNDERFLOW / end:.3g} or a smaller R",
+        )
+    if generating.type == "table" and deck.grid.ecs is not None:
+        yield Finding(
+            "basis.generating.type",
+            "a table knows no complex radius; on a contour take one of the formulas",
+        )
+
+
+def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
+    channels = deck.channels
+    if channels.pairs is not None and channels.l_max is not None:
+        yield Finding("channels.l_max", "give either l_max or a list of pairs, not both")
+    if deck.states is not None:
+        yield from _states(deck)
+    for name in ("L", "S"):
+        values = as_list(getattr(channels, name))
+        for k, value in enumerate(values):
+            if value in values[:k]:
+                yield Finding(f"channels.{name}.{k}", f"{name} = {value} stands twice")
+    seen: dict[tuple[int, int], int] = {}
+    for k, pair in enumerate(channels.pairs or []):
+        ordered = (min(pair), max(pair))
+        if seen.setdefault(ordered, k) != k:
+            text = f"the pair {list(pair)} stands twice; the exchanged pair is implied"
+            yield Finding(f"channels.pairs.{k}", text)
+    for L, S, parity in sectors(deck):
+        if channels.pairs is not None:
+            yield from _given_pairs(deck, L, S, parity)
+        elif not pairs_of(deck, L, S, parity):
+            needed = next((l for l in range(L + 2) if pairs_of(deck, L, S, parity, l)), None)
+            text = f"no pair (la, lb) couples to L = {L} of {parity} parity"
+            key = "states" if deck.states is not None else "channels.parity"
+            if needed is not None:
+                key, text = "channels.l_max", f"{text} up to l_max = {channels.l_max}; give {needed} at least"
+            yield Finding(key, text)
+        else:
+            yield from _empty(deck, L, S, parity)
+
+
+def _states(deck: SturmianDeck) -> Iterator[Finding]:
+    for name in ("L", "S"):
+        if getattr(deck.channels, name) is not None:
+            yield Finding(f"channels.{name}", f"every entry of states has its own {name}; leave it out here")
+    if deck.channels.parity != "natural":
+        yield Finding("channels.parity", "every entry of states has its own parity; leave it out here")
+    if deck.task.type != "bound":
+        yield Finding("states", f"states are those of task: bound, but the deck has task: {deck.task.type}")
+    elif "n_roots" in deck.task.model_fields_set:
+        yield Finding("task.n_roots", "the states are listed one by one; leave n_roots out, or the list")
+    seen: dict[tuple[Any, ...], int] = {}
+    for k, state in enumerate(deck.states or []):
+        key = (state.L, state.S, parity_of(state.L, state.parity), state.root)
+        if seen.setdefault(key, k) != k:
+            yield Finding(f"states.{k}", f"this state stands twice; see states.{seen[key]}")
+
+
+def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
+    from qsim.sturmian.two_electron import angular
+
+    for k, (la, lb) in enumerate(deck.channels.pairs or []):
+        key = f"channels.pairs.{k}"
+        if not angular.triangle(la, lb, L):
+            yield Finding(
+                key, f"({la}, {lb}) cannot couple to L = {L}: |la - lb| <= L <= la + lb is violated"
+            )
+        elif not angular.allowed(L, la, lb, parity):
+            own = "odd" if (la + lb) % 2 else "even"
+            text = f"({la}, {lb}) has {own} parity, but the states of L = {L} asked for have {parity} parity"
+            yield Finding(key, f"{text}; parity: {own} asks for the others")
+    yield from _empty(deck, L, S, parity)
+
+
+def _empty(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
+    """Yield pairs la = lb whose only function is forbidden by exchange, and symmetries without any function."""
+    from qsim.sturmian.two_electron import angular
+
+    if not isinstance(deck.basis, Gsf):
+        return
+    key = "states" if deck.states is not None else "channels.S"
+    alone = [
+        la
+        for la, lb in pairs_of(deck, L, S, parity)
+        if la == lb and deck.basis.size(la) == 1 and angular.exchange_sign(la, lb, L, S) < 0
+    ]
+    if alone:
+        text = f"with S = {S} and L = {L} the pair ({alone[0]}, {alone[0]}) is antisymmetric, and N = 1 function makes none"
+        yield Finding(key, f"{text}; give N = 2 at least, or leave the pair out")
+
+
+def _task(deck: SturmianDeck) -> Iterator[Finding]:
+    task = deck.task
+    if task.type == "basis":
+        if isinstance(deck.basis, FeDvr):
+            yield Finding("basis.type", "task: basis shows Sturmian functions; give type: gsf")
+        if task.l is not None and len(set(as_list(task.l))) != len(as_list(task.l)):
+            yield Finding("task.l", "an l stands twice")
+    if task.type == "integrals":
+        if isinstance(deck.basis, FeDvr):
+            yield Finding(
+                "basis.type", "the integrals are those of Sturmian functions; give type: gsf (on the grid "
+                "itself the repulsion is diagonal)"
+            )  # fmt: skip
+        if task.inner % 2 == 0:
+            yield Finding("task.inner", f"Simpson's rule needs an odd number of points, found {task.inner}")
+    if task.type != "bound":
+        for key in ("extrapolate", "scan"):
+            if getattr(deck, key) is not None:
+                yield Finding(key, f"this block belongs to task: bound, but the deck has task: {task.type}")
+    if deck.solver.type == "dense" and isinstance(deck.basis, FeDvr) and task.type == "bound":
+        yield Finding(
+            "solver.type",
+            "dense assembles the blocks of Sturmian functions; with basis: fedvr take matrix_free",
+        )
+
+
+def _extrapolation(deck: SturmianDeck) -> Iterator[Finding]:
+    if deck.extrapolate is None or deck.task.type != "bound":
+        return
+    key = "extrapolate.l_max"
+    values = deck.extrapolate.l_max
+    if deck.channels.pairs is not None:
+        yield Finding(key, "needs all pairs up to each l_max, but channels lists pairs; give channels.l_max")
+        return
+    for k in range(1, len(values)):
+        if values[k] <= values[k - 1]:
+            yield Finding(f"{key}.{k}", f"values must ascend, but {values[k]} follows {values[k - 1]}")
+            return
+    for L, S, parity in sectors(deck):
+        if not pairs_of(deck, L, S, parity, values[0]):
+            yield Finding(f"{key}.0", f"no pair (la, lb) up to l_max = {values[0]} couples to L = {L}")
+            return
+
+
+def _scan(deck: SturmianDeck) -> Iterator[Finding]:
+    if deck.scan is None or deck.task.type != "bound":
+        return
+    given = deck.scan.given()
+    if not given:
+        yield Finding(
+            "scan", "nothing to scan; give N, l_max, R, alpha, energy or order with a list of values"
+        )
+    for key, values in given.items():
+        for k, value in enumerate(values):
+            if value in values[:k]:
+                yield Finding(f"scan.{key}.{k}", f"the value {value:g} stands twice")
+    if isinstance(deck.basis, FeDvr):
+        for key in ("N", "alpha", "energy"):
+            if key in given:
+                yield Finding(f"scan.{key}", f"{key} belongs to basis: gsf, but the deck has basis: fedvr")
+    elif "alpha" in given and deck.alpha is None:
+        yield Finding("scan.alpha", f"the generating potential {deck.basis.generating.type} has no alpha")
+    if "R" in given and isinstance(deck.grid.elements, list):
+        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
+    for k, value in enumerate(given.get("energy", [])):
+        if value > -SMALLEST_ENERGY:
+            yield Finding(
+                f"scan.energy.{k}", f"bound states need functions of a negative energy, found {value:g}"
+            )
+    if "l_max" in given:
+        if deck.channels.pairs is not None:
+            yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
+        else:
+            for L, S, parity in sectors(deck):
+                low = min(given["l_max"])
+                if not pairs_of(deck, L, S, parity, low):
+                    yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")

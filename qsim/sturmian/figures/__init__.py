@@ -1,0 +1,1 @@
+"""Figures of bound states and of one-electron bases."""

@@ -1,0 +1,1 @@
+"""Linear algebra: BLAS on either device, and LDL^T of symmetric matrices."""

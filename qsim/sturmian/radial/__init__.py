@@ -1,0 +1,1 @@
+"""One electron: radial grid, potentials, generalised Sturmian functions, automatic parameters."""

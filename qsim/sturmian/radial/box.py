@@ -1,0 +1,23 @@
+"""Density at the edge of the box."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["BOX_DENSITY", "outer_density"]
+
+BOX_DENSITY = 1e-8  # 1/bohr: largest density at R of a state that is contained in the box
+
+
+def outer_density(R: float, ionisation: float, charge: float) -> float:
+    """Return the density at R of an electron that leaves a charge behind, 1/bohr: ``u ~ r^nu exp(-kappa r)``, normalised.
+
+    ``kappa = sqrt(2 I)`` and ``nu = charge / kappa``; in hydrogen nu is the principal quantum number.
+    """
+    kappa = math.sqrt(2.0 * ionisation)
+    x, power = 2.0 * kappa * R, 2.0 * charge / kappa
+    return 2.0 * kappa * math.exp(min(power * math.log(x) - x - math.lgamma(power + 1.0), 0.0))

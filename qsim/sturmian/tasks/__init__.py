@@ -1,0 +1,1 @@
+"""Tasks of a deck: bound states, integral tables, one-electron bases."""

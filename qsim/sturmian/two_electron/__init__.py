@@ -1,0 +1,1 @@
+"""Two electrons: angular algebra, integrals, the Hamiltonian, eigensolver, observables, partial-wave extrapolation."""
