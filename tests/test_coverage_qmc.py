@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from qsim.core.run.coverage import Claim, cover
-from qsim.qmc import statistics
 from qsim.qmc.coverage.oracles import IONS, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
+from qsim.qmc.statistics import blocking as statistics
 
 DECKS = 40
 

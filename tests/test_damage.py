@@ -18,8 +18,8 @@ from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary, write_summary
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.qmc.gaussian import open_cache
-from qsim.qmc.pseudo import read_xml
+from qsim.qmc.system.pseudopotentials import read_xml
+from qsim.qmc.wavefunction.gaussian import open_cache
 
 ORBITALS = Path(__file__).parent / "reference_data" / "qmc_orbitals"
 

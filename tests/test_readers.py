@@ -23,8 +23,8 @@ from qsim.core.results.hdf5 import open_datasets
 from qsim.core.results.results import open_results, write_results
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.run import checkpoint
-from qsim.qmc.gaussian import open_cache
-from qsim.qmc.pseudo import read_xml
+from qsim.qmc.system.pseudopotentials import read_xml
+from qsim.qmc.wavefunction.gaussian import open_cache
 from qsim.qoc.guess import field_from_file
 from qsim.qoc.molecule import spline_table
 from qsim.sturmian.radial.inputs import read_table

@@ -13,9 +13,9 @@ import numpy as np
 from bench.harness import Bench, Skip, Timing, case
 from bench.qmc import problem
 from qsim.qmc.kernels import walk
-from qsim.qmc.trial import build_wavefunction
-from qsim.qmc.walkers import Walkers
-from qsim.qmc.wavefunction import Wavefunction
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 WALKERS = {"He": 2000, "Be": 500, "H2O": 500}
 BASES = {"He": "cc-pvtz", "Be": "cc-pvtz", "H2O": "ccecpccpvdz"}

@@ -18,14 +18,14 @@ from bench.harness import Bench, Cost, Timing
 from qsim.core.device.device import Device
 from qsim.core.device.rng import key_from_seed
 from qsim.core.run.progress import Monitor
-from qsim.qmc.dmc import run_dmc
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import DRIFT
-from qsim.qmc.series import Resume
-from qsim.qmc.trial import build_wavefunction
-from qsim.qmc.vmc import run_vmc
-from qsim.qmc.walkers import Walkers
-from qsim.qmc.wavefunction import Wavefunction
+from qsim.qmc.sampling.dmc import run_dmc
+from qsim.qmc.sampling.series import Resume
+from qsim.qmc.sampling.vmc import run_vmc
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 DECKS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
 KEY = key_from_seed(11)

@@ -15,12 +15,12 @@ import numpy as np
 from bench.harness import Bench, Timing, case
 from bench.qmc import problem
 from qsim.core.device import rng
-from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.jit import JIT
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
 from qsim.qmc.kernels.walk_cpu import FIXED_NODE
-from qsim.qmc.walkers import Walkers
+from qsim.qmc.sampling.branching import Population
+from qsim.qmc.sampling.walkers import Walkers
 
 COUNTS = {"cpu": 256, "cuda": 8192}
 REPEATS = 10  # generations of a piece of work

@@ -6,7 +6,7 @@ from bench.harness import Bench, Skip, case
 from bench.qmc import problem
 from qsim.core.device.device import Device, cpu
 from qsim.core.device.hardware import available_threads
-from qsim.qmc.walkers import Walkers
+from qsim.qmc.sampling.walkers import Walkers
 
 SYSTEMS = ("He", "H2O")
 COUNTS = {"cpu": (16, 64, 256, 1024, 4096), "cuda": (64, 256, 1024, 4096, 8192, 16384, 65536)}

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qmc.correlation import correlation, drift, memory
-from qsim.qmc.series import ENERGIES
-from qsim.qmc.statistics import MINIMUM_BLOCKS, Chains, Estimate, derived, reblock, warm_up
-from qsim.qmc.timestep import ORDERS, Extrapolation, bounded, extrapolate
+from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.sampling.series import ENERGIES
+from qsim.qmc.statistics.blocking import Chains, Estimate, derived, reblock, warm_up
+from qsim.qmc.statistics.correlation import correlation, drift, memory
+from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.build import Part
-    from qsim.qmc.series import Series
-    from qsim.qmc.singular import Divergence
+    from qsim.qmc.problem import Part
+    from qsim.qmc.sampling.series import Series
+    from qsim.qmc.statistics.singular import Divergence
 
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 

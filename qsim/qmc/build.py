@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +13,11 @@ from qsim.core.device.device import Memory
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
-from qsim.qmc import checks, trial
-from qsim.qmc.radial import KNOTS
-from qsim.qmc.system import build_system
+from qsim.qmc.deck import rules as checks
+from qsim.qmc.problem import Part, Problem
+from qsim.qmc.system.ions import build_system
+from qsim.qmc.system.radial import KNOTS
+from qsim.qmc.wavefunction import trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
-    from qsim.qmc.deck import QmcDeck
-    from qsim.qmc.system import System
-    from qsim.qmc.wavefunction import Wavefunction
+    from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.system.ions import System
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-SECTIONS = 256  # numbers of random streams from one time step of a section to the next
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
@@ -39,70 +39,6 @@ DEPENDENT = 1e-10  # smallest singular value over the largest
 NOTHING_TO_OPTIMISE = (
     "the Jastrow factor has no parameters to optimise; give J1 or J2 of type bspline or pade"
 )
-
-
-class Part(NamedTuple):
-    """A section of the deck, or one time step of it.
-
-    Attributes
-    ----------
-    section
-        Number of the section in the deck, from 0.
-    kind
-        ``optimize``, ``vmc`` or ``dmc``.
-    block
-        Its settings, with the number of walkers.
-    timestep
-        Of diffusion, 1/hartree; None for the other kinds.
-    step
-        Number of the time step within the section.
-    """
-
-    section: int
-    kind: str
-    block: Any
-    timestep: float | None
-    step: int
-
-    @property
-    def number(self) -> int:
-        """What its random numbers are counted under; it does not depend on the other sections."""
-        return self.section + SECTIONS * self.step
-
-
-@dataclass
-class Problem:
-    """Everything that a run needs.
-
-    Attributes
-    ----------
-    deck : QmcDeck
-        As it was written.
-    device : Device
-    wavefunction : Wavefunction
-        At the start.
-    key : (2,) uint32
-        Of the random numbers.
-    parts : list of Part
-        In the order in which they are run.
-    notices : list of str
-        What the deck left open and how it was settled.
-    warnings : list of str
-        What is doubtful about that.
-    """
-
-    deck: QmcDeck
-    device: Device
-    wavefunction: Wavefunction
-    key: NDArray[np.uint32]
-    parts: list[Part]
-    notices: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def single(self) -> bool:
-        """Whether orbitals and inverses are kept in single precision."""
-        return self.deck.run.precision == "mixed"
 
 
 def parts_of(deck: QmcDeck) -> list[Part]:
@@ -179,7 +115,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
 
 def _pseudopotentials(loaded: LoadedDeck[QmcDeck]) -> Iterable[Finding]:
     """Yield files of pseudopotentials that cannot be used."""
-    from qsim.qmc.pseudo import read_xml
+    from qsim.qmc.system.pseudopotentials import read_xml
 
     for symbol, value in loaded.deck.system.pseudopotentials.items():
         if isinstance(value, Path):

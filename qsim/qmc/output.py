@@ -9,21 +9,21 @@ import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
 from qsim.qmc import scalar_dat
-from qsim.qmc.estimator_tables import estimator_tables
+from qsim.qmc.estimators.tables import estimator_tables
 from qsim.qmc.figures import FIGURES
-from qsim.qmc.series import ENERGIES
+from qsim.qmc.sampling.series import ENERGIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
     from qsim.qmc.analysis import Analysis, Fit
-    from qsim.qmc.build import Part
-    from qsim.qmc.deck import QmcDeck
-    from qsim.qmc.jastrow import Jastrow
+    from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.problem import Part
     from qsim.qmc.run import Result
-    from qsim.qmc.series import Series
-    from qsim.qmc.statistics import Estimate
+    from qsim.qmc.sampling.series import Series
+    from qsim.qmc.statistics.blocking import Estimate
+    from qsim.qmc.wavefunction.jastrow import Jastrow
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc import estimators
 from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
-from qsim.qmc.series import Resume, Series
-from qsim.qmc.singular import divergences
-from qsim.qmc.walkers import Walkers
+from qsim.qmc.estimators import estimators
+from qsim.qmc.sampling.series import Resume, Series
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.statistics.singular import divergences
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.build import Part, Problem
-    from qsim.qmc.estimators import Estimators
-    from qsim.qmc.jastrow import Jastrow
+    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.problem import Part, Problem
+    from qsim.qmc.wavefunction.jastrow import Jastrow
 
 __all__ = ["Result", "final_state", "run"]
 
@@ -122,16 +122,16 @@ def _run_part(
 
 def _drive(problem: Problem, part: Part, walkers: Walkers, monitor: Any, resume: Resume) -> Series:
     if part.kind == "optimize":
-        from qsim.qmc.optimise import run_optimize
+        from qsim.qmc.sampling.optimise import run_optimize
 
         return run_optimize(walkers, part.block, part.number, monitor, resume)
     measured = _estimators(problem)
     if part.kind == "vmc":
-        from qsim.qmc.vmc import run_vmc
+        from qsim.qmc.sampling.vmc import run_vmc
 
         found = run_vmc(walkers, part.block, part.number, monitor, resume, measured)
     else:
-        from qsim.qmc.dmc import run_dmc
+        from qsim.qmc.sampling.dmc import run_dmc
 
         assert part.timestep is not None
         found = run_dmc(walkers, part.block, part.timestep, part.number, monitor, resume, measured)

@@ -8,17 +8,17 @@ from numpy.testing import assert_allclose
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
-from qsim.qmc.jastrow import Function, Jastrow, build_jastrow
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.optimise import parameter_tables
-from qsim.qmc.pseudo import from_ecp
-from qsim.qmc.quadrature import rule
-from qsim.qmc.sto import slater
-from qsim.qmc.system import build_system
-from qsim.qmc.trial import build_wavefunction
-from qsim.qmc.walkers import Walkers
-from qsim.qmc.wavefunction import Wavefunction
+from qsim.qmc.sampling.optimise import parameter_tables
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.system.ions import build_system
+from qsim.qmc.system.pseudopotentials import from_ecp
+from qsim.qmc.system.quadrature import rule
+from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
+from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+from qsim.qmc.wavefunction.sto import slater
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 # as PySCF writes it: pairs (exponent, factor) of r^(n-2) for n = 0, 1, ...; local, s, p and d
 CORE = (

@@ -18,8 +18,8 @@ from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
-from qsim.qmc.trial import build_wavefunction
-from qsim.qmc.walkers import Walkers
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 DECKS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
 KEY = key_from_seed(11)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.qmc.branching import CONTROLS, Population
 from qsim.qmc.kernels.branching import settle
-from qsim.qmc.statistics import reblock, warm_up
+from qsim.qmc.sampling.branching import CONTROLS, Population
+from qsim.qmc.statistics.blocking import reblock, warm_up
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

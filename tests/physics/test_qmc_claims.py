@@ -8,9 +8,9 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.qmc.kernels import walk
-from qsim.qmc.samples import MOST_ROWS, Samples
-from qsim.qmc.singular import divergences
-from qsim.qmc.timestep import bounded, extrapolate
+from qsim.qmc.statistics.samples import MOST_ROWS, Samples
+from qsim.qmc.statistics.singular import divergences
+from qsim.qmc.statistics.timestep import bounded, extrapolate
 
 VMC = {"vmc": {"walkers": 64, "blocks": 24, "steps": 12, "warmup": 100}}
 

@@ -10,9 +10,9 @@ from scipy.special import erf
 from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
 from qsim.core.results.tables import match_tables, resolve_dimensions
-from qsim.qmc.correlation import student
-from qsim.qmc.estimator_tables import estimator_tables
-from qsim.qmc.estimators import SUPPORTED, default_extent, make, memory, unsupported
+from qsim.qmc.estimators.estimators import SUPPORTED, default_extent, make, memory, unsupported
+from qsim.qmc.estimators.tables import estimator_tables
+from qsim.qmc.statistics.correlation import student
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [

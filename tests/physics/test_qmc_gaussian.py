@@ -12,14 +12,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.qmc import radial
-from qsim.qmc.cusp import Correction, fit_correction, local_energy
-from qsim.qmc.gaussian import PyscfMissing
-from qsim.qmc.harmonics import solid_harmonics
-from qsim.qmc.pseudo import from_ecp, read_xml
-from qsim.qmc.quadrature import random_rotation, rule
-from qsim.qmc.radial import KNOTS, Terms, evaluate
-from qsim.qmc.trial import Notes, build_wavefunction
+from qsim.qmc.system import radial
+from qsim.qmc.system.pseudopotentials import from_ecp, read_xml
+from qsim.qmc.system.quadrature import random_rotation, rule
+from qsim.qmc.system.radial import KNOTS, Terms, evaluate
+from qsim.qmc.wavefunction.cusp import Correction, fit_correction, local_energy
+from qsim.qmc.wavefunction.gaussian import PyscfMissing
+from qsim.qmc.wavefunction.harmonics import solid_harmonics
+from qsim.qmc.wavefunction.trial import Notes, build_wavefunction
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data"
 ORBITALS = DATA / "qmc_orbitals"  # made by qsim with PySCF 2.14

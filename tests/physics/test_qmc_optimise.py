@@ -10,9 +10,8 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
 from qsim.core.run.progress import Monitor
-from qsim.qmc import optimise
-from qsim.qmc.jastrow import Function, Jastrow
-from qsim.qmc.linear_method import (
+from qsim.qmc.sampling import optimise
+from qsim.qmc.sampling.linear_method import (
     LONGEST,
     Limits,
     Moments,
@@ -21,11 +20,12 @@ from qsim.qmc.linear_method import (
     reconfiguration_step,
     smoothing,
 )
-from qsim.qmc.optimise import run_optimize
-from qsim.qmc.series import Resume
-from qsim.qmc.trial import build_wavefunction
-from qsim.qmc.walkers import Walkers
-from qsim.qmc.wavefunction import Wavefunction
+from qsim.qmc.sampling.optimise import run_optimize
+from qsim.qmc.sampling.series import Resume
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.jastrow import Function, Jastrow
+from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 HELIUM = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
 # of 8 + 8 coefficients with rcut = 8: the energy of `by_quadrature` (80 points), minimised until its gradient was below 1e-9

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qsim.qmc import radial
-from qsim.qmc.harmonic import oscillator_function
-from qsim.qmc.harmonics import order, solid_harmonics
-from qsim.qmc.quadrature import EXACT_TO, legendre, random_rotation, rule
-from qsim.qmc.radial import KNOTS, LARGEST, Terms, evaluate, reach_of, table
-from qsim.qmc.sto import hydrogen_function, norm_squared, overlap, slater_function
+from qsim.qmc.system import radial
+from qsim.qmc.system.quadrature import EXACT_TO, legendre, random_rotation, rule
+from qsim.qmc.system.radial import KNOTS, LARGEST, Terms, evaluate, reach_of, table
+from qsim.qmc.wavefunction.harmonics import order, solid_harmonics
+from qsim.qmc.wavefunction.sto import hydrogen_function, norm_squared, overlap, slater_function
+from qsim.qmc.wavefunction.trap import oscillator_function
 
 GENERATOR = np.random.default_rng(7)
 BETWEEN = np.concatenate([GENERATOR.uniform(a, b, 4) for a, b in itertools.pairwise(KNOTS)])

@@ -12,11 +12,10 @@ from scipy.signal import lfilter
 
 from qsim.core.errors import NumericsError
 from qsim.qmc.analysis import analyse
-from qsim.qmc.block_sums import BlockSums
-from qsim.qmc.correlation import correlation, drift, memory, student
-from qsim.qmc.series import ENERGIES, Series
-from qsim.qmc.statistics import (
-    MINIMUM_BLOCKS,
+from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.statistics.block_sums import BlockSums
+from qsim.qmc.statistics.blocking import (
     Chains,
     _difference,
     derived,
@@ -26,7 +25,8 @@ from qsim.qmc.statistics import (
     warm_up,
     weighted_mean,
 )
-from qsim.qmc.timestep import curve, extrapolate
+from qsim.qmc.statistics.correlation import correlation, drift, memory, student
+from qsim.qmc.statistics.timestep import curve, extrapolate
 
 
 def autoregressive(shape, tau, seed):

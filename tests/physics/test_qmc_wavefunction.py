@@ -10,10 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc.jastrow import Function
-from qsim.qmc.radial import KNOTS
-from qsim.qmc.system import atomic_number, build_system
-from qsim.qmc.trial import build_wavefunction
+from qsim.qmc.deck.elements import atomic_number
+from qsim.qmc.system.ions import build_system
+from qsim.qmc.system.radial import KNOTS
+from qsim.qmc.wavefunction.jastrow import Function
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "qmc.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

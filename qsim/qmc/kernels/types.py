@@ -35,7 +35,7 @@ class OrbitalTables(NamedTuple):
     shell_atom, shell_l, shell_first : (Sh,) int64
         Atom, angular momentum and first atomic orbital of each shell; shells of one atom follow each other.
     table : (Sh, K, 6) real
-        Quintic polynomials in t of [0, 1), ascending powers, on the graded grid of :mod:`qsim.qmc.radial`.
+        Quintic polynomials in t of [0, 1), ascending powers, on the graded grid of :mod:`qsim.qmc.system.radial`.
     reach : (Sh,) float64
         Radius from which a shell is zero, bohr.
     coefficients : (2, B, M) real

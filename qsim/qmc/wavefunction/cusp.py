@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from qsim.qmc.orbitals import Y00, OrbitalSet, Shell
-from qsim.qmc.radial import KNOTS, Jet, RadialFunction, Terms
+from qsim.qmc.system.radial import KNOTS, Jet, RadialFunction, Terms
+from qsim.qmc.wavefunction.orbitals import Y00, OrbitalSet, Shell
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qmc.system import System
+    from qsim.qmc.system.ions import System
 
 __all__ = ["Correction", "correct_cusps", "fit_correction"]
 

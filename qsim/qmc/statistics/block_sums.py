@@ -3,10 +3,10 @@ r"""Means and error bars of large arrays, such as a density on a mesh, without k
 A block hands over sums :math:`H_b` (an array) and its weight :math:`W_b`.  The mean is :math:`m = \sum H_b/\sum
 W_b`, its error from the residuals :math:`y_b = H_b - m W_b`, whose squares follow from running sums of
 :math:`H^2`, :math:`HW` and :math:`W^2`.  The same sums are kept for pairs of blocks, pairs of pairs, and so on
-(Flyvbjerg and Petersen, see :mod:`qsim.qmc.statistics`).  A single entry is too noisy to find its plateau; the
+(Flyvbjerg and Petersen, see :mod:`qsim.qmc.statistics.blocking`).  A single entry is too noisy to find its plateau; the
 correlation is taken from all entries together: its time is the largest :math:`\sum\epsilon_k^2/\sum\epsilon_0^2` of the
 levels with enough blocks, or :math:`(1+\rho)/(1-\rho)` with the correlation :math:`\rho` of neighbours, that of level 1 less one.
-Errors have Student's factor (:mod:`qsim.qmc.correlation`).
+Errors have Student's factor (:mod:`qsim.qmc.statistics.correlation`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.correlation import student
-from qsim.qmc.statistics import MINIMUM_BLOCKS
+from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.statistics.correlation import student
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

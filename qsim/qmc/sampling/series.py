@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qmc.samples import Samples
+    from qsim.qmc.statistics.samples import Samples
 
 __all__ = ["ENERGIES", "Resume", "Series"]
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.qmc.blocks import Sto
-from qsim.qmc.statistics import MINIMUM_BLOCKS
-from qsim.qmc.system import atomic_number
+from qsim.qmc.deck.elements import atomic_number
+from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.deck.wavefunction import Sto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qsim.qmc.blocks import Shell, System
-    from qsim.qmc.deck import QmcDeck
-    from qsim.qmc.sections import Dmc
+    from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.deck.series import Dmc
+    from qsim.qmc.deck.wavefunction import Shell, System
 
 DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc import radial
 from qsim.qmc.kernels.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
-from qsim.qmc.quadrature import legendre
+from qsim.qmc.system import radial
+from qsim.qmc.system.quadrature import legendre
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from qsim.qmc.jastrow import Jastrow
-    from qsim.qmc.orbitals import OrbitalSet
-    from qsim.qmc.quadrature import Rule
-    from qsim.qmc.system import System
+    from qsim.qmc.system.ions import System
+    from qsim.qmc.system.quadrature import Rule
+    from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.orbitals import OrbitalSet
 
 __all__ = ["NonlocalTerm", "Wavefunction"]
 

@@ -19,15 +19,15 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.results.reading import reading
 from qsim.core.text import shorten
-from qsim.qmc import occupation
-from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
-from qsim.qmc.radial import Terms
+from qsim.qmc.system.radial import Terms
+from qsim.qmc.wavefunction import occupation
+from qsim.qmc.wavefunction.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qmc.pseudo import Ecp
-    from qsim.qmc.system import System
+    from qsim.qmc.system.ions import System
+    from qsim.qmc.system.pseudopotentials import Ecp
 
 __all__ = ["METHODS", "Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.qmc.deck.elements import atomic_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.qmc.pseudo import Pseudopotential
+    from qsim.qmc.system.pseudopotentials import Pseudopotential
 
-__all__ = ["ELEMENTS", "System", "atomic_number", "build_system"]
+__all__ = ["System", "build_system"]
 
-ELEMENTS = (  # noqa: SIM905 - a list of 118 strings is no easier to read
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb "
-    "Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu "
-    "Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db "
-    "Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og "
-).split()
 SAME_PLACE = 1e-6  # bohr
 
 
@@ -99,23 +92,6 @@ class System:
     def is_bare(self, symbol: str) -> bool:
         """Tell whether a species are bare nuclei, at which wavefunctions have cusps."""
         return symbol not in self.pseudopotentials and bool(self.charges[self.symbols.index(symbol)] > 0.0)
-
-
-def atomic_number(symbol: str) -> int:
-    """Return the atomic number of ``"He"`` or of a label like ``"H1"``.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no such element.
-    """
-    letters = re.match(r"[A-Za-z]*", symbol)
-    name = (letters.group() if letters else "").capitalize()
-    if name not in ELEMENTS:
-        close = difflib.get_close_matches(name, ELEMENTS, n=1, cutoff=0.5)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise InvalidInput("system.atoms", f"unknown element '{symbol}'{hint}")
-    return ELEMENTS.index(name) + 1
 
 
 def build_system(

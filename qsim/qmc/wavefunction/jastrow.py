@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qmc.system import System
+    from qsim.qmc.system.ions import System
 
 __all__ = ["FIRST_CHI", "NONE", "Function", "Jastrow", "build_jastrow"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, PLAIN
-from qsim.qmc.samples import GROUPS, Samples
-from qsim.qmc.series import ENERGIES, Resume, Series
+from qsim.qmc.sampling.series import ENERGIES, Resume, Series
+from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.estimators import Estimators
-    from qsim.qmc.walkers import Walkers
+    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["Rows", "run_vmc", "thermalise"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc import radial
-from qsim.qmc.harmonics import solid_harmonics
 from qsim.qmc.kernels.types import OrbitalTables
+from qsim.qmc.system import radial
+from qsim.qmc.wavefunction.harmonics import solid_harmonics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ class Shell:
 
     @cached_property
     def table(self) -> NDArray[np.float64]:
-        """The radial function as (INTERVALS, 6) float64, see `qsim.qmc.radial`."""
+        """The radial function as (INTERVALS, 6) float64, see `qsim.qmc.system.radial`."""
         return radial.table(self.function, self.reach)
 
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, Finding, OutputBlock
-from qsim.qmc.blocks import PERIODIC, System, Wavefunction
-from qsim.qmc.sections import EstimatorItem, SectionItem, Series, Vmc
+from qsim.qmc.deck.series import EstimatorItem, SectionItem, Series, Vmc
+from qsim.qmc.deck.wavefunction import PERIODIC, System, Wavefunction
 
 CRYSTALS = (
     "crystals (a lattice, eshdf or plane-wave orbitals, supercells, twists) are not part of this version of qsim qmc; "
@@ -111,7 +111,7 @@ class QmcDeck(Deck):
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
-        from qsim.qmc import checks
+        from qsim.qmc.deck import rules as checks
 
         if self.system.cell != "open":
             yield Finding("system.cell", CRYSTALS)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
-from qsim.qmc.radial import Terms
+from qsim.qmc.system.radial import Terms
+from qsim.qmc.wavefunction.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 
 if TYPE_CHECKING:
-    from qsim.qmc.system import System
+    from qsim.qmc.system.ions import System
 
 __all__ = ["HOOKE_OMEGA", "oscillator", "oscillator_function"]
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc.block_sums import BlockSums
 from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
+from qsim.qmc.statistics.block_sums import BlockSums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc import gaussian, harmonic, sto
-from qsim.qmc.cusp import correct_cusps
-from qsim.qmc.jastrow import build_jastrow
-from qsim.qmc.pseudo import Pseudopotential, from_ecp, read_xml
-from qsim.qmc.quadrature import EXACT_TO, rule
-from qsim.qmc.system import System, atomic_number, build_system
-from qsim.qmc.wavefunction import Wavefunction
+from qsim.qmc.deck.elements import atomic_number
+from qsim.qmc.system.ions import System, build_system
+from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
+from qsim.qmc.system.quadrature import EXACT_TO, rule
+from qsim.qmc.wavefunction import gaussian, sto
+from qsim.qmc.wavefunction import trap as harmonic
+from qsim.qmc.wavefunction.cusp import correct_cusps
+from qsim.qmc.wavefunction.jastrow import build_jastrow
+from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
-    from qsim.qmc.orbitals import OrbitalSet
+    from qsim.qmc.wavefunction.orbitals import OrbitalSet
 
 __all__ = ["SOURCES", "Notes", "build_wavefunction"]
 
@@ -52,12 +54,12 @@ def build_wavefunction(
     Parameters
     ----------
     system_block
-        ``system``: see `qsim.qmc.system.build_system`; ``pseudopotentials`` maps symbols to XML files (``.xml``) or to names in
+        ``system``: see `qsim.qmc.system.ions.build_system`; ``pseudopotentials`` maps symbols to XML files (``.xml``) or to names in
         PySCF's library (``ccecp``).
     orbitals_block
         ``wavefunction.orbitals``: ``source`` and what that source reads; ``cusp`` (false: leave Gaussians without).
     jastrow_block
-        ``wavefunction.jastrow``: see `qsim.qmc.jastrow.build_jastrow`.
+        ``wavefunction.jastrow``: see `qsim.qmc.wavefunction.jastrow.build_jastrow`.
     folder
         Where relative file names start.
     quadrature

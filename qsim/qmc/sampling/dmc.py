@@ -16,20 +16,20 @@ import numpy as np
 
 from qsim.core.device import rng
 from qsim.core.errors import NumericsError
-from qsim.qmc.branching import Population
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import take_totals
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
-from qsim.qmc.samples import COLUMNS, PARTS, Samples
-from qsim.qmc.series import ENERGIES, Resume, Series
-from qsim.qmc.vmc import Rows
+from qsim.qmc.sampling.branching import Population
+from qsim.qmc.sampling.series import ENERGIES, Resume, Series
+from qsim.qmc.sampling.vmc import Rows
+from qsim.qmc.statistics.samples import COLUMNS, PARTS, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.estimators import Estimators
-    from qsim.qmc.walkers import Walkers
+    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["run_dmc"]
 

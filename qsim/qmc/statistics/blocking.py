@@ -6,7 +6,7 @@ A run hands over one number per block and, in diffusion Monte Carlo, the weight 
 the weights and between the two [1]_.  For equal weights they are the deviations from the mean.
 
 The error comes from the autocorrelation of the influences, or from the scatter of independent chains where there are some,
-with Student's factor (:mod:`qsim.qmc.correlation`).  It is *converged* if the series is longer than 15 times the upper bound of
+with Student's factor (:mod:`qsim.qmc.statistics.correlation`).  It is *converged* if the series is longer than 15 times the upper bound of
 the correlation time.
 
 **Reblocking** [2]_ joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum y^2/(n_k(n_k - 1))}`, with the
@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qmc.correlation import correlation, student
+from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.statistics.correlation import correlation, student
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "MINIMUM_BLOCKS",
     "BlockingCurve",
     "Chains",
     "Estimate",
@@ -46,8 +46,6 @@ __all__ = [
     "weighted_mean",
 ]
 
-MINIMUM_BLOCKS = 20
-"""Blocks below which no error bar is given."""
 
 ENOUGH_TIMES = 15.0  # upper bounds of the correlation time in a series whose error is converged
 FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any factor
@@ -230,7 +228,7 @@ def warm_up(series: ArrayLike) -> int:
     :math:`\sum_{b\ge d} (x_b - \bar x_d)^2/(n - d)^2`, the squared error of the mean of the rest.  A cut is
     made only if the first 5, 10, 20, ... blocks or all before it differ from the rest by more than 5 standard
     deviations, so that a stationary series is kept whole.  A cut close to half of the series says that the run was
-    too short; :func:`qsim.qmc.correlation.drift` tells.
+    too short; :func:`qsim.qmc.statistics.correlation.drift` tells.
 
     Parameters
     ----------

@@ -21,9 +21,16 @@ from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
 from qsim.qmc.kernels.types import JastrowTables, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED
-from qsim.qmc.linear_method import Limits, Moments, length, linear_step, reconfiguration_step, smoothing
-from qsim.qmc.series import ENERGIES, Resume, Series
-from qsim.qmc.vmc import Rows, mode_of, thermalise
+from qsim.qmc.sampling.linear_method import (
+    Limits,
+    Moments,
+    length,
+    linear_step,
+    reconfiguration_step,
+    smoothing,
+)
+from qsim.qmc.sampling.series import ENERGIES, Resume, Series
+from qsim.qmc.sampling.vmc import Rows, mode_of, thermalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.jastrow import Jastrow
-    from qsim.qmc.walkers import Walkers
-    from qsim.qmc.wavefunction import Wavefunction
+    from qsim.qmc.sampling.walkers import Walkers
+    from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["LEAST_WALKERS", "parameter_tables", "run_optimize"]
 

@@ -20,8 +20,8 @@ from scipy.interpolate import CubicSpline
 from qsim.core.errors import FileError
 from qsim.core.results.reading import read_bytes, reading
 from qsim.core.text import shorten
-from qsim.qmc import radial
-from qsim.qmc.radial import Jet, RadialFunction, Terms
+from qsim.qmc.system import radial
+from qsim.qmc.system.radial import Jet, RadialFunction, Terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

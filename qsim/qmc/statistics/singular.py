@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qmc.wavefunction import Wavefunction
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Divergence", "divergences"]
 

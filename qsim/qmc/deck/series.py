@@ -1,12 +1,15 @@
 """Blocks of the sections that a qmc run goes through, and of what it measures on the way."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
 from qsim.core.deck.units import Energy, Length, Time
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["Dmc", "Estimator", "EstimatorItem", "Optimize", "SectionItem", "Vmc"]
 
@@ -239,3 +242,7 @@ EstimatorItem = Annotated[
         json_schema_input_type=Estimator | Literal["energy", "gofr", "density", "radial_density", "sofk"],
     ),
 ]
+
+
+MINIMUM_BLOCKS = 20
+"""Blocks below which no error bar is given."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.wavefunction import Wavefunction
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Walkers"]
 

@@ -1,0 +1,1 @@
+"""Estimators beside the energy: densities and pair correlations."""

@@ -1,0 +1,1 @@
+"""Monte Carlo: walkers, variational and diffusion sampling, branching, optimisation, sections in series."""

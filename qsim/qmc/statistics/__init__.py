@@ -1,0 +1,1 @@
+"""Means and error bars of correlated samples, time-step extrapolation."""

@@ -1,0 +1,1 @@
+"""Ions and electrons, pseudopotentials, and the radial functions that both need."""

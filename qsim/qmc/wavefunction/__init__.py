@@ -1,0 +1,1 @@
+"""The trial wave function: orbitals, cusps, Jastrow factor, Slater determinants."""
