@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from qsim.core.run.coverage import cover, table
-from qsim.tridiag import accuracy
+from qsim.tridiag.tdse import accuracy
 
 DECKS = 40
 

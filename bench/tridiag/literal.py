@@ -9,8 +9,9 @@ import numpy as np
 from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.core.run.progress import Monitor
-from qsim.tridiag import partition, scaling
-from qsim.tridiag.systems import CrankNicolsonSource
+from qsim.tridiag.solver import partition
+from qsim.tridiag.solver.systems import CrankNicolsonSource
+from qsim.tridiag.tasks import scaling
 
 SIZE = 300_000  # of the paper's Fig. 2
 ROOT_SIZES = (100_000, 300_000, 1_000_000)

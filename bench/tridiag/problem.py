@@ -10,8 +10,8 @@ import numpy as np
 
 from bench.harness import Bench, Cost, Timing, kernel
 from qsim.core.device.device import Device
-from qsim.tridiag.lattice import Lattice, bands, mass
-from qsim.tridiag.propagation import Propagator
+from qsim.tridiag.tdse.lattice import Lattice, bands, mass
+from qsim.tridiag.tdse.propagator import Propagator
 
 System = tuple[Any, Any, Any, Any]  # a, b, c, d on a device
 
@@ -155,7 +155,7 @@ def difference(x: Any, y: Any) -> float:
 
 def random_system(device: Device, n: int, batch: int = 1, dtype: Any = complex) -> System:
     """Return a, b, c, d (batch * n,) on the device, diagonally dominant."""
-    from qsim.tridiag.systems import RandomSource
+    from qsim.tridiag.solver.systems import RandomSource
 
     source = RandomSource(n, 1, DOMINANCE, dtype, batch)
     xp = device.xp

@@ -9,8 +9,8 @@ import numpy as np
 from bench.harness import Bench, Timing, case, kernel, wall
 from bench.tridiag import cusparse, problem
 from qsim.core.device.device import Device
-from qsim.tridiag.lattice import bands
-from qsim.tridiag.propagation import Propagator
+from qsim.tridiag.tdse.lattice import bands
+from qsim.tridiag.tdse.propagator import Propagator
 
 CPU_SIZES = (300_000, 1_000_000, 10_000_000)
 CUDA_SIZES = (300_000, 1_000_000, 1_900_000, 10_000_000, 100_000_000, 1_000_000_000)

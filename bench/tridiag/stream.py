@@ -30,8 +30,8 @@ def stream(bench: Bench) -> None:
 
 
 def _from_host(bench: Bench) -> None:
-    from qsim.tridiag.stream import solve_streamed
-    from qsim.tridiag.systems import ArraySource
+    from qsim.tridiag.solver.stream import solve_streamed
+    from qsim.tridiag.solver.systems import ArraySource
 
     device = _all_threads(bench)
     rows = 1_000_000 if bench.quick else CUDA_ROWS if device.is_cuda else CPU_ROWS
@@ -63,8 +63,8 @@ def _from_host(bench: Bench) -> None:
 
 
 def _made_there(bench: Bench) -> None:
-    from qsim.tridiag.stream import solve_streamed
-    from qsim.tridiag.systems import RandomSource
+    from qsim.tridiag.solver.stream import solve_streamed
+    from qsim.tridiag.solver.systems import RandomSource
 
     rows = 10_000_000 if bench.quick else MADE_ROWS
     source = RandomSource(rows, 1, problem.DOMINANCE)

@@ -66,8 +66,8 @@ def _solve(device: Device, n: int, dtype: Any) -> tuple[Callable[[], object], in
 
 def _stages(n: int) -> Callable[[Device], tuple[Callable[[], object], int]]:
     """The matrix is restored within the work: copies are timed with it."""
-    from qsim.tridiag import partition
     from qsim.tridiag.kernels import stages
+    from qsim.tridiag.solver import partition
 
     def make(device: Device) -> tuple[Callable[[], object], int]:
         given = [v.reshape(1, n) for v in problem.random_system(device, n)]

@@ -14,17 +14,17 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import NumericsError
-from qsim.tridiag import absorbers, potentials, states
-from qsim.tridiag.blocks import levels_of
-from qsim.tridiag.eigenstates import Pencil, mirror, window_states
-from qsim.tridiag.laser_blocks import SPEED_OF_LIGHT
+from qsim.tridiag.deck.electron import levels_of
+from qsim.tridiag.deck.laser import SPEED_OF_LIGHT
+from qsim.tridiag.tdse import absorbers, potentials, states
+from qsim.tridiag.tdse.eigenstates import Pencil, mirror, window_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.pulses import LaserField
+    from qsim.tridiag.tdse.pulses import LaserField
 
 STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
 PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt

@@ -9,8 +9,8 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.tables import Scalar, Table
-from qsim.tridiag.figures import FIGURES
-from qsim.tridiag.propagate_task import PSI_LIMIT, Propagated, trace_of
+from qsim.tridiag.figures.propagation import FIGURES
+from qsim.tridiag.tasks.propagate import PSI_LIMIT, Propagated, trace_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
-    from qsim.tridiag.accuracy import Accuracy
-    from qsim.tridiag.deck import TridiagDeck
+    from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.tdse.accuracy import Accuracy
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 

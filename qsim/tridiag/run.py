@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.tridiag.build import Propagation
+from qsim.tridiag.problem import Propagation
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.build import Systems
+    from qsim.tridiag.problem import Systems
 
 
 def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
@@ -16,10 +16,10 @@ def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
     for text in problem.notices:
         monitor.note(text)
     if isinstance(problem, Propagation):
-        from qsim.tridiag.propagate_task import run_propagation
+        from qsim.tridiag.tasks.propagate import run_propagation
 
         return run_propagation(problem, monitor)
-    from qsim.tridiag import solve_task
+    from qsim.tridiag.tasks import solve as solve_task
 
     return (
         solve_task.run_solve(problem, monitor)

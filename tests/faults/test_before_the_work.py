@@ -223,7 +223,7 @@ def test_a_damaged_summary_of_a_complete_run_is_written_again(counter, run, cont
 
 
 def test_the_method_qmc_says_which_files_it_adds():
-    from qsim.qmc.deck import DECK
+    from qsim.qmc.deck.model import DECK
     from qsim.qmc.output import extra_paths
 
     loaded = load_deck(

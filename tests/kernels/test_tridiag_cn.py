@@ -13,9 +13,9 @@ from scipy.linalg import solve_banded
 
 from qsim.core.device import pool
 from qsim.core.device.device import Device, cpu
-from qsim.tridiag.decay import halo
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
-from qsim.tridiag.lattice import Lattice, bands, mass, step_table
+from qsim.tridiag.tdse.halo import halo
+from qsim.tridiag.tdse.lattice import Lattice, bands, mass, step_table
 
 ROUNDING = 8.0  # of the bound above; at most 2.5 was seen on a CPU
 STENCILS = ["three_point", "numerov"]

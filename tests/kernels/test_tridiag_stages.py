@@ -13,7 +13,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.pool import PARALLEL_SIZE
 from qsim.tridiag.kernels import serial, stages
 from qsim.tridiag.kernels.jit import reciprocal
-from qsim.tridiag.partition import joints, levels
+from qsim.tridiag.solver.partition import joints, levels
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]
 ROUNDING = 20  # rounding units allowed; at most 4 were seen

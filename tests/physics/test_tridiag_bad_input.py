@@ -372,7 +372,7 @@ def test_chunks_that_do_not_work_are_a_mistake_of_the_deck(tridiag, monkeypatch)
     def refuse(*_, **__):
         raise ValueError("solver.mode: local needs an inverse that decays")
 
-    monkeypatch.setattr("qsim.tridiag.propagation.Propagator", refuse)
+    monkeypatch.setattr("qsim.tridiag.tdse.propagator.Propagator", refuse)
     with pytest.raises(
         DeckError, match=r"deck\.yaml:\d+:\d+: solver\.mode: local needs an inverse that decays"
     ):

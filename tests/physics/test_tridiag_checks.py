@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from qsim.tridiag import checks, potentials
-from qsim.tridiag.blocks import Absorber, Grid, Initial, Potential, TimeGrid
-from qsim.tridiag.laser_blocks import Laser
-from qsim.tridiag.pulses import LaserField
+from qsim.tridiag import checks
+from qsim.tridiag.deck.electron import Absorber, Grid, Initial, Potential, TimeGrid
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.tdse import potentials
+from qsim.tridiag.tdse.pulses import LaserField
 
 PULSE = {"shape": "sin2", "wavelength": "800 nm", "intensity": "1e14 W/cm2", "cycles": 2.0}
 
@@ -311,7 +312,7 @@ def test_findings(setup, key, severity, text):
 
 
 def test_levels_that_spread_over_too_much_are_findings(monkeypatch):
-    from qsim.tridiag import eigenstates
+    from qsim.tridiag.tdse import eigenstates
 
     monkeypatch.setattr(eigenstates, "FIRST_WINDOW", 64)
     monkeypatch.setattr(eigenstates, "LARGEST_WINDOW", 256)

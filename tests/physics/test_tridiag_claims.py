@@ -14,12 +14,14 @@ import yaml
 
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
-from qsim.tridiag import absorbers, build, checks, equilibrate, solve
-from qsim.tridiag.eigenstates import imaginary_time, mirror, window_states
-from qsim.tridiag.ladder import SingularMatrixError
-from qsim.tridiag.laser_blocks import Laser
+from qsim.tridiag import build, checks, solve
+from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.output import extra_files, extra_paths
-from qsim.tridiag.pulses import LaserField
+from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.solver.ladder import SingularMatrixError
+from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.eigenstates import imaginary_time, mirror, window_states
+from qsim.tridiag.tdse.pulses import LaserField
 
 
 def run(tmp_path, deck, *, dry=False):
@@ -141,7 +143,7 @@ def test_corners_of_a_deck(tmp_path):
         "corners": [0.7, -0.4],
     }
     run(tmp_path, {"task": "solve", "system": system})
-    from qsim.tridiag.systems import RandomSource
+    from qsim.tridiag.solver.systems import RandomSource
 
     a, b, c, d = RandomSource(50, 4, 1.5, "real", 2, 3).read(0, 100)
     with open_results(tmp_path / "run.h5") as results:

@@ -15,7 +15,8 @@ from qsim.core.errors import Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.tridiag import propagate_task
+from qsim.tridiag.problem import PIECE
+from qsim.tridiag.tasks import propagate as propagate_task
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -287,7 +288,7 @@ SMALL = {
 @pytest.mark.parametrize("gauge", ["length", "velocity"])
 def test_a_continued_run_gives_the_same_bits(tridiag, monkeypatch, polls, gauge):
     """Interrupted within and at output times: the same numbers as without the interruption."""
-    monkeypatch.setitem(propagate_task.PIECE, "cpu", 601 * 100)  # several pieces between two output times
+    monkeypatch.setitem(PIECE, "cpu", 601 * 100)  # several pieces between two output times
     deck = {**SMALL, "laser": {**SMALL["laser"], "gauge": gauge}}
     whole = tridiag.run(**deck)
     file = tridiag.folder / "deck.ckpt.h5"
@@ -323,7 +324,7 @@ def test_resume_by_the_command(tridiag, command):
 
 
 def test_the_sequence_does_not_depend_on_where_it_starts():
-    from qsim.tridiag.propagate_task import pieces_of
+    from qsim.tridiag.problem import pieces_of
 
     for every, largest in ((1, 10), (3, 6), (7, 7), (50, 50)):
         whole = list(pieces_of(0, 100, every, largest))

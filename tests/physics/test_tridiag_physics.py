@@ -9,11 +9,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.tridiag import absorbers, potentials, spectra, states
-from qsim.tridiag.blocks import Absorber, Initial, Potential
-from qsim.tridiag.eigenstates import Pencil, eigenstates, imaginary_time, window_states
-from qsim.tridiag.laser_blocks import Laser
-from qsim.tridiag.pulses import LaserField
+from qsim.tridiag.deck.electron import Absorber, Initial, Potential
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.tdse import absorbers, potentials, spectra, states
+from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.tdse.pulses import LaserField
 
 REFERENCE = {
     entry["id"]: entry
@@ -364,8 +364,8 @@ def test_a_mask_acts_like_a_potential():
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
     from qsim.core.device.device import cpu
-    from qsim.tridiag.lattice import Lattice
-    from qsim.tridiag.propagation import Propagator
+    from qsim.tridiag.tdse.lattice import Lattice
+    from qsim.tridiag.tdse.propagator import Propagator
 
     strip = block(Absorber, type="mask", width=12.0, power=0.5)
     x = grid(100, 0.1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from qsim.tridiag.laser_blocks import Laser, Pulse
-from qsim.tridiag.pulses import LaserField, PulseField
+from qsim.tridiag.deck.laser import Laser, Pulse
+from qsim.tridiag.tdse.pulses import LaserField, PulseField
 
 REFERENCE = {
     entry["id"]: entry

@@ -19,10 +19,11 @@ from scipy.linalg import eigh_tridiagonal, solve_banded
 import qsim.tridiag
 from qsim.core.device.device import Device, cpu
 from qsim.core.errors import NumericsError
-from qsim.tridiag import ladder, solve
-from qsim.tridiag.ladder import SingularMatrixError
-from qsim.tridiag.partition import auto, cost, fit, joints, levels, nested, optimum, shift
-from qsim.tridiag.solver import Solution
+from qsim.tridiag import solve
+from qsim.tridiag.solver import ladder
+from qsim.tridiag.solver.ladder import SingularMatrixError
+from qsim.tridiag.solver.partition import auto, cost, fit, joints, levels, nested, optimum, shift
+from qsim.tridiag.solver.solve import Solution
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {

@@ -13,11 +13,11 @@ from qsim.core.errors import DeckError, FileError, MemoryLimitError, NumericsErr
 from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.tridiag import systems
-from qsim.tridiag.ladder import SingularMatrixError
-from qsim.tridiag.pieces import gtsv, stubborn
-from qsim.tridiag.scaling import block_numbers
-from qsim.tridiag.stream import solve_streamed
+from qsim.tridiag.solver import systems
+from qsim.tridiag.solver.ladder import SingularMatrixError
+from qsim.tridiag.solver.pieces import gtsv, stubborn
+from qsim.tridiag.solver.stream import solve_streamed
+from qsim.tridiag.tasks.scaling import block_numbers
 
 RNG = np.random.default_rng(11)
 TOLERANCE = {"complex": 1e-13, "real": 1e-13, "complex64": 3e-6, "float32": 3e-6}
@@ -296,7 +296,7 @@ def test_difficult_matrices(device, name):
 
 def test_refinement_corrects_what_is_written(monkeypatch, tmp_path):
     """A reduced system solved to eight digits is mended by reading the solution back."""
-    from qsim.tridiag import pieces
+    from qsim.tridiag.solver import pieces
 
     exact = pieces.Reduced.solve
     monkeypatch.setattr(pieces.Reduced, "solve", lambda self: exact(self) * (1 + 1e-8))
@@ -312,7 +312,7 @@ def test_refinement_corrects_what_is_written(monkeypatch, tmp_path):
 
 
 def test_what_cannot_be_refined_is_an_error(monkeypatch):
-    from qsim.tridiag import pieces
+    from qsim.tridiag.solver import pieces
 
     exact = pieces.Reduced.solve
     monkeypatch.setattr(pieces.Reduced, "solve", lambda self: exact(self) * 1.01)

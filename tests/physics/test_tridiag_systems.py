@@ -10,9 +10,9 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
 from qsim.core.results.hdf5 import Dataset
-from qsim.tridiag import systems
-from qsim.tridiag.pieces import gtsv
-from qsim.tridiag.readers import open_system, read_rhs, read_system
+from qsim.tridiag.solver import systems
+from qsim.tridiag.solver.pieces import gtsv
+from qsim.tridiag.solver.readers import open_system, read_rhs, read_system
 
 RNG = np.random.default_rng(5)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.ladder import BADLY_SCALED
+from qsim.tridiag.solver.ladder import BADLY_SCALED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _generated(source: Any, batch: int) -> _System:
 
 
 def _random(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, Any], _System]:
-    from qsim.tridiag.systems import RandomSource
+    from qsim.tridiag.solver.systems import RandomSource
 
     dominance = float(rng.choice([0.0, 0.3, 0.8, 1.0, 1.0001, 1.5, 100.0, 1e5]))
     kind = str(rng.choice(["complex", "real"]))
@@ -107,7 +107,7 @@ def _random(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, A
 
 
 def _laplace(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, Any], _System]:
-    from qsim.tridiag.systems import LaplaceSource
+    from qsim.tridiag.solver.systems import LaplaceSource
 
     block: dict[str, Any] = {"source": "laplace", "n": n, "seed": int(rng.integers(1, 10**6))}
     made = _generated(LaplaceSource(n, block["seed"], dtype=np.float32 if single else np.float64), 1)
@@ -116,7 +116,7 @@ def _laplace(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, 
 
 
 def _crank_nicolson(rng: np.random.Generator, n: int, single: bool) -> tuple[dict[str, Any], _System]:
-    from qsim.tridiag.systems import CrankNicolsonSource
+    from qsim.tridiag.solver.systems import CrankNicolsonSource
 
     dx, dt = (float(f"{10.0**v:.4g}") for v in (rng.uniform(-2, 0.5), rng.uniform(-3, 5)))
     block: dict[str, Any] = {

@@ -9,7 +9,7 @@
 //      symmetric up to phases, so one sweep serves both joints);
 //   2. parallel cyclic reduction of the joint lines; it stops as soon as the couplings left matter to first order only;
 //   3. substitute, and psi' = 2 T^-1 M psi - psi without an explicit half step.
-// qsim/tridiag/lattice.py (step_table) has the equations.  Off-diagonals are scaled to exp(+-i theta); theta = 0 in length gauge.
+// qsim/tridiag/tdse/lattice.py (step_table) has the equations.  Off-diagonals are scaled to exp(+-i theta); theta = 0 in length gauge.
 //
 // Per row and step 43 (three_point) or 64 (numerov) fused multiply-adds, plus 45 a reduction stage and thread.
 //

@@ -1,7 +1,7 @@
 """General tridiagonal systems at memory speed: the partition method with a halo where the inverse decays, exact otherwise.
 
 ``nshape.cu`` has the method.  Bytes a row: 80 (complex double) in one pass plus the halo; 144 in the two passes of the exact
-solve.  No pivoting: the smallest relative pivot is returned, and :mod:`qsim.tridiag.solver` decides what it means.
+solve.  No pivoting: the smallest relative pivot is returned, and :mod:`qsim.tridiag.solver.solve` decides what it means.
 """
 
 from __future__ import annotations

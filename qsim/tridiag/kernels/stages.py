@@ -86,7 +86,7 @@ def solve_levels(
     Parameters
     ----------
     partition
-        Joint lines of the nested partitions, the finest first (:func:`qsim.tridiag.partition.levels`), on the host.
+        Joint lines of the nested partitions, the finest first (:func:`qsim.tridiag.solver.partition.levels`), on the host.
     a, b, c, d : (systems, n), contiguous, overwritten
         Diagonal, lower, upper, right-hand side; ``b[:, 0]`` and ``c[:, -1]`` do not count.
     x : (systems, n), out

@@ -1,7 +1,7 @@
 """Crank-Nicolson steps through a general solver: `solver: {type: thomas | lapack | woodbury}` of a propagation.
 
 Every step builds the three bands of ``T = M (1 + i dt/2 H)`` and solves ``T y = M psi``, ``psi' = 2 y - psi`` (the Cayley form;
-right with an absorber too).  Slower than :class:`qsim.tridiag.propagation.Propagator`, and independent of it: the two agree to
+right with an absorber too).  Slower than :class:`qsim.tridiag.tdse.propagator.Propagator`, and independent of it: the two agree to
 rounding.
 """
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.lattice import bands, mass
+from qsim.tridiag.tdse.lattice import bands, mass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.tridiag.lattice import Lattice
+    from qsim.tridiag.tdse.lattice import Lattice
 
 
 class SolverPropagator:
@@ -82,7 +82,7 @@ class SolverPropagator:
             if info:
                 raise ZeroDivisionError(f"gtsv: pivot {info} is zero")  # Re T >= 1: cannot happen
             return y
-        from qsim.tridiag.solver import solve
+        from qsim.tridiag.solver.solve import solve
 
         found = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)  # type: ignore[arg-type]
         self._count = found.blocks

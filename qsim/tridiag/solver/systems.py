@@ -2,7 +2,7 @@
 
 The letters are the paper's: a diagonal, b lower (``b[i]`` couples row i to row i - 1), c upper (``c[i]`` couples row i to row
 i + 1), d right-hand side; ``b[0]`` and ``c[n-1]`` are unused.  A *source* hands out any block of rows on its own; the
-numbers do not depend on how a system is cut into blocks.  Files are read by :mod:`qsim.tridiag.readers`.
+numbers do not depend on how a system is cut into blocks.  Files are read by :mod:`qsim.tridiag.solver.readers`.
 
 Recipes, also those of the reference numbers (PCG64 is NumPy's; z(n) = normal + i normal, real parts drawn first):
 
@@ -22,6 +22,9 @@ import numpy as np
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -150,7 +153,6 @@ class ArraySource:
     def __init__(
         self, a: Any, b: Any, c: Any, d: Any, name: str = "arrays", dtype: DTypeLike | None = None
     ) -> None:
-        from qsim.tridiag.readers import check_shapes
 
         check_shapes(a.shape, b.shape, c.shape, d.shape)
         self._row = int(a.shape[-1])  # rows of one system
@@ -417,3 +419,20 @@ def _cut_corners(b: NDArray[Any], c: NDArray[Any], lo: int, hi: int, n: int) -> 
         b[0] = 0
     if hi == n:
         c[-1] = 0
+
+
+def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
+    """Raise a ValueError that says which of four shapes do not make up a system."""
+    if len(a) not in (1, 2) or 0 in a:
+        raise ValueError(f"a has shape {a}; it must be (n,) or (batch, n) with at least one row")
+    n = a[-1]
+    for letter, shape in (("b", b), ("c", c)):
+        if shape[:-1] != a[:-1] or len(shape) != len(a) or shape[-1] not in (n, n - 1):
+            expected = f"{a} or {(*a[:-1], n - 1)}"
+            raise ValueError(
+                f"{letter} has shape {shape}, but a has shape {a}; {letter} must have shape {expected}"
+            )
+    good = d == a if len(a) == 2 else len(d) in (1, 2) and d[0] == n and 0 not in d
+    if not good:
+        expected = str(a) if len(a) == 2 else f"({n},) or ({n}, k)"
+        raise ValueError(f"d has shape {d}, but the matrix has {n} rows; d must have shape {expected}")

@@ -1,8 +1,8 @@
 """Blocks of the tridiag deck that describe the electron, its grid, the laser and the absorber.
 
 Everything is one-dimensional and in atomic units; the electron has mass 1 and charge -1.  The functions behind the blocks
-are in :mod:`qsim.tridiag.potentials`, :mod:`qsim.tridiag.pulses`, :mod:`qsim.tridiag.states` and
-:mod:`qsim.tridiag.absorbers`.
+are in :mod:`qsim.tridiag.tdse.potentials`, :mod:`qsim.tridiag.tdse.pulses`, :mod:`qsim.tridiag.tdse.states` and
+:mod:`qsim.tridiag.tdse.absorbers`.
 """
 
 import math
@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import Energy, Frequency, InverseLength, Length, Time
-from qsim.tridiag.laser_blocks import NOT_NEGATIVE, SIGNED, SIZE, Laser, Pulse, exactly_one
+from qsim.tridiag.deck.laser import NOT_NEGATIVE, SIGNED, SIZE, Laser, Pulse, exactly_one
 
 __all__ = [
     "Absorber",

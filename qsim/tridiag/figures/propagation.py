@@ -1,4 +1,4 @@
-"""Figures of a propagation; those of the other tasks are in :mod:`qsim.tridiag.figures_systems`."""
+"""Figures of a propagation; those of the other tasks are in :mod:`qsim.tridiag.figures.systems`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag import figures_systems
+from qsim.tridiag.figures import systems as figures_systems
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from qsim.core.deck.columns import read_columns, smooth_curve
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.results.arrays import require_finite
 from qsim.core.results.hdf5 import open_datasets
-from qsim.tridiag.eigenstates import imaginary_time, window_states
-from qsim.tridiag.inputs import formula, in_chunks
+from qsim.tridiag.tdse.eigenstates import imaginary_time, window_states
+from qsim.tridiag.tdse.inputs import formula, in_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def initial_state(
     Parameters
     ----------
     block
-        A member of `qsim.tridiag.blocks.Initial`.
+        A member of `qsim.tridiag.deck.electron.Initial`.
     x : (n,) float64
         Grid points, bohr.
     dx : float

@@ -1,4 +1,4 @@
-"""Blocks of the tridiag deck that describe the laser; :mod:`qsim.tridiag.pulses` evaluates them."""
+"""Blocks of the tridiag deck that describe the laser; :mod:`qsim.tridiag.tdse.pulses` evaluates them."""
 
 import math
 from collections.abc import Iterator

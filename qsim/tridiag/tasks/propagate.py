@@ -15,18 +15,17 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
-from qsim.tridiag.lattice import Lattice, apply_h, energy
+from qsim.tridiag.tdse.lattice import Lattice, apply_h, energy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.accuracy import Accuracy
-    from qsim.tridiag.build import Propagation
+    from qsim.tridiag.problem import Propagation
+    from qsim.tridiag.tdse.accuracy import Accuracy
 
-PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 TURNED_BACK = 1e-3  # norm that the walls have turned back, that is told
 UNSURE = 0.02  # error of a population or norm that is told
 WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, that is told
@@ -132,26 +131,6 @@ def _start(problem: Propagation) -> tuple[str, ...]:
 
 def _as_before(problem: Propagation, restored: Mapping[str, Any]) -> Propagation:
     return replace(problem, **restored["start"])
-
-
-def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:
-    """Yield calls (steps, every) from one step number to another, such that every multiple of `every` is sampled.
-
-    The last sample belongs to `target`.
-    """
-    step = start
-    while step < target:
-        offset = (every - step % every) % every
-        if offset:
-            count = min(offset, target - step)
-            yield count, count
-        elif target - step >= every:
-            count = min((target - step) // every * every, largest)
-            yield count, every
-        else:
-            count = target - step
-            yield count, count
-        step += count
 
 
 # --------------------------------------------------------------------------------------- observation
@@ -321,7 +300,7 @@ def turned_back(result: Propagated) -> float:
 
 def _claim(result: Propagated, monitor: Monitor) -> None:
     """Find the errors of the headline numbers, and warn of large ones."""
-    from qsim.tridiag import accuracy
+    from qsim.tridiag.tdse import accuracy
 
     problem = result.problem
     found = accuracy.numbers(problem, result.frames)
@@ -349,7 +328,7 @@ def _claim(result: Propagated, monitor: Monitor) -> None:
 
 def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
-    from qsim.tridiag import accuracy
+    from qsim.tridiag.tdse import accuracy
 
     single = problem.deck.run.precision == "single"
     steps = problem.deck.time is not None and problem.deck.time.dt is None
@@ -388,7 +367,7 @@ def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
 
 
 def _harmonics(result: Propagated, block: Any) -> None:
-    from qsim.tridiag import spectra
+    from qsim.tridiag.tdse import spectra
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
@@ -403,7 +382,7 @@ def _harmonics(result: Propagated, block: Any) -> None:
 
 
 def _time_frequency(result: Propagated, block: Any) -> None:
-    from qsim.tridiag import spectra
+    from qsim.tridiag.tdse import spectra
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
@@ -413,7 +392,7 @@ def _time_frequency(result: Propagated, block: Any) -> None:
 
 
 def _photoelectrons(result: Propagated, block: Any, monitor: Monitor) -> None:
-    from qsim.tridiag import spectra
+    from qsim.tridiag.tdse import spectra
 
     problem, lattice = result.problem, result.problem.lattice
     energies = problem.photoelectron_energies(block)

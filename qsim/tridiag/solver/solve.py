@@ -2,7 +2,7 @@
 
 ``T x = d`` with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to i + 1).  The
 N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed and climbs
-the ladder of :mod:`qsim.tridiag.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK (pivoted) and the
+the ladder of :mod:`qsim.tridiag.solver.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK (pivoted) and the
 Woodbury formula are there to compare with, on the CPU.
 """
 
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.device.device import Device, Memory, cpu, out_of_memory, select
-from qsim.tridiag import ladder
 from qsim.tridiag.kernels import nshape, serial, stages
-from qsim.tridiag.ladder import Outcome, SingularMatrixError, Systems
-from qsim.tridiag.partition import auto, joints, levels, nested, rows_of
+from qsim.tridiag.solver import ladder
+from qsim.tridiag.solver.ladder import Outcome, SingularMatrixError, Systems
+from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,12 +110,12 @@ def solve(
     device
         Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
     on_unstable
-        ``"ladder"`` mends what needs pivoting (see :mod:`qsim.tridiag.ladder`); ``"error"`` refuses it.
+        ``"ladder"`` mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
     tolerance
         Largest backward error to accept; 1e-14 in double, 1e-6 in single precision.
     cyclic
         ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
-        (:mod:`qsim.tridiag.cyclic`).
+        (:mod:`qsim.tridiag.solver.cyclic`).
 
     Returns
     -------
@@ -185,7 +185,7 @@ def _solve_cyclic(
     device: Device, arrays: tuple[Any, Any, Any, Any], tolerance: float | None, options: dict[str, Any]
 ) -> Solution:
     """Solve cyclic systems, one after another."""
-    from qsim.tridiag import cyclic
+    from qsim.tridiag.solver import cyclic
 
     a, b, c, d = (v if hasattr(v, "__cuda_array_interface__") else np.asarray(v) for v in arrays)
     for name, v in (("b", b), ("c", c)):

@@ -16,15 +16,15 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.tridiag import equilibrate
-from qsim.tridiag.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
+from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.solver.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.solver import Solution
+    from qsim.tridiag.solver.solve import Solution
 
     Solve = Callable[[Any, Any, Any, Any], Solution]
 
@@ -164,7 +164,7 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
 
 def _folded(matrix: Matrix, d: Any, tolerance: float, asked: bool) -> Solution:
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
-    from qsim.tridiag.solver import Solution
+    from qsim.tridiag.solver.solve import Solution
 
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
 from qsim.core.deck.units import Energy, Frequency, Length, Time
-from qsim.tridiag.blocks import (
+from qsim.tridiag.deck.electron import (
     Absorber,
     EigenstateInitial,
     Grid,
@@ -28,7 +28,7 @@ from qsim.tridiag.blocks import (
     SuperpositionInitial,
     TimeGrid,
 )
-from qsim.tridiag.laser_blocks import Laser
+from qsim.tridiag.deck.laser import Laser
 
 MAX_LEVELS = 200  # eigenstates that `populations` projects on
 MAX_NESTED = 12  # nested partitions

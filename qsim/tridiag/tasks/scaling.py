@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.systems import Source
+    from qsim.tridiag.solver.systems import Source
 
 __all__ = ["ScalingResult", "block_numbers", "measure"]
 
@@ -97,7 +97,7 @@ class ScalingResult:
     @property
     def predicted(self) -> NDArray[np.int64]:
         """Best number of blocks of the cost model (S, I)."""
-        from qsim.tridiag.partition import optimum
+        from qsim.tridiag.solver.partition import optimum
 
         return np.array([[optimum(n, i, self.alpha, self.beta) for i in self.iterations] for n in self.sizes])
 
@@ -113,7 +113,7 @@ class ScalingResult:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the results file by name."""
-        from qsim.tridiag.partition import cost
+        from qsim.tridiag.solver.partition import cost
 
         n, measured, predicted = self.sizes[0], self.measured, self.predicted
         rows = [
@@ -204,7 +204,7 @@ def measure(
     compare
         Other solvers: thomas, lapack, woodbury.
     """
-    from qsim.tridiag.partition import fit
+    from qsim.tridiag.solver.partition import fit
 
     counts = sorted(set(blocks or block_numbers(sizes)))
     nested = sorted(set(iterations))
@@ -283,7 +283,7 @@ class _Timer:
     def literal(self, blocks: int, iterations: int) -> tuple[float, float]:
         """Return seconds and backward error of the literal stages."""
         from qsim.tridiag.kernels import stages
-        from qsim.tridiag.partition import levels
+        from qsim.tridiag.solver.partition import levels
 
         a, b, c, d = self.used
         partition = levels(a.shape[1], blocks, iterations)
@@ -313,8 +313,8 @@ class _Timer:
         """Return the seconds of another solver on the CPU."""
         from qsim.core.device.device import cpu
         from qsim.tridiag.kernels import serial
-        from qsim.tridiag.partition import joints
-        from qsim.tridiag.pieces import gtsv
+        from qsim.tridiag.solver.partition import joints
+        from qsim.tridiag.solver.pieces import gtsv
 
         where, x = cpu(self.device.threads), np.empty_like(host[3])
         a, b, c, d = host

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.build import Propagation
+    from qsim.tridiag.problem import Propagation
 
 __all__ = ["final"]
 

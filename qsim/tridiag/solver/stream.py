@@ -25,14 +25,14 @@ from qsim.core.device.device import cpu
 from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
 from qsim.tridiag.kernels import streamed as kernel
-from qsim.tridiag.ladder import WEAK_PIVOT
-from qsim.tridiag.pieces import Reduced, stubborn, substitute
+from qsim.tridiag.solver.ladder import WEAK_PIVOT
+from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.tridiag.systems import Source
+    from qsim.tridiag.solver.systems import Source
 
 __all__ = ["Streamed", "bytes_needed", "solve_streamed"]
 
@@ -59,7 +59,7 @@ class Streamed:
     x
         Where the solution was written, (n,) or (n, columns); None if it was not kept.
     residual, backward_error
-        As in :class:`qsim.tridiag.solver.Solution`.
+        As in :class:`qsim.tridiag.solver.solve.Solution`.
     min_pivot
         Smallest relative pivot of elimination without pivoting.
     blocks, block_rows, largest_read
@@ -113,7 +113,7 @@ def solve_streamed(
     Parameters
     ----------
     source
-        The system; see :class:`qsim.tridiag.systems.Source`.
+        The system; see :class:`qsim.tridiag.solver.systems.Source`.
     budget
         Bytes for the blocks; on a CPU in host memory, on a CUDA device there.  By default 0.4 of what is free.
     out

@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.tridiag.inputs import formula, formula_slope, in_chunks, spline
+from qsim.tridiag.tdse.inputs import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.laser_blocks import Laser
+    from qsim.tridiag.deck.laser import Laser
 
 PANELS_PER_CYCLE = 8  # of the integral of E, with 12 points each
 PANELS = 4000  # of a formula without a carrier, over its duration
@@ -55,7 +55,7 @@ class PulseField:
     Parameters
     ----------
     block
-        A member of `qsim.tridiag.laser_blocks.Pulse`.
+        A member of `qsim.tridiag.deck.laser.Pulse`.
     key : str
         Where it stands in the deck.
 

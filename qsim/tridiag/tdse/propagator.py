@@ -1,7 +1,7 @@
 """Propagation of the 1D TDSE: passes of several Crank-Nicolson steps over the grid.
 
 Three modes.  ``local`` (the default where it applies) cuts the grid into chunks with a halo and makes several steps a pass
-(:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.decay`) and is tested against
+(:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.tdse.halo`) and is tested against
 exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and assumes no decay.
 ``literal`` does that with the stages of the paper's Table 1, for the given number of blocks and nested partitions.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.device.device import cpu
-from qsim.tridiag.decay import halo, range_of_potential
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.kernels.cn_cpu import LANES
-from qsim.tridiag.lattice import bands, mass, step_table
+from qsim.tridiag.tdse.halo import halo, range_of_potential
+from qsim.tridiag.tdse.lattice import bands, mass, step_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.tridiag.lattice import Lattice
+    from qsim.tridiag.tdse.lattice import Lattice
 
 Mode = Literal["auto", "exact", "local", "literal"]
 
@@ -197,7 +197,7 @@ class Propagator:
 
     def _solve_step(self, field: float, a: float) -> Any:
         """``psi' = 2 T^-1 M psi - psi`` by one solve of the whole system."""
-        from qsim.tridiag.solver import solve
+        from qsim.tridiag.solver.solve import solve
 
         lower, main, upper = (
             self.device.asarray(band, self.complex) for band in bands(self.lattice, self.dt, field, a)

@@ -14,16 +14,16 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError, MemoryLimitError, NumericsError
 from qsim.core.results.tables import Scalar, Table
-from qsim.tridiag.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
+from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.build import Systems
-    from qsim.tridiag.deck import TridiagDeck
-    from qsim.tridiag.scaling import ScalingResult
-    from qsim.tridiag.stream import Streamed
+    from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.solver.stream import Streamed
+    from qsim.tridiag.tasks.scaling import ScalingResult
 
 __all__ = ["SolveResult", "run_scaling", "run_solve"]
 
@@ -165,7 +165,7 @@ def _dtype(deck: TridiagDeck, kind: str) -> np.dtype[Any]:
 
 def _generator(deck: TridiagDeck, block: Any, n: int | None = None) -> Any:
     """Return the source of a generated system, of n rows if given."""
-    from qsim.tridiag import systems
+    from qsim.tridiag.solver import systems
 
     seed = block.seed if block.seed is not None else deck.run.seed or 0
     rows = block.n if n is None else n
@@ -174,7 +174,7 @@ def _generator(deck: TridiagDeck, block: Any, n: int | None = None) -> Any:
         return systems.RandomSource(rows, seed, block.dominance, _dtype(deck, block.dtype), batch, columns)
     if block.source == "laplace":
         return systems.LaplaceSource(rows, seed, dtype=_dtype(deck, "real"))
-    from qsim.tridiag import potentials
+    from qsim.tridiag.tdse import potentials
 
     def potential(x: NDArray[np.float64]) -> Any:
         return potentials.evaluate(block.potential, x, key="system.potential")
@@ -231,7 +231,7 @@ def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
         stack.enter_context(_located(problem))
         with monitor.stage("open"):
             if block.source == "file":
-                from qsim.tridiag.readers import open_system
+                from qsim.tridiag.solver.readers import open_system
 
                 opened = stack.enter_context(open_system(block.file, block.rhs))
                 source: Any = opened.source
@@ -281,8 +281,8 @@ def _limit(problem: Systems) -> float:
 
 def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> SolveResult:
     from qsim.core.device.device import cpu
-    from qsim.tridiag.solver import solve
-    from qsim.tridiag.stream import Defect
+    from qsim.tridiag.solver.solve import solve
+    from qsim.tridiag.solver.stream import Defect
 
     solver, device = problem.deck.solver, problem.device
     serial = solver.type != "nshape"
@@ -367,7 +367,7 @@ def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]]
 def _solve_cyclic(a: Any, b: Any, c: Any, d: Any, rows: int, options: dict[str, Any]) -> Any:
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
     from qsim.core.device.device import namespace
-    from qsim.tridiag.solver import solve
+    from qsim.tridiag.solver.solve import solve
 
     parts = []
     for low in range(0, a.shape[0], rows):
@@ -443,7 +443,7 @@ def _warm_up(options: dict[str, Any], dtype: Any, alone: bool, device: Any) -> N
     }
     if options["iterations"] != "auto":
         small["iterations"] = min(2, options["iterations"])
-    from qsim.tridiag.solver import solve
+    from qsim.tridiag.solver.solve import solve
 
     solve(*arrays, **small)
 
@@ -487,8 +487,8 @@ def _checks(x: NDArray[Any]) -> dict[str, complex | float]:
 
 def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Monitor) -> SolveResult:
     from qsim.core.results.hdf5 import new_dataset
-    from qsim.tridiag.stream import solve_streamed
-    from qsim.tridiag.systems import RandomSource
+    from qsim.tridiag.solver.stream import solve_streamed
+    from qsim.tridiag.solver.systems import RandomSource
 
     solver, device = problem.deck.solver, problem.device
     budget = limit if solver.memory != "auto" else int(0.5 * limit)
@@ -576,8 +576,9 @@ def _write_beside(x: NDArray[Any], info: dict[str, Any], monitor: Monitor) -> li
 
 def run_scaling(problem: Systems, monitor: Monitor) -> ScalingResult:
     """Time the partition method against the number of blocks."""
-    from qsim.tridiag import scaling, systems
-    from qsim.tridiag.deck import Scaling
+    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.solver import systems
+    from qsim.tridiag.tasks import scaling
 
     deck = problem.deck
     block, setting = deck.system, deck.scaling or Scaling()

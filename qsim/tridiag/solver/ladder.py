@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.tridiag import equilibrate
 from qsim.tridiag.kernels import stages
-from qsim.tridiag.partition import auto, joints, levels, shift
+from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.solver.partition import auto, joints, levels, shift
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

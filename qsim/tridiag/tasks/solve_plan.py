@@ -12,7 +12,7 @@ from qsim.core.run.stages import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qsim.tridiag.deck import TridiagDeck
+    from qsim.tridiag.deck.model import TridiagDeck
 
 __all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", "streamable"]
 

@@ -17,7 +17,7 @@ one that grows is taken to grow on below C (:func:`_of_slopes`).
 
 Losses to an absorber need one more companion.  The lattice and the Crank-Nicolson step both slow fast components down, so that
 the first of them reach the absorber too late in every companion: a loss that should be 1e-6 is 1e-15, and all differences are as
-small.  In a spectral companion (:mod:`qsim.tridiag.spectral`) free motion is exact; the error of a norm is at least its
+small.  In a spectral companion (:mod:`qsim.tridiag.tdse.spectral`) free motion is exact; the error of a norm is at least its
 difference from the run.
 
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
-from qsim.tridiag import absorbers, potentials, spectral
-from qsim.tridiag.eigenstates import RESIDUAL, mirror
-from qsim.tridiag.lattice import Lattice
-from qsim.tridiag.propagation import Propagator
+from qsim.tridiag.tdse import absorbers, potentials, spectral
+from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror
+from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.propagator import Propagator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.build import Propagation
+    from qsim.tridiag.problem import Propagation
 
 __all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]
 
@@ -122,8 +122,8 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
 
 def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     """Return the same problem with other steps and points."""
-    from qsim.tridiag import states
-    from qsim.tridiag.eigenstates import window_states
+    from qsim.tridiag.tdse import states
+    from qsim.tridiag.tdse.eigenstates import window_states
 
     deck, old = problem.deck, problem.lattice
     width = (old.points + 1) * old.dx
@@ -156,7 +156,8 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
 
 def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers."""
-    from qsim.tridiag.propagate_task import PIECE, Observer
+    from qsim.tridiag.problem import PIECE
+    from qsim.tridiag.tasks.propagate import Observer
 
     electric = vector = None
     if problem.velocity_gauge:
@@ -188,7 +189,7 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
 
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
     """Return the norms of a run with an absorber, whole and in parts, by the spectral companion on the finer of two grids."""
-    from qsim.tridiag.propagate_task import Observer
+    from qsim.tridiag.tasks.propagate import Observer
 
     finest = min(problem, other, key=lambda one: one.lattice.dx)
     psi = spectral.final(finest)

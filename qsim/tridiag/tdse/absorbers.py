@@ -35,7 +35,7 @@ def evaluate(
     Parameters
     ----------
     block
-        A member of `qsim.tridiag.blocks.Absorber`.
+        A member of `qsim.tridiag.deck.electron.Absorber`.
     x : (n,) float64
         Grid points, bohr.
     box
@@ -71,7 +71,7 @@ def reflection(
     Parameters
     ----------
     block
-        A member of `qsim.tridiag.blocks.Absorber`.
+        A member of `qsim.tridiag.deck.electron.Absorber`.
     dx : float
         Spacing, bohr.
     momenta : (m,) float64

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from qsim.tridiag.lattice import Stencil
+    from qsim.tridiag.tdse.lattice import Stencil
 
 POINTS = 16384  # endless for halos up to a quarter of it
 SEEN = (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.tridiag.eigenstates import Pencil
+from qsim.tridiag.tdse.eigenstates import Pencil
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.inputs import formula, formula_slope, in_chunks, spline
+from qsim.tridiag.tdse.inputs import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def evaluate(
     Parameters
     ----------
     block
-        A member of `qsim.tridiag.blocks.Potential`.
+        A member of `qsim.tridiag.deck.electron.Potential`.
     x : (n,) float64
         Grid points, bohr.
     mass : float

@@ -16,13 +16,13 @@ from qsim.core.errors import FileError
 from qsim.core.results.arrays import listed, map_array, map_arrays
 from qsim.core.results.hdf5 import open_datasets
 from qsim.core.results.reading import require_file
-from qsim.tridiag.matrix_market import read_matrix, read_vectors
-from qsim.tridiag.systems import ArraySource, System
+from qsim.tridiag.solver.matrix_market import read_matrix, read_vectors
+from qsim.tridiag.solver.systems import ArraySource, System, check_shapes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OpenFile", "check_shapes", "open_system", "read_rhs", "read_system"]
+__all__ = ["OpenFile", "open_system", "read_rhs", "read_system"]
 
 SYSTEMS = (".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz")
 SIDES = (".npy", ".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz", ".txt", ".csv", ".dat")
@@ -148,23 +148,6 @@ class OpenFile:
     def __exit__(self, *_error: object) -> None:
         """Close the files."""
         self.close()
-
-
-def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
-    """Raise a ValueError that says which of four shapes do not make up a system."""
-    if len(a) not in (1, 2) or 0 in a:
-        raise ValueError(f"a has shape {a}; it must be (n,) or (batch, n) with at least one row")
-    n = a[-1]
-    for letter, shape in (("b", b), ("c", c)):
-        if shape[:-1] != a[:-1] or len(shape) != len(a) or shape[-1] not in (n, n - 1):
-            expected = f"{a} or {(*a[:-1], n - 1)}"
-            raise ValueError(
-                f"{letter} has shape {shape}, but a has shape {a}; {letter} must have shape {expected}"
-            )
-    good = d == a if len(a) == 2 else len(d) in (1, 2) and d[0] == n and 0 not in d
-    if not good:
-        expected = str(a) if len(a) == 2 else f"({n},) or ({n}, k)"
-        raise ValueError(f"d has shape {d}, but the matrix has {n} rows; d must have shape {expected}")
 
 
 def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:

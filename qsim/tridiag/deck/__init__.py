@@ -1,0 +1,5 @@
+"""The tridiag deck: its model, its blocks and its rules."""
+
+from qsim.tridiag.deck.model import DECK, references
+
+__all__ = ["DECK", "references"]

@@ -1,0 +1,1 @@
+"""Figures of a propagation and of systems."""

@@ -1,0 +1,247 @@
+"""What a run needs: the propagation of a wave function, or the systems to solve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.errors import NumericsError
+from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.tridiag.deck.model import TridiagDeck
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+__all__ = [
+    "DEFAULT_ORDERS",
+    "DENSITY_POINTS",
+    "PIECE",
+    "Propagation",
+    "SAMPLES_PER_PERIOD",
+    "Systems",
+    "pieces_of",
+]
+
+SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
+
+
+DENSITY_POINTS = 400
+
+
+DEFAULT_ORDERS = 30
+
+
+@dataclass
+class Propagation:
+    """Everything that a propagation needs; arrays of the host.
+
+    Attributes
+    ----------
+    lattice : Lattice
+    psi0 : (n,) complex128
+        Normalised state at t = 0.
+    dt, steps
+        Time step, a.u., and number of steps.
+    pulse : LaserField
+        The field as functions of time; zero without a laser.
+    energies : (levels,) float64 or None
+        Eigenvalues that the deck asks for.
+    states : (levels, m) float64 or None
+        The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
+    ip : float or None
+        Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
+    every : int
+        Steps between two samples of the trace.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    deck: TridiagDeck
+    device: Device
+    lattice: Lattice
+    psi0: NDArray[np.complex128]
+    dt: float
+    steps: int
+    pulse: LaserField
+    energies: NDArray[np.float64] | None
+    states: NDArray[np.float64] | None
+    window: int
+    ip: float | None
+    every: int = 1
+    notices: list[str] = field(default_factory=list)
+    loaded: LoadedDeck[TridiagDeck] | None = None
+
+    # ------------------------------------------------------------------------------------ the field
+
+    @property
+    def velocity_gauge(self) -> bool:
+        """Whether the kernel works in velocity gauge."""
+        return self.deck.laser is not None and self.deck.laser.gauge == "velocity"
+
+    def field_at(self, time: Any) -> Any:
+        """Return E at a time or at an array of times, a.u."""
+        return self.pulse.electric(time)
+
+    def vector_at(self, time: Any) -> Any:
+        """Return A at a time or at an array of times, a.u."""
+        return self.pulse.vector_potential(time)
+
+    @property
+    def midpoints(self) -> NDArray[np.float64]:
+        """Times (steps,) at which a step takes its field."""
+        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
+
+    def fundamental(self, block: Any) -> float:
+        """Return the frequency that the harmonics of a block count in."""
+        omega = self.pulse.omega if block.omega is None else block.omega
+        assert omega is not None  # the plan has seen to it
+        return float(omega)
+
+    def classical_cutoff(self, omega: float) -> float | None:
+        """Return (Ip + 3.17 Up) / omega, with Ip from the ground state; None where there is no such."""
+        if self.ip is None or self.pulse.up == 0.0:
+            return None
+        return (self.ip + 3.17 * self.pulse.up) / omega
+
+    def max_order(self, block: Any) -> float:
+        """Return the highest harmonic order of a block."""
+        if not isinstance(block.max_order, str):
+            return float(block.max_order)
+        omega = self.fundamental(block)
+        cutoff = self.classical_cutoff(omega) or 0.0
+        return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
+
+    def photoelectron_energies(self, block: Any) -> NDArray[np.float64]:
+        """Return the energies of the photoelectron spectrum, hartree."""
+        if block.energies is not None:
+            low, high = block.energies
+        else:
+            low, high = min(-1.2 * (self.ip or 0.0), -0.05), 10.0 * self.pulse.up + 0.5
+        return np.linspace(low, high, block.points)
+
+    # --------------------------------------------------------------------------------- the sequence
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """Step numbers of the output times, 0 first."""
+        outputs = min(self.deck.time.outputs, self.steps) if self.deck.time else 1
+        return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
+
+    def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
+        """Yield each output step after `start` with the calls (steps, every) that lead there."""
+        largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
+        at = start
+        for target in self.frames:
+            if target > start:
+                yield int(target), pieces_of(at, int(target), self.every, largest)
+                at = int(target)
+
+    def propagator(self, psi0: Any, start: int) -> Any:
+        """Return the propagator of the deck at a state and a step."""
+        deck, solver = self.deck, self.deck.solver
+        psi0 = np.array(psi0)  # the propagator works in place
+        electric = vector = None
+        if self.velocity_gauge:
+            vector = np.asarray(self.pulse.vector_potential(self.midpoints), float)
+        elif self.pulse.pulses:
+            electric = self.pulse.steps(self.steps, self.dt)
+        slope = self.lattice.slope is not None
+        common: dict[str, Any] = {"precision": deck.run.precision, "blocks": solver.blocks, "slope": slope}
+        if solver.type != "nshape":
+            from qsim.tridiag.tdse.reference_propagator import SolverPropagator
+
+            common["solver"] = solver.type
+            made: Any = SolverPropagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
+        else:
+            from qsim.tridiag.tdse.propagator import Propagator
+
+            common |= {"iterations": solver.iterations, "mode": solver.mode}
+            try:
+                made = Propagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
+            except ValueError as error:  # chunks of `mode: local` do not work for this step and spacing
+                text = str(error).removeprefix("solver.mode: ")
+                if self.loaded is not None:
+                    self.loaded.raise_for([Finding("solver.mode", text)])
+                raise NumericsError(f"solver.mode: {text}") from error
+        made.step = start
+        return made
+
+    # ------------------------------------------------------------------------------- what is stored
+
+    @property
+    def radii(self) -> list[float]:
+        """Radii of the norms that are asked for, bohr."""
+        return list(self.deck.observed("norm_within") or [])
+
+    @property
+    def places(self) -> list[float]:
+        """Places right of which the norm is asked for, bohr."""
+        return list(self.deck.observed("norm_right") or [])
+
+    @property
+    def columns(self) -> slice:
+        """Grid points of the density map."""
+        block, n = self.deck.observed("density"), self.lattice.points
+        first, last = 0, n
+        if block is not None and block.range is not None:
+            x, half = self.lattice.x, 0.5 * self.lattice.dx
+            first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
+        most = block.points if block is not None else DENSITY_POINTS
+        stride = max(1, -(-(last - first) // most))
+        return slice(first, last, stride)
+
+
+@dataclass
+class Systems:
+    """What a solve or scaling run needs.
+
+    Attributes
+    ----------
+    loaded : LoadedDeck
+        The deck and its place, for mistakes that only reading a file shows.
+    """
+
+    deck: TridiagDeck
+    device: Device
+    loaded: LoadedDeck[TridiagDeck]
+    notices: list[str] = field(default_factory=list)
+
+
+PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+
+
+def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:
+    """Yield calls (steps, every) from one step number to another, such that every multiple of `every` is sampled.
+
+    The last sample belongs to `target`.
+    """
+    step = start
+    while step < target:
+        offset = (every - step % every) % every
+        if offset:
+            count = min(offset, target - step)
+            yield count, count
+        elif target - step >= every:
+            count = min((target - step) // every * every, largest)
+            yield count, every
+        else:
+            count = target - step
+            yield count, count
+        step += count

@@ -1,0 +1,1 @@
+"""Linear systems: the N-shaped partition, the ladder of pivoting, streamed systems, readers."""
