@@ -1,6 +1,6 @@
 """Errors that tridiag runs claim, refusals and warnings: with an exact or independent result for each.
 
-Random decks are in tests/test_coverage_tridiag.py; here each estimate is provoked by itself.
+Random decks are in tests/tridiag/test_coverage.py; here each estimate is provoked by itself.
 """
 
 import resource

@@ -234,7 +234,7 @@ def test_texts_longer_than_the_file_are_refused_before_they_are_allocated(tmp_pa
 
 @pytest.fixture
 def results(tmp_path):
-    from tests.test_readers import _results
+    from tests.core.test_readers import _results
 
     _results(tmp_path / "r.h5")
     return tmp_path / "r.h5"
@@ -421,7 +421,7 @@ def test_the_cache_itself_is_good(tmp_path):
     ],
 )
 def test_pseudopotentials_that_cannot_be_used(tmp_path, old, new, message):
-    from tests.test_readers import _pseudopotential
+    from tests.core.test_readers import _pseudopotential
 
     path = tmp_path / "C.xml"
     _pseudopotential(path)
