@@ -10,6 +10,15 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MOST_WORKERS = 8  # compiling kernels in more processes than this takes longer than it saves
+
+# with `-n`, every process takes its share of the cores only; to be set before the first import of NumPy
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    _share = max(1, CORES // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    for _name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(_name, str(_share))
+
 os.environ["MPLBACKEND"] = "Agg"
 for _name in [name for name in os.environ if name.startswith("QSIM_")]:
     del os.environ[_name]  # settings of the person who runs the tests must not decide their outcome
@@ -23,6 +32,7 @@ from hypothesis import settings  # noqa: E402
 import qsim  # noqa: E402
 from qsim import methods  # noqa: E402
 from qsim.core.device.device import cuda_status, select  # noqa: E402
+from tests.decks import Decks  # noqa: E402
 
 # the same examples in every run: a run that fails shall fail again, and one that passes was no luck
 settings.register_profile("qsim", derandomize=True, deadline=None)
@@ -31,6 +41,12 @@ settings.load_profile("qsim")
 
 METHODS = Path(__file__).resolve().parent / "methods"
 REASONS = {"gpu": "no CUDA device", "slow": "slow; --slow runs them", "mpi": "no mpi4py"}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of processes that `-n auto` starts."""
+    return min(CORES, MOST_WORKERS)
 
 
 def pytest_addoption(parser):
@@ -115,3 +131,33 @@ def command():
         return CliRunner(**settings).invoke(cli, [str(argument) for argument in arguments], prog_name="qsim")
 
     return invoke
+
+
+@pytest.fixture
+def qoc(tmp_path):
+    """Hand out qoc decks in an empty folder."""
+    return Decks("qoc", tmp_path)
+
+
+@pytest.fixture
+def tridiag(tmp_path):
+    """Hand out tridiag decks in an empty folder."""
+    return Decks("tridiag", tmp_path)
+
+
+@pytest.fixture
+def trotter(tmp_path):
+    """Hand out trotter decks in an empty folder."""
+    return Decks("trotter", tmp_path)
+
+
+@pytest.fixture
+def sturmian(tmp_path):
+    """Hand out sturmian decks in an empty folder."""
+    return Decks("sturmian", tmp_path)
+
+
+@pytest.fixture
+def qmc(tmp_path):
+    """Hand out qmc decks in an empty folder."""
+    return Decks("qmc", tmp_path)

@@ -29,7 +29,7 @@ def tool(monkeypatch):
         find_nvrtc()
     except DeviceError as error:
         pytest.skip(str(error))
-    spec = importlib.util.spec_from_file_location("compile_cuda", ROOT / "tools/compile_cuda.py")
+    spec = importlib.util.spec_from_file_location("compile_cuda", ROOT / ".ci/compile_cuda.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "compile_cuda", module)  # dataclasses look their module up
     spec.loader.exec_module(module)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.model import QmcDeck
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-__all__ = ["Part", "Problem", "SECTIONS"]
+__all__ = ["SECTIONS", "Part", "Problem"]
 
 SECTIONS = 256  # numbers of random streams from one time step of a section to the next
 

@@ -33,8 +33,8 @@ __all__ = [
     "DEFAULT_ORDERS",
     "DENSITY_POINTS",
     "PIECE",
-    "Propagation",
     "SAMPLES_PER_PERIOD",
+    "Propagation",
     "Systems",
     "pieces_of",
 ]

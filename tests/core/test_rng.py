@@ -149,7 +149,7 @@ def test_philox_on_the_device_gives_the_same_bits(cuda):
     many[: len(VECTORS)] = [counter for counter, _, _ in VECTORS]
     with cuda.use():
         inputs, words = cuda.asarray(many), cuda.xp.empty((n, 4), dtype=np.uint32)
-        kernel = kernels.function("core", "selftest", "philox")
+        kernel = kernels.function("core/device", "selftest", "philox")
         for key in [KEY, *(np.array(key, dtype=np.uint32) for _, key, _ in VECTORS)]:
             kernel(kernels.blocks(n), (256,), (inputs, words, *key, np.int32(n)))
             np.testing.assert_array_equal(cuda.to_host(words), rng.philox4x32(many, key))
@@ -162,7 +162,9 @@ def test_numbers_on_the_device_agree(cuda, name, atol):
     with cuda.use():
         out = cuda.xp.empty((n, 2))
         integers = [np.uint32(number) for number in (*KEY, stream, step, first, pair)]
-        kernels.function("core", "selftest", name)(kernels.blocks(n), (256,), (out, *integers, np.int32(n)))
+        kernels.function("core/device", "selftest", name)(
+            kernels.blocks(n), (256,), (out, *integers, np.int32(n))
+        )
         found = cuda.to_host(out)
     for odd in (0, 1):
         host = getattr(rng, name)(KEY, stream, step, n, draw=2 * pair + odd, first=first)

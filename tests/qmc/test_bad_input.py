@@ -14,7 +14,7 @@ from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.run.stages import stage
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 BASE = {
     "system": {"atoms": [["He", 0, 0, 0]]},
@@ -33,7 +33,7 @@ TRAP = {"system": {"cell": "open"}, "wavefunction": {"orbitals": "hooke"}, "seri
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    """Return a base deck with keys replaced, as :func:`tests.changes.change` does."""
     return change(base, changes)
 
 

@@ -61,7 +61,7 @@ def numbers(result):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    from tests.physics.conftest import Decks
+    from tests.decks import Decks
 
     return numbers(Decks("qmc", tmp_path_factory.mktemp("whole")).run(**DECK))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, FileError, NumericsError, QsimError
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 BASE = {
     "system": {
@@ -43,7 +43,7 @@ DOUBLE_WELL = {
 
 
 def changed(**changes):
-    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    """Return a base deck with keys replaced, as :func:`tests.changes.change` does."""
     return change(BASE, changes)
 
 

@@ -16,7 +16,7 @@ from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.run.stages import stage
 from qsim.sturmian.tasks.bound import box_density, require_contained
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 BASE = {
     "system": {"Z": 2},
@@ -33,7 +33,7 @@ OUTGOING = {
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    """Return a base deck with keys replaced, as :func:`tests.changes.change` does."""
     return change(base, changes)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError, NumericsError
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 BASE = {
     "system": {"Z": 1},

@@ -19,7 +19,7 @@ from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.scattering import angles, continuum, driven, observed, sources, spectra
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
-from tests.physics.changes import change
+from tests.changes import change
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = json.loads((ROOT / "tests/reference_data/sturmian_collisions.json").read_text(encoding="utf-8"))[

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, FileError, QsimError
 from qsim.core.run.stages import stage
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 PULSE = {"shape": "sin2", "omega": 0.2, "E0": 0.06, "cycles": 3}
 BASE = {
@@ -31,7 +31,7 @@ SOLVE = {"task": "solve", "system": {"source": "random", "n": 1000, "seed": 1}}
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    """Return a base deck with keys replaced, as :func:`tests.changes.change` does."""
     return change(base, changes)
 
 

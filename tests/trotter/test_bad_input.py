@@ -15,7 +15,7 @@ from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, QsimError
 from qsim.core.run.stages import stage
-from tests.physics.changes import REMOVE, change
+from tests.changes import REMOVE, change
 
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
 BASE = {
@@ -27,7 +27,7 @@ BASE = {
 
 
 def changed(base=BASE, **changes):
-    """Return a base deck with keys replaced, as :func:`tests.physics.changes.change` does."""
+    """Return a base deck with keys replaced, as :func:`tests.changes.change` does."""
     return change(base, changes)
 
 

@@ -33,7 +33,7 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
     """
     if not hasattr(os, "getuid"):  # Windows: profiles can be written
         return
-    lacking = _lacking(environ, package or Path(__file__).resolve().parents[1])
+    lacking = _lacking(environ, package or Path(__file__).resolve().parents[2])
     folder = _private_folder(environ) if lacking else None
     if folder is None:
         return

@@ -76,13 +76,13 @@ def _inline(path: PurePosixPath, text: str, seen: set[PurePosixPath]) -> str:
 
 
 def _find(path: PurePosixPath, name: str, line: int) -> PurePosixPath:
-    """Return the included file: beside the including one, else in ``core``."""
-    for folder in (path.parent, PurePosixPath("core")):
+    """Return the included file: beside the including one, else in ``core/device``."""
+    for folder in (path.parent, PurePosixPath("core/device")):
         target = _normal(folder / name)
         if target is not None and _resource(target).is_file():
             return target
     raise FileNotFoundError(
-        f'qsim/{path}:{line}: #include "{name}" not found in qsim/{path.parent} or qsim/core'
+        f'qsim/{path}:{line}: #include "{name}" not found in qsim/{path.parent} or qsim/core/device'
     )
 
 

@@ -90,7 +90,7 @@ def ready() -> None:
 def style() -> Iterator[None]:
     """Apply qsim's style inside the block; figures must be drawn and saved in it."""
     mpl = _matplotlib()
-    with resources.as_file(resources.files("qsim.core") / "qsim.mplstyle") as file:
+    with resources.as_file(resources.files("qsim.core.results") / "qsim.mplstyle") as file:
         settings = mpl.rc_params_from_file(file, use_default_template=False)
     with mpl.rc_context():
         mpl.rcdefaults()  # so that a matplotlibrc of the user does not change the figures; the backend stays

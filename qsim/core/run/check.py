@@ -139,7 +139,7 @@ def folders() -> Folders:
     FileError
         If neither the installed nor the checkout's folders are there.
     """
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     installed = Folders(package / "_check" / "inputs", package / "_check" / "reference", writable=False)
     checkout = Folders(package.parent / "inputs", package.parent / "tests" / "reference", writable=True)
     for place in (installed, checkout):

@@ -90,7 +90,7 @@ def _version(name: str) -> str | None:
 
 def git_state() -> str | None:
     """Return the commit of the checkout that runs, with ``-dirty`` if it was edited; None if it is none."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

@@ -294,7 +294,6 @@ class _Run:
 
     def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
-
         operator = self._operator(problem, sector)
         return operator, solve_sector(problem, sector, roots, operator)
 

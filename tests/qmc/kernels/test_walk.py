@@ -21,7 +21,7 @@ from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLA
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.trial import build_wavefunction
 
-DECKS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
+DECKS = Path(__file__).resolve().parents[3] / "inputs" / "qmc"
 KEY = key_from_seed(11)
 
 

@@ -1,7 +1,7 @@
 """Compile every CUDA source of qsim without a GPU, and show what the kernels cost.
 
-    python tools/compile_cuda.py                       all of qsim/**/*.cu
-    python tools/compile_cuda.py qsim/qoc/kernels/*.cu --arch sm_90
+    python .ci/compile_cuda.py                       all of qsim/**/*.cu
+    python .ci/compile_cuda.py qsim/qoc/kernels/*.cu --arch sm_90
 
 Each source is compiled by NVRTC for every architecture and for REAL=double and REAL=float. Lines of this form
 in a source say more:

@@ -15,7 +15,7 @@ from qsim.core.errors import DeviceError
 def package(tmp_path, monkeypatch):
     """Return a folder that stands in for the package, with the real header."""
     (tmp_path / "core").mkdir()
-    (tmp_path / "core/qsim.cuh").write_text("// header\nint header;\n")
+    (tmp_path / "core/device/qsim.cuh").write_text("// header\nint header;\n")
     (tmp_path / "method/kernels").mkdir(parents=True)
     monkeypatch.setattr("qsim.core.device.kernels.resources.files", lambda _name: tmp_path)
     kernels.source.cache_clear()
@@ -38,8 +38,8 @@ def test_header_is_inlined_with_line_marks(package):
 @pytest.mark.parametrize(
     ("folder", "include"),
     [
-        ("method", "../core/qsim.cuh"),
-        ("method/kernels", "../../core/qsim.cuh"),
+        ("method", "../core/device/qsim.cuh"),
+        ("method/kernels", "../../core/device/qsim.cuh"),
         ("method/kernels", "qsim.cuh"),
         ("method.kernels", "qsim.cuh"),
     ],
@@ -148,33 +148,33 @@ def fake_cupy(monkeypatch):
 
 
 def test_modules_are_kept_per_device_and_macros(fake_cupy):
-    first = kernels.load("core", "selftest", {"REAL": "float"})
-    assert kernels.load("core", "selftest", {"REAL": "float"}) is first
-    assert kernels.load("core", "selftest", {"REAL": "double"}) is not first
-    assert kernels.load("core", "selftest", {"REAL": "float"}, cooperative=True) is not first
+    first = kernels.load("core/device", "selftest", {"REAL": "float"})
+    assert kernels.load("core/device", "selftest", {"REAL": "float"}) is first
+    assert kernels.load("core/device", "selftest", {"REAL": "double"}) is not first
+    assert kernels.load("core/device", "selftest", {"REAL": "float"}, cooperative=True) is not first
     fake_cupy.device = 1
-    assert kernels.load("core", "selftest", {"REAL": "float"}) is not first
+    assert kernels.load("core/device", "selftest", {"REAL": "float"}) is not first
     assert len(fake_cupy.made) == 4
     made = fake_cupy.made[0]
     assert made["backend"] == "nvrtc"
-    assert made["code"] == kernels.source("core", "selftest")
+    assert made["code"] == kernels.source("core/device", "selftest")
     assert "-DREAL=float" in made["options"]
     assert any(option.startswith("-DQSIM_SRC=") for option in made["options"])
     assert sorted(made["options"]) == sorted(kernels.options(made["code"], {"REAL": "float"}))
 
 
 def test_functions_keep_the_largest_shared_memory(fake_cupy):
-    kernel = kernels.function("core", "selftest", "sum", shared_bytes=100_000)
-    assert kernels.function("core", "selftest", "sum", shared_bytes=50_000) is kernel
+    kernel = kernels.function("core/device", "selftest", "sum", shared_bytes=100_000)
+    assert kernels.function("core/device", "selftest", "sum", shared_bytes=50_000) is kernel
     assert kernel.max_dynamic_shared_size_bytes == 100_000
     with pytest.raises(DeviceError, match="needs 233000 bytes of shared memory in a block; 232448 exist"):
-        kernels.function("core", "selftest", "sum", shared_bytes=232_000)
+        kernels.function("core/device", "selftest", "sum", shared_bytes=232_000)
 
 
 def test_without_cupy_the_loader_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DeviceError, match="CUDA kernels need CuPy") as caught:
-        kernels.load("core", "selftest")
+        kernels.load("core/device", "selftest")
     assert "qsim[cuda12]" in caught.value.hint
 
 
@@ -197,7 +197,7 @@ def compiler():
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("real", ["double", "float"])
 def test_header_and_selftest_compile(compiler, arch, real):
-    compiled = nvrtc.nvrtc_compile(kernels.source("core", "selftest"), arch, {"REAL": real})
+    compiled = nvrtc.nvrtc_compile(kernels.source("core/device", "selftest"), arch, {"REAL": real})
     assert compiled.binary.startswith(b"\x7fELF")
     assert compiled.warnings == ()
     usage = nvrtc.resource_usage(compiled)
@@ -209,23 +209,25 @@ def test_header_and_selftest_compile(compiler, arch, real):
 
 
 def test_ptx_for_later_devices(compiler):
-    compiled = nvrtc.nvrtc_compile(kernels.source("core", "selftest"), "compute_80")
+    compiled = nvrtc.nvrtc_compile(kernels.source("core/device", "selftest"), "compute_80")
     assert b".entry philox" in compiled.binary
     with pytest.raises(ValueError, match="only sm_"):
         nvrtc.resource_usage(compiled)
 
 
 def test_compiler_errors_name_file_and_line(compiler, package):
-    (package / "core/qsim.cuh").write_text("int header;\n")
+    (package / "core/device/qsim.cuh").write_text("int header;\n")
     (package / "method/a.cu").write_text('#include "qsim.cuh"\n\nextern "C" __global__ void f() { x = 1; }\n')
     with pytest.raises(nvrtc.CompilationError, match=r"qsim/method/a\.cu\(3\): error: identifier \"x\""):
         nvrtc.nvrtc_compile(kernels.source("method", "a"))
 
 
 def test_compiler_errors_in_a_header_name_the_header(compiler, package):
-    (package / "core/qsim.cuh").write_text("int fine;\nint broken\n")
+    (package / "core/device/qsim.cuh").write_text("int fine;\nint broken\n")
     (package / "method/a.cu").write_text('#include "qsim.cuh"\nextern "C" __global__ void f() {}\n')
-    with pytest.raises(nvrtc.CompilationError, match=r"qsim/(core/qsim\.cuh\(\d\)|method/a\.cu\(2\)): error"):
+    with pytest.raises(
+        nvrtc.CompilationError, match=r"qsim/(core/device/qsim\.cuh\(\d\)|method/a\.cu\(2\)): error"
+    ):
         nvrtc.nvrtc_compile(kernels.source("method", "a"))
 
 
@@ -293,7 +295,7 @@ def test_block_reductions(cuda, real, dtype, ctype, threads, n):
     with cuda.use():
         sums, largest = cuda.xp.empty(grid, dtype=ctype), cuda.xp.empty(grid, dtype=dtype)
         real_part = cuda.asarray(values.real.copy())
-        launch = lambda name, *data: kernels.function("core", "selftest", name, {"REAL": real})(  # noqa: E731
+        launch = lambda name, *data: kernels.function("core/device", "selftest", name, {"REAL": real})(  # noqa: E731
             grid, (threads,), (*data, np.int32(n))
         )
         launch("sum", cuda.asarray(values), sums)
@@ -316,7 +318,7 @@ def test_complex_arithmetic(cuda, real, dtype, ctype):
     a, b = ((random.normal(size=(500, 2)) @ [1, 1j]).astype(ctype) for _ in range(2))
     with cuda.use():
         out = cuda.xp.empty(500, dtype=ctype)
-        kernel = kernels.function("core", "selftest", "arithmetic", {"REAL": real})
+        kernel = kernels.function("core/device", "selftest", "arithmetic", {"REAL": real})
         kernel(kernels.blocks(500), (256,), (cuda.asarray(a), cuda.asarray(b), out, np.int32(500)))
         found = cuda.to_host(out)
     a, b = a.astype(np.complex128), b.astype(np.complex128)
@@ -343,7 +345,7 @@ def test_a_graph_replays_its_launches(cuda):
     n = 1000
     with cuda.use():
         a, out = cuda.xp.ones(n, dtype=complex), cuda.xp.zeros(n, dtype=complex)
-        kernel = kernels.function("core", "selftest", "arithmetic")
+        kernel = kernels.function("core/device", "selftest", "arithmetic")
         arguments = (kernels.blocks(n), (256,), (a, a, out, np.int32(n)))
         kernel(*arguments)
         expected = cuda.to_host(out)
@@ -368,7 +370,7 @@ def test_a_failed_recording_leaves_the_device_usable(cuda):
 @pytest.mark.gpu
 def test_dynamic_shared_memory_beyond_48_kilobytes(cuda):
     with cuda.use():
-        kernel = kernels.function("core", "selftest", "sum", shared_bytes=100_000)
+        kernel = kernels.function("core/device", "selftest", "sum", shared_bytes=100_000)
         values, sums = cuda.xp.ones(64, dtype=complex), cuda.xp.empty(1, dtype=complex)
         kernel((1,), (64,), (values, sums, np.int32(64)), shared_mem=100_000)
         assert cuda.to_host(sums)[0] == 64

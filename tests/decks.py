@@ -1,8 +1,7 @@
-"""Decks for the physics tests: written as mappings, run through the same stages as those of users."""
+"""Decks of the tests: written as mappings, run through the same stages as those of users."""
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from qsim.core.deck.load import load_deck
@@ -50,33 +49,3 @@ class Decks:
             **dict(options),
         }
         return pipeline.execute(self.method, self.write(name, **blocks), Options(**settings)).summary
-
-
-@pytest.fixture
-def qoc(tmp_path):
-    """Hand out qoc decks in an empty folder."""
-    return Decks("qoc", tmp_path)
-
-
-@pytest.fixture
-def tridiag(tmp_path):
-    """Hand out tridiag decks in an empty folder."""
-    return Decks("tridiag", tmp_path)
-
-
-@pytest.fixture
-def trotter(tmp_path):
-    """Hand out trotter decks in an empty folder."""
-    return Decks("trotter", tmp_path)
-
-
-@pytest.fixture
-def sturmian(tmp_path):
-    """Hand out sturmian decks in an empty folder."""
-    return Decks("sturmian", tmp_path)
-
-
-@pytest.fixture
-def qmc(tmp_path):
-    """Hand out qmc decks in an empty folder."""
-    return Decks("qmc", tmp_path)
