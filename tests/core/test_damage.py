@@ -21,7 +21,7 @@ from qsim.core.run.progress import Monitor
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.gaussian import open_cache
 
-ORBITALS = Path(__file__).parent / "reference_data" / "qmc_orbitals"
+ORBITALS = Path(__file__).parents[1] / "reference_data" / "qmc_orbitals"
 
 # ------------------------------------------------------------------------------------------------ guard
 

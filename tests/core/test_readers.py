@@ -36,7 +36,7 @@ from qsim.trotter.states.initial import contract_mps, load_state, read_mps
 
 ALL = 1000
 SHARE = 40
-ORBITALS = Path(__file__).parent / "reference_data" / "qmc_orbitals"
+ORBITALS = Path(__file__).parents[1] / "reference_data" / "qmc_orbitals"
 N = 6
 RNG = np.random.default_rng(11)
 
