@@ -108,7 +108,7 @@ def test_members_of_npz(tmp_path, read):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("qsim.core.device.hardware.free_host_memory", lambda: 2**26)
+    monkeypatch.setattr("qsim.core.results.reading.free_host_memory", lambda: 2**26)
     path = tmp_path / "bomb.npz"
     header(tmp_path / "a.npy", (9 * 10**6,))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

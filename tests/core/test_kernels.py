@@ -14,7 +14,7 @@ from qsim.core.errors import DeviceError
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Return a folder that stands in for the package, with the real header."""
-    (tmp_path / "core").mkdir()
+    (tmp_path / "core/device").mkdir(parents=True)
     (tmp_path / "core/device/qsim.cuh").write_text("// header\nint header;\n")
     (tmp_path / "method/kernels").mkdir(parents=True)
     monkeypatch.setattr("qsim.core.device.kernels.resources.files", lambda _name: tmp_path)

@@ -266,7 +266,8 @@ def test_full_disk_is_a_file_error(tmp_path):
         import resource, signal
         import numpy as np
         from qsim.core.errors import FileError
-        from qsim.core.results.results import Table, write_results
+        from qsim.core.results.results import write_results
+        from qsim.core.results.tables import Table
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         try:

@@ -50,7 +50,6 @@ from qsim.core.results.hdf5 import (
 )
 from qsim.core.results.jsonable import json_ready, python_scalar
 from qsim.core.results.reading import reading, require_room
-from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import (
     Scalar,
     Table,
@@ -67,16 +66,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Results",
-    "Scalar",
-    "Table",
-    "open_results",
-    "summary",
-    "write_results",
-    "write_summary",
-]
+__all__ = ["FORMAT_VERSION", "Results", "open_results", "write_results"]
 
 FORMAT_VERSION = (1, 0)
 COMPRESS_ABOVE = 64 * 1024

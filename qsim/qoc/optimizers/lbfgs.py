@@ -1,8 +1,8 @@
 """L-BFGS-B, Gauss-Newton and Krotov.  The paper's own line search is in ``travolta.py``.
 
-Every optimiser is a function ``(search, u, options)`` that returns when :class:`~qsim.qoc.optimizers.search.Finished` is raised or nothing
-improves any more; the search remembers the best field.  Checkpoints continue bit for bit: Gauss-Newton and Krotov save the
-parameters at the start of an iteration; L-BFGS-B, whose memory belongs to SciPy, replays its recorded evaluations.
+Every optimiser is a function ``(search, u, options)`` that returns when :class:`~qsim.qoc.optimizers.search.Finished` is raised
+or nothing improves any more; the search remembers the best field.  Checkpoints continue bit for bit: Gauss-Newton and Krotov save
+the parameters at the start of an iteration; L-BFGS-B, whose memory belongs to SciPy, replays its recorded evaluations.
 """
 
 from __future__ import annotations
