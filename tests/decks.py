@@ -6,7 +6,6 @@ import yaml
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
-from qsim.core.device.parallel import world
 from qsim.core.run import pipeline
 from qsim.core.run.pipeline import Options
 from qsim.core.run.progress import Monitor
@@ -33,7 +32,7 @@ class Decks:
 
     def build(self, device=None, **blocks):
         """Return the problem of a deck."""
-        return stage(self.method, "build").build(self.load(**blocks), device or cpu(1), world())
+        return stage(self.method, "build").build(self.load(**blocks), device or cpu(1))
 
     def run(self, monitor=None, **blocks):
         """Return the result of a deck; nothing is written."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.core.device.parallel import Comm
     from qsim.qmc.deck.model import QmcDeck
     from qsim.qmc.system.ions import System
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -264,7 +263,7 @@ def _cells(name: str, block: dict[str, Any], system: System) -> int:
 # ------------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[QmcDeck], device: Device, comm: Comm) -> Problem:
+def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     """Set up the trial function; the walkers are placed when the run begins."""
     deck = loaded.deck
     notes = trial.Notes()

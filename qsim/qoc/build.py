@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.core.device.parallel import Comm
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.propagators import Members, Propagator
 
@@ -134,7 +133,7 @@ def _reduce(deck: QocDeck, grid: bool) -> str:
     return "time.steps, or set propagator.memory to reverse" if grid else "time.steps"
 
 
-def build(loaded: LoadedDeck[QocDeck], device: Device, comm: Comm) -> Problem:
+def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device, Memory
-    from qsim.core.device.parallel import Comm
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.scattering.problem import Problem as Collision
 
@@ -201,7 +200,7 @@ def _solutions(
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[SturmianDeck], device: Device, comm: Comm) -> Problem | Collision:
+def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem | Collision:
     """Set up grid, potential and symmetries, and try the bases that were too much work for the plan."""
     if loaded.deck.task.type == "scatter":
         from qsim.sturmian.scattering.problem import build as collision

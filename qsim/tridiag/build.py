@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.core.device.parallel import Comm
     from qsim.tridiag.deck.electron import Grid
     from qsim.tridiag.deck.model import TridiagDeck
 
@@ -179,7 +178,7 @@ def step_count(deck: TridiagDeck, pulse: LaserField) -> tuple[int, float]:
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[TridiagDeck], device: Device, comm: Comm) -> Propagation | Systems:
+def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Propagation | Systems:
     """Set up the task of the deck."""
     deck = loaded.deck
     if deck.task != "propagate":

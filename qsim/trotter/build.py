@@ -16,7 +16,6 @@ from qsim.trotter.problem import Problem, memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.core.device.parallel import Comm
 
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
@@ -135,7 +134,7 @@ def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[TrotterDeck], device: Device, comm: Comm) -> Problem:
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     """Set up the problem of the deck; states and couplings are made trajectory by trajectory."""
     problem = _problem(loaded.deck, device)
     problem.loaded = loaded

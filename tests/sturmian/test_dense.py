@@ -9,7 +9,6 @@ import pytest
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
-from qsim.core.device.parallel import world
 from qsim.core.errors import NumericsError
 from qsim.core.results.tables import match_tables
 from qsim.core.run.progress import Monitor
@@ -379,7 +378,7 @@ def run(tmp_path, rest, device=CPU):
     path.write_text(DECK.format(rest=rest), encoding="utf-8")
     loaded = load_deck(path, stage("sturmian", "deck").DECK)
     loaded.raise_for(stage("sturmian", "build").plan(loaded).findings)
-    problem = stage("sturmian", "build").build(loaded, device, world())
+    problem = stage("sturmian", "build").build(loaded, device)
     return stage("sturmian", "run").run(problem, Monitor.silent())
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu, cuda_status, select
-from qsim.core.device.parallel import world
 from qsim.core.errors import DeckError, FileError, MemoryLimitError, NumericsError
 from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
@@ -361,7 +360,7 @@ def run_deck(folder, text, monitor=None, device=None):
     path.write_text("method: tridiag\n" + text)
     loaded = load_deck(path, stage("tridiag", "deck").DECK)
     loaded.raise_for(stage("tridiag", "build").plan(loaded).findings)
-    problem = stage("tridiag", "build").build(loaded, device or cpu(1), world())
+    problem = stage("tridiag", "build").build(loaded, device or cpu(1))
     return stage("tridiag", "run").run(problem, monitor or Monitor.silent())
 
 

@@ -21,7 +21,7 @@ from qsim import __version__
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.device import Device, out_of_memory, select
-from qsim.core.device.parallel import Comm, world
+from qsim.core.device.parallel import world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
@@ -136,7 +136,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     start = time.monotonic()
     job = _job(method, path, options or Options())
     if job.options.dry_run:
-        plan, device, notices, _ = _plan(job)
+        plan, device, notices = _plan(job)
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
     require_folder(job.files.results.parent)
     with OutputLock(job.files.stem) as lock:
@@ -152,7 +152,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
 def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
     """Carry out a run whose files may be written; `told` is what the user should know of them."""
     method, loaded, files = job.loaded.deck.method, job.loaded, job.files
-    plan, device, notices, comm = _plan(job)
+    plan, device, notices = _plan(job)
     restored = _restore(job, device)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
         if job.options.force:  # else a later --resume would continue the run that this one replaces
@@ -162,7 +162,7 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
             with monitor.stage("build"):
-                problem = stage(method, "build").build(loaded, device, comm)
+                problem = stage(method, "build").build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
                 result = stage(method, "run").run(problem, monitor)
                 device.synchronize()
@@ -173,7 +173,7 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
         return _publish(job, job.figures, monitor)
 
 
-def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
+def _plan(job: _Job) -> tuple[Plan, Device, list[str]]:
     """Return the plan of a run, with the memory of the interpreter, and where it computes.
 
     Raises
@@ -184,13 +184,12 @@ def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
     loaded, settings = job.loaded, job.loaded.deck.run
     plan = stage(loaded.deck.method, "build").plan(loaded)
     loaded.raise_for(plan.findings)
-    comm = world()
     device, notices = select(
-        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
+        job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
     )
     plan = replace(plan, memory=plan.memory.with_interpreter(figures=bool(job.figures)))
     device.require(plan.memory)
-    return plan, device, [*caches.NOTICES, *notices], comm
+    return plan, device, [*caches.NOTICES, *notices]
 
 
 @dataclass(frozen=True)

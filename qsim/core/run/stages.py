@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.blocks import Deck, Finding
     from qsim.core.device.device import Device
-    from qsim.core.device.parallel import Comm
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar, Table
     from qsim.core.run.progress import Monitor
@@ -88,7 +87,7 @@ class BuildStage(Protocol):
     def plan(self, loaded: Any, /) -> Plan:
         """Return sizes, memory and findings without a device and without large arrays."""
 
-    def build(self, loaded: Any, device: Device, comm: Comm, /) -> Any:
+    def build(self, loaded: Any, device: Device, /) -> Any:
         """Return the problem: everything the run needs."""
 
 

@@ -26,7 +26,7 @@ def plan(loaded):
     return Plan(memory=memory, sizes={"values": count.steps}, steps=count.steps, findings=findings)
 
 
-def build(loaded, device, comm):
+def build(loaded, device):
     count = loaded.deck.count
     if count.fail == "memory":
         raise MemoryError
