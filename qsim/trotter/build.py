@@ -17,9 +17,6 @@ from qsim.trotter.problem import Problem, memory
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
-BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
-PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -28,10 +25,11 @@ PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes o
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
-    deck, findings = loaded.deck, []
+    deck = loaded.deck
     spins = deck.system.spins
     problem = _problem(deck, device=None)
-    if spins <= PLAN_SPINS:
+    findings = list(checks.shells(deck))
+    if not findings and spins <= PLAN_SPINS:
         findings = list(_models(problem))
     if not findings:
         findings = list(checks.physics(problem))
@@ -57,42 +55,6 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         steps=steps * problem.members,
         findings=findings,
     )
-
-
-def _work(problem: Problem, spins: int, state: int) -> int:
-    """Return the bytes that the observables take in passing, of which the largest counts."""
-    # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
-    found = 840 << max(spins - 12, 0)
-    if problem.deck.observed("energy_variance"):
-        found = max(found, 2 * state)
-    for cut in problem.cuts:
-        # as in observables.entropy_bytes, which would load the kernels
-        rows, piece = min(len(cut), spins - len(cut)), min(spins, 20)
-        matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
-        found = max(found, 2 * matrix + gathered, 3 * matrix)
-    return found
-
-
-def _batch(problem: Problem, spins: int) -> int:
-    """Return how many trajectories are carried together."""
-    constant = not problem.deck.driven and problem.deck.evolve.integrator not in ("chebyshev", "auto")
-    if spins > BATCH_SPINS or not constant:
-        return 1
-    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
-    return min(problem.members, BATCH[kind])
-
-
-def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
-    """Return the bytes that stages before and after the evolution take beyond its own."""
-    deck, found = problem.deck, {}
-    if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
-        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
-    if deck.evolve.verify:
-        kept = state * (1 + (problem.echo is not None and problem.echo.overlap))
-        replay = state * (1 + (problem.echo is not None)) + expansion
-        start = state if problem.echo is not None and not problem.echo.overlap else 0
-        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
-    return found
 
 
 def _fits(problem: Problem, free: int) -> str:

@@ -1,26 +1,48 @@
-"""Doubts about a deck that need its couplings: steps too long for them, magnetisation that nothing moves, and the like."""
+"""Checks of a deck that need its lattices or couplings: shells that do not exist, long steps, observables that cannot be had."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.model.lattices import bonds
 
 if TYPE_CHECKING:
+    from qsim.trotter.deck.couplings import System, Term
+    from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.problem import Problem
 
+MAX_STEPS = 10**12
 STATE_SPINS = 26  # up to which `state` is stored
 LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
-
-
-MAX_STEPS = 10**12
 
 
 def physics(problem: Problem) -> Iterator[Finding]:
     """Yield what is wrong or doubtful with a deck whose keys are valid."""
     yield from _step(problem)
     yield from _observables(problem)
+
+
+def shells(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield neighbour shells that the lattice of their term does not have, also of the terms of an echo."""
+    yield from shells_of_terms(deck.system.terms, deck.system, "system.terms")
+    for index, item in enumerate(deck.observe):
+        if item.echo is not None:
+            yield from shells_of_terms(item.echo.sigma, deck.system, f"observe.{index}.echo.sigma")
+
+
+def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
+    """Yield neighbour shells that the lattices of `terms` do not have; the terms stand under `key`."""
+    for number, term in enumerate(terms):
+        wanted = getattr(term, "shells", None)
+        lattice = getattr(term, "lattice", None) or system.lattice
+        if wanted is None or lattice is None:
+            continue
+        try:
+            bonds(lattice, system.spins, wanted)
+        except ValueError as error:
+            yield Finding(f"{key}.{number}.shells", str(error))
 
 
 def _step(problem: Problem) -> Iterator[Finding]:

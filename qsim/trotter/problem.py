@@ -18,16 +18,14 @@ from qsim.trotter.deck.model import TrotterDeck, correlator_axes
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian
-from qsim.trotter.build import _batch, _passing, _work
 
 __all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory"]
 
 AXES = ("x", "y", "z")
-
-
+BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
+BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
+PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
 PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
-
-
 MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
 
 
@@ -227,3 +225,39 @@ def memory(
     if deck.initial.type == "mps":
         host += state
     return parts, host
+
+
+def _work(problem: Problem, spins: int, state: int) -> int:
+    """Return the bytes that the observables take in passing, of which the largest counts."""
+    # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
+    found = 840 << max(spins - 12, 0)
+    if problem.deck.observed("energy_variance"):
+        found = max(found, 2 * state)
+    for cut in problem.cuts:
+        # as in observables.entropy_bytes, which would load the kernels
+        rows, piece = min(len(cut), spins - len(cut)), min(spins, 20)
+        matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
+        found = max(found, 2 * matrix + gathered, 3 * matrix)
+    return found
+
+
+def _batch(problem: Problem, spins: int) -> int:
+    """Return how many trajectories are carried together."""
+    constant = not problem.deck.driven and problem.deck.evolve.integrator not in ("chebyshev", "auto")
+    if spins > BATCH_SPINS or not constant:
+        return 1
+    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
+    return min(problem.members, BATCH[kind])
+
+
+def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
+    """Return the bytes that stages before and after the evolution take beyond its own."""
+    deck, found = problem.deck, {}
+    if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
+        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
+    if deck.evolve.verify:
+        kept = state * (1 + (problem.echo is not None and problem.echo.overlap))
+        replay = state * (1 + (problem.echo is not None)) + expansion
+        start = state if problem.echo is not None and not problem.echo.overlap else 0
+        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
+    return found

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsim.core.errors import DeckError, FileError
+from qsim.trotter import checks
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.rules import check_system
 from qsim.trotter.model import lattices
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
 from qsim.trotter.model.profiles import factor
@@ -32,12 +34,14 @@ def system(spins, *terms, **keys):
 
 def model(spins, *terms, seed=1, realisation=0, **keys):
     given = system(spins, *terms, **keys)
-    assert not list(given.check())
+    assert not list(check_system(given))
     return build_hamiltonian(given, seed=seed, realisation=realisation).static
 
 
 def complaints(spins, *terms, **keys):
-    return {finding.key: finding.message for finding in system(spins, *terms, **keys).check()}
+    given = system(spins, *terms, **keys)
+    found = list(check_system(given)) or checks.shells_of_terms(given.terms, given, "system.terms")
+    return {finding.key: finding.message for finding in found}
 
 
 def ring(**keys):

@@ -1,5 +1,8 @@
 """The trotter deck: its model, its blocks and its rules."""
 
 from qsim.trotter.deck.model import DECK, references
+from qsim.trotter.deck.rules import rules
 
-__all__ = ["DECK", "references"]
+__all__ = ["DECK", "references", "rules"]
+
+DECK.rules = rules  # the loader applies them; the models know none

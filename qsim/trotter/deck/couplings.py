@@ -1,32 +1,19 @@
-"""Blocks of the trotter deck that describe the spins: lattices, terms of the Hamiltonian, time profiles, initial states.
+"""Blocks of the trotter deck that describe the spins: lattices, disorder, terms of the Hamiltonian.
 
 Couplings and fields are plain numbers in the unit of J, times in units of 1/J.  The functions behind the blocks are in
-:mod:`qsim.trotter.model.lattices`, :mod:`qsim.trotter.model.hamiltonian`, :mod:`qsim.trotter.model.profiles` and :mod:`qsim.trotter.states.initial`.
+:mod:`qsim.trotter.model.lattices`, :mod:`qsim.trotter.model.disorder` and :mod:`qsim.trotter.model.hamiltonian`.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.trotter.deck.initial import Initial, check_initial, check_sites, is_random
 from qsim.trotter.deck.profiles import Profile
-from qsim.trotter.deck.rules import check_lattice, check_terms
 
-__all__ = [
-    "Initial",
-    "Lattice",
-    "Profile",
-    "Random",
-    "System",
-    "Term",
-    "check_initial",
-    "check_sites",
-    "is_random",
-]
+__all__ = ["Lattice", "Random", "System", "Term", "plane_shape"]
 
 MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
 
@@ -353,12 +340,6 @@ class System(Block):
         description="terms of the Hamiltonian",
         json_schema_extra={"example": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
     )
-
-    def check(self, key: str = "system") -> Iterator[Finding]:
-        """Yield what contradicts itself."""
-        if self.lattice is not None:
-            yield from check_lattice(self.lattice, self.spins, f"{key}.lattice")
-        yield from check_terms(self.terms, self, f"{key}.terms")
 
 
 def plane_shape(lattice: Any, spins: int) -> tuple[int, int] | str:

@@ -6,13 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
-from qsim.trotter.deck.couplings import Ring, System, Term
-from qsim.trotter.deck.initial import A1Initial, Initial, NeelInitial, check_initial, check_sites, is_random
-from qsim.trotter.deck.rules import check_terms
+from qsim.trotter.deck.couplings import System, Term
+from qsim.trotter.deck.initial import Initial
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
-SINGLE = 1e-5  # accuracy that single precision can keep
 SHORTEST = 1e-100  # time after 0: the intervals of its grid stay far from the smallest double
 CLOSEST = 1e-14  # relative distance of neighbours of a grid that rounding cannot interchange
 
@@ -346,104 +344,13 @@ class TrotterDeck(Deck):
         """Return the settings of the first observable of that name, None if it is not asked for."""
         return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
 
-    def check(self) -> Iterator[Finding]:
-        """Yield contradictions that need no calculation."""
-        if self.run.precision == "mixed":
-            yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
-        yield from self.system.check()
-        yield from check_initial(self.initial, self.system.spins)
-        yield from self._check_initial()
-        yield from self.evolve.check()
-        yield from self._check_integrator()
-        yield from self._check_ensemble()
-        yield from self._check_observe()
-
     @property
     def driven(self) -> bool:
         """Whether a term of the system depends on time."""
-        return _are_driven(self.system.terms)
-
-    def _check_initial(self) -> Iterator[Finding]:
-        spins = self.system.spins
-        rings = any(
-            isinstance(getattr(term, "lattice", None) or self.system.lattice, Ring)
-            for term in self.system.terms
-            if hasattr(term, "lattice")
-        )
-        if isinstance(self.initial, NeelInitial) and rings and spins % 2:
-            yield Finding(
-                "initial.type",
-                f"no Neel state fits on a ring of {spins} sites: sites {spins - 1} and 0 would be parallel; use an even number "
-                "of spins, lattice: chain, or initial: {type: basis, bits: ...}",
-            )
-
-    def _check_integrator(self) -> Iterator[Finding]:
-        evolve, accuracy = self.evolve, self.evolve.accuracy
-        echo = self.observed("echo")
-        if evolve.integrator == "chebyshev" and (self.driven or _are_driven(echo.sigma if echo else [])):
-            yield Finding(
-                "evolve.integrator",
-                "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
-            )
-        if self.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
-            yield Finding(
-                "evolve.accuracy",
-                f"single precision cannot reach {accuracy:g}; ask for {SINGLE:g} or more, or set run.precision: double",
-            )
-
-        if evolve.integrator == "ts1" and echo is not None and not echo.overlap:
-            yield Finding(
-                "evolve.integrator",
-                "ts1 does not undo its own steps, so that an echo would show its error alone; use ts2 or better",
-            )
-
-    def _check_ensemble(self) -> Iterator[Finding]:
-        if self.ensemble.disorder > 1 and not any(_is_disordered(term) for term in self.system.terms):
-            yield Finding(
-                "ensemble.disorder",
-                f"{self.ensemble.disorder} realisations, but no term is random: all would be the same; give a term random, or "
-                "leave disorder out",
-            )
-        if self.ensemble.states > 1 and not is_random(self.initial):
-            yield Finding(
-                "ensemble.states",
-                f"{self.ensemble.states} states, but initial: {self.initial.type} is always the same; use a1, random_phase or "
-                "haar, or leave states out",
-            )
-
-    def _check_observe(self) -> Iterator[Finding]:
-        seen: dict[str, int] = {}
-        many = ("correlator", "entropy")
-        for index, item in enumerate(self.observe):
-            where, named = f"observe.{index}", item.named()
-            if not named:
-                yield Finding(where, "nothing is asked for here")
-            if len(named) > 1:
-                yield Finding(
-                    where, f"one observable an item, found {', '.join(named)}; begin each with a dash"
-                )
-            if item.pairs is not None and item.correlator is None:
-                yield Finding(f"{where}.pairs", "goes with correlator, as in {correlator: zz, pairs: all}")
-            for name in named:
-                names = [name] if name not in many else []
-                if name == "correlator":
-                    names = [f"correlator {axes}" for axes in correlator_axes(item)]
-                for text in names:
-                    if seen.setdefault(text, index) != index:
-                        yield Finding(f"{where}.{name}", f"{text} stands twice; see observe.{seen[text]}")
-            yield from _check_item_sites(item, where, self.system.spins)
-            if item.echo is not None:
-                yield from check_terms(item.echo.sigma, self.system, f"{where}.echo.sigma")
-            if item.autocorrelation is not None and not (
-                isinstance(self.initial, A1Initial) and self.initial.up == [item.autocorrelation]
-            ):
-                yield Finding(
-                    f"{where}.autocorrelation",
-                    f"needs the infinite-temperature state of that site, initial: {{type: a1, up: [{item.autocorrelation}]}}",
-                )
+        return are_driven(self.system.terms)
 
 
-def _are_driven(terms: list[Any]) -> bool:
+def are_driven(terms: list[Any]) -> bool:
     """Return whether a term depends on time."""
     return any(term.profile is not None and term.profile.type != "constant" for term in terms)
 
@@ -453,39 +360,6 @@ def correlator_axes(item: Observable) -> list[str]:
     if item.correlator is None:
         return []
     return [item.correlator] if isinstance(item.correlator, str) else list(item.correlator)
-
-
-def _is_disordered(term: Any) -> bool:
-    values = getattr(term, "values", None)
-    return getattr(term, "random", None) is not None or getattr(values, "random", None) is not None
-
-
-def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
-    """Yield sites that do not exist, sites that stand twice, and pairs of a site with itself."""
-    for name in ("sx", "sy", "sz"):
-        if isinstance(value := getattr(item, name), list):
-            yield from check_sites(value, spins, f"{where}.{name}")
-    if item.entropy is not None:
-        yield from check_sites(item.entropy.sites, spins, f"{where}.entropy.sites")
-        if len(set(item.entropy.sites)) >= spins:
-            yield Finding(
-                f"{where}.entropy.sites", f"leave at least one of the {spins} sites for the other part"
-            )
-    if item.echo is not None and item.echo.local is not None:
-        yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
-        if item.echo.scheme == "overlap":
-            yield Finding(f"{where}.echo.scheme", "local sites are seen after the return; use scheme: return")
-    if item.autocorrelation is not None:
-        yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
-    seen: dict[tuple[int, int], int] = {}
-    for k, (a, b) in enumerate(item.pairs if isinstance(item.pairs, list) else ()):
-        key = f"{where}.pairs.{k}"
-        if a == b:
-            yield Finding(key, f"a pair needs two different sites, found [{a}, {b}]")
-        else:
-            yield from check_sites([a, b], spins, key)
-        if seen.setdefault((min(a, b), max(a, b)), k) != k:
-            yield Finding(key, f"the pair [{a}, {b}] stands twice")
 
 
 DECK = TrotterDeck

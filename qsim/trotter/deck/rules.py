@@ -1,4 +1,4 @@
-"""Consistency rules of the terms of a Hamiltonian: sites, lattices, couplings, fields."""
+"""Rules of the trotter deck: keys that contradict each other, which need no calculation."""
 
 import math
 from collections.abc import Iterator
@@ -21,10 +21,150 @@ from qsim.trotter.deck.couplings import (
     _Isotropic,
     plane_shape,
 )
-from qsim.trotter.deck.initial import check_sites
+from qsim.trotter.deck.initial import A1Initial, NeelInitial, check_initial, check_sites, is_random
+from qsim.trotter.deck.model import Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
 
-__all__ = ["check_lattice", "check_terms", "pair_problems"]
+__all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
+
+SINGLE = 1e-5  # accuracy that single precision can keep
+
+
+def rules(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield contradictions between the keys of a deck."""
+    if deck.run.precision == "mixed":
+        yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
+    yield from check_system(deck.system)
+    yield from check_initial(deck.initial, deck.system.spins)
+    yield from _check_initial(deck)
+    yield from deck.evolve.check()
+    yield from _check_integrator(deck)
+    yield from _check_ensemble(deck)
+    yield from _check_observe(deck)
+
+
+def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
+    spins = deck.system.spins
+    rings = any(
+        isinstance(getattr(term, "lattice", None) or deck.system.lattice, Ring)
+        for term in deck.system.terms
+        if hasattr(term, "lattice")
+    )
+    if isinstance(deck.initial, NeelInitial) and rings and spins % 2:
+        yield Finding(
+            "initial.type",
+            f"no Neel state fits on a ring of {spins} sites: sites {spins - 1} and 0 would be parallel; use an even number "
+            "of spins, lattice: chain, or initial: {type: basis, bits: ...}",
+        )
+
+
+def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
+    evolve, accuracy = deck.evolve, deck.evolve.accuracy
+    echo = deck.observed("echo")
+    if evolve.integrator == "chebyshev" and (deck.driven or are_driven(echo.sigma if echo else [])):
+        yield Finding(
+            "evolve.integrator",
+            "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
+        )
+    if deck.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
+        yield Finding(
+            "evolve.accuracy",
+            f"single precision cannot reach {accuracy:g}; ask for {SINGLE:g} or more, or set run.precision: double",
+        )
+
+    if evolve.integrator == "ts1" and echo is not None and not echo.overlap:
+        yield Finding(
+            "evolve.integrator",
+            "ts1 does not undo its own steps, so that an echo would show its error alone; use ts2 or better",
+        )
+
+
+def _check_ensemble(deck: TrotterDeck) -> Iterator[Finding]:
+    if deck.ensemble.disorder > 1 and not any(_is_disordered(term) for term in deck.system.terms):
+        yield Finding(
+            "ensemble.disorder",
+            f"{deck.ensemble.disorder} realisations, but no term is random: all would be the same; give a term random, or "
+            "leave disorder out",
+        )
+    if deck.ensemble.states > 1 and not is_random(deck.initial):
+        yield Finding(
+            "ensemble.states",
+            f"{deck.ensemble.states} states, but initial: {deck.initial.type} is always the same; use a1, random_phase or "
+            "haar, or leave states out",
+        )
+
+
+def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    many = ("correlator", "entropy")
+    for index, item in enumerate(deck.observe):
+        where, named = f"observe.{index}", item.named()
+        if not named:
+            yield Finding(where, "nothing is asked for here")
+        if len(named) > 1:
+            yield Finding(where, f"one observable an item, found {', '.join(named)}; begin each with a dash")
+        if item.pairs is not None and item.correlator is None:
+            yield Finding(f"{where}.pairs", "goes with correlator, as in {correlator: zz, pairs: all}")
+        for name in named:
+            names = [name] if name not in many else []
+            if name == "correlator":
+                names = [f"correlator {axes}" for axes in correlator_axes(item)]
+            for text in names:
+                if seen.setdefault(text, index) != index:
+                    yield Finding(f"{where}.{name}", f"{text} stands twice; see observe.{seen[text]}")
+        yield from _check_item_sites(item, where, deck.system.spins)
+        if item.echo is not None:
+            yield from check_terms(item.echo.sigma, deck.system, f"{where}.echo.sigma")
+        if item.autocorrelation is not None and not (
+            isinstance(deck.initial, A1Initial) and deck.initial.up == [item.autocorrelation]
+        ):
+            yield Finding(
+                f"{where}.autocorrelation",
+                f"needs the infinite-temperature state of that site, initial: {{type: a1, up: [{item.autocorrelation}]}}",
+            )
+
+
+def _is_disordered(term: Any) -> bool:
+    values = getattr(term, "values", None)
+    return getattr(term, "random", None) is not None or getattr(values, "random", None) is not None
+
+
+def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
+    """Yield sites that do not exist, sites that stand twice, and pairs of a site with itself."""
+    for name in ("sx", "sy", "sz"):
+        if isinstance(value := getattr(item, name), list):
+            yield from check_sites(value, spins, f"{where}.{name}")
+    if item.entropy is not None:
+        yield from check_sites(item.entropy.sites, spins, f"{where}.entropy.sites")
+        if len(set(item.entropy.sites)) >= spins:
+            yield Finding(
+                f"{where}.entropy.sites", f"leave at least one of the {spins} sites for the other part"
+            )
+    if item.echo is not None and item.echo.local is not None:
+        yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
+        if item.echo.scheme == "overlap":
+            yield Finding(f"{where}.echo.scheme", "local sites are seen after the return; use scheme: return")
+    if item.autocorrelation is not None:
+        yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
+    seen: dict[tuple[int, int], int] = {}
+    for k, (a, b) in enumerate(item.pairs if isinstance(item.pairs, list) else ()):
+        key = f"{where}.pairs.{k}"
+        if a == b:
+            yield Finding(key, f"a pair needs two different sites, found [{a}, {b}]")
+        else:
+            yield from check_sites([a, b], spins, key)
+        if seen.setdefault((min(a, b), max(a, b)), k) != k:
+            yield Finding(key, f"the pair [{a}, {b}] stands twice")
+
+
+# ------------------------------------------------------------------------------------------- the system
+
+
+def check_system(system: System, key: str = "system") -> Iterator[Finding]:
+    """Yield what contradicts itself in the lattice and the terms of a system."""
+    if system.lattice is not None:
+        yield from check_lattice(system.lattice, system.spins, f"{key}.lattice")
+    yield from check_terms(system.terms, system, f"{key}.terms")
 
 
 def check_terms(terms: list[Any], system: System, key: str) -> Iterator[Finding]:
@@ -76,7 +216,7 @@ def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
         yield from check_lattice(term.lattice, system.spins, f"{key}.lattice")
     if isinstance(lattice, AllToAll) and isinstance(term, Dipolar) and positions is None:
         yield Finding(f"{key}.lattice", "lattice all has no positions; give positions or another lattice")
-    yield from _check_shells(term, lattice, system.spins, key)
+    yield from _check_shells(term, lattice, key)
     if isinstance(term, _Isotropic) and isinstance(term.J, list):
         expected = len(term.shells) if term.shells is not None else 1
         if len(term.J) != expected:
@@ -89,7 +229,7 @@ def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.axis", "the axis is the zero vector")
 
 
-def _check_shells(term: Any, lattice: Any, spins: int, key: str) -> Iterator[Finding]:
+def _check_shells(term: Any, lattice: Any, key: str) -> Iterator[Finding]:
     if term.shells is None or lattice is None:
         return
     if isinstance(lattice, AllToAll):
@@ -97,13 +237,6 @@ def _check_shells(term: Any, lattice: Any, spins: int, key: str) -> Iterator[Fin
         return
     if len(set(term.shells)) < len(term.shells):
         yield Finding(f"{key}.shells", f"a shell stands twice in {term.shells}")
-    if not list(check_lattice(lattice, spins, "")):
-        from qsim.trotter.model.lattices import bonds  # it needs the blocks of this module
-
-        try:
-            bonds(lattice, spins, term.shells)
-        except ValueError as error:
-            yield Finding(f"{key}.shells", str(error))
 
 
 def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
