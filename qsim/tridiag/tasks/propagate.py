@@ -15,7 +15,6 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
-from qsim.tridiag.tasks import accuracy
 from qsim.tridiag.tasks.observer import Observer
 
 if TYPE_CHECKING:
@@ -187,6 +186,8 @@ def turned_back(result: Propagated) -> float:
 
 def _claim(result: Propagated, monitor: Monitor) -> None:
     """Find the errors of the headline numbers, and warn of large ones."""
+    from qsim.tridiag.tasks import accuracy  # with the kernels, which the names of results do not need
+
     problem = result.problem
     found = accuracy.numbers(problem, result.frames)
     turned = float(result.numbers["turned_back"] or 0.0)
@@ -213,6 +214,8 @@ def _claim(result: Propagated, monitor: Monitor) -> None:
 
 def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
+    from qsim.tridiag.tasks import accuracy
+
     single = problem.deck.run.precision == "single"
     steps = problem.deck.time is not None and problem.deck.time.dt is None
     return {

@@ -2,7 +2,8 @@
 
 Three modes.  ``local`` (the default where it applies) cuts the grid into chunks with a halo and makes several steps a pass
 (:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.tdse.halo`) and is
-tested against exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and assumes no decay.
+tested against exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and
+assumes no decay.
 ``literal`` does that with the stages of the paper's Table 1, for the given number of blocks and nested partitions.
 """
 
