@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-PUBLIC = {"Solution": "qsim.tridiag.solver.solve", "solve": "qsim.tridiag.solver.solve"}
+PUBLIC = {"Solution": "qsim.tridiag.solver.solution", "solve": "qsim.tridiag.solver.solve"}
 
 
 def attribute(name: str) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
     from qsim.tridiag.deck.model import TridiagDeck
-    from qsim.tridiag.tdse.accuracy import Accuracy
+    from qsim.tridiag.tasks.accuracy import Accuracy
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 

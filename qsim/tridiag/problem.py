@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.model import TridiagDeck
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -40,12 +33,9 @@ __all__ = [
 ]
 
 SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
-
-
-DENSITY_POINTS = 400
-
-
-DEFAULT_ORDERS = 30
+DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
+DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
+PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 
 @dataclass
@@ -222,9 +212,6 @@ class Systems:
     device: Device
     loaded: LoadedDeck[TridiagDeck]
     notices: list[str] = field(default_factory=list)
-
-
-PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

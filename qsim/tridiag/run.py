@@ -19,10 +19,10 @@ def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
         from qsim.tridiag.tasks.propagate import run_propagation
 
         return run_propagation(problem, monitor)
-    from qsim.tridiag.tasks import solve as solve_task
+    if problem.deck.task == "solve":
+        from qsim.tridiag.tasks.solve import run_solve
 
-    return (
-        solve_task.run_solve(problem, monitor)
-        if problem.deck.task == "solve"
-        else solve_task.run_scaling(problem, monitor)
-    )
+        return run_solve(problem, monitor)
+    from qsim.tridiag.tasks.scaling import run_scaling
+
+    return run_scaling(problem, monitor)

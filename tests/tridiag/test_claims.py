@@ -61,7 +61,9 @@ def test_one_row_of_another_size_is_no_reason_to_refuse(kind, place, size):
     large = a.copy()
     large[place] = max(size, 1e20)  # the entry alone: x vanishes there
     found = solve(large, b, c, d, type=kind)
-    rest = np.linalg.solve(dense(*(np.delete(v, place) for v in (a, np.where(np.arange(n) == place + 1, 0, b), np.where(np.arange(n) == place - 1, 0, c)))), np.delete(d, place))  # fmt: skip # noqa: E501
+    below, above = np.where(np.arange(n) == place + 1, 0, b), np.where(np.arange(n) == place - 1, 0, c)
+    bands = (np.delete(v, place) for v in (a, below, above))
+    rest = np.linalg.solve(dense(*bands), np.delete(d, place))
     assert np.delete(found.x, place) == pytest.approx(rest, rel=1e-12)
 
 

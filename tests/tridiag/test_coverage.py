@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from qsim.core.run.coverage import cover, table
-from qsim.tridiag.tdse import accuracy
+from qsim.tridiag.tasks import accuracy
 
 DECKS = 40
 

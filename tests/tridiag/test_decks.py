@@ -16,7 +16,7 @@ from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.tridiag.problem import PIECE
-from qsim.tridiag.tasks import propagate as propagate_task
+from qsim.tridiag.tasks import observer
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -397,5 +397,5 @@ def test_solvers_agree(tridiag):
 def test_energies_of_large_grids_are_taken_in_windows(tridiag, monkeypatch, stencil, gauge):
     deck = {**SMALL, "grid": box(60, 0.2, stencil), "laser": {**SMALL["laser"], "gauge": gauge}}
     whole = tridiag.run(**deck).frames["energy"]
-    monkeypatch.setattr(propagate_task, "WINDOW", 100)
+    monkeypatch.setattr(observer, "WINDOW", 100)
     np.testing.assert_allclose(tridiag.run(**deck).frames["energy"], whole, rtol=0, atol=1e-13)

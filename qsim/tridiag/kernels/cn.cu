@@ -4,12 +4,13 @@
 // happens beyond a halo of H(K) rows within K steps.  A block loads its chunk and the halo into shared memory, makes K steps
 // with zero boundary values, and writes the chunk: device memory is touched once per K steps.
 //
-// Within a block a step is the N-shaped partition method, one thread a partition of ROWS rows, the last of which is its joint line:
+// Within a block a step is the N-shaped partition method, one thread a partition of ROWS rows, the last being its joint line:
 //   1. reduce: forward elimination of the interior, with the products that the left joint line needs (the matrix is
 //      symmetric up to phases, so one sweep serves both joints);
 //   2. parallel cyclic reduction of the joint lines; it stops as soon as the couplings left matter to first order only;
 //   3. substitute, and psi' = 2 T^-1 M psi - psi without an explicit half step.
-// qsim/tridiag/tdse/lattice.py (step_table) has the equations.  Off-diagonals are scaled to exp(+-i theta); theta = 0 in length gauge.
+// qsim/tridiag/tdse/lattice.py (step_table) has the equations.  Off-diagonals are scaled to exp(+-i theta); theta = 0 in
+// length gauge.
 //
 // Per row and step 43 (three_point) or 64 (numerov) fused multiply-adds, plus 45 a reduction stage and thread.
 //
@@ -228,7 +229,8 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
         if (k > 0) y[k - 1] = below;
         if (k < INNER) {
             const cplx sum = below + up;
-            const cplx u = factor_of(fma(slope, real(first + k), base) + v[k], ABSORB == 1 ? m.w[first + k] : real(0), tau, sigma);
+            const real w = ABSORB == 1 ? m.w[first + k] : real(0);
+            const cplx u = factor_of(fma(slope, real(first + k), base) + v[k], w, tau, sigma);
             psi[k] = cfma(-u, psi[k], cfma(real(20), y[k], real(2) * sum));
             up = y[k];
         }

@@ -1,6 +1,7 @@
 """Crank-Nicolson steps on overlapping chunks: the public wrapper of ``cn.cu`` and of its CPU twin ``cn_cpu``.
 
-What a step solves stands in :func:`qsim.tridiag.tdse.lattice.step_table`; how large a halo must be, in :mod:`qsim.tridiag.tdse.halo`.
+What a step solves stands in :func:`qsim.tridiag.tdse.lattice.step_table`; how large a halo must be, in
+:mod:`qsim.tridiag.tdse.halo`.
 Bytes a row and pass of K steps: psi read and written, V read: 40 (double).  Fused multiply-adds a row and step: about 43
 (three_point) or 64 (numerov) on the GPU, 25 or 40 on the CPU, where lanes need no spikes.
 """

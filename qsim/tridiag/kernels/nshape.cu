@@ -242,7 +242,7 @@ QSIM_DEVICE void keep_growth(real growth, real* scratch, uint64* found) {
     if (threadIdx.x == 0) atomicMax(found, (uint64)__double_as_longlong((double)growth));
 }
 
-// Solve chunks of rows.  joints == null: local, rows [b chunk - halo, (b + 1) chunk + halo) with x = 0 beyond, and found[1] = 1 if
+// Solve chunks of rows.  joints == null: local, rows [b chunk - halo, (b + 1) chunk + halo) with x = 0 beyond, found[1] = 1 if
 // that is felt in the chunk.  joints: (blocks) values of the last row of every chunk, halo = 0.
 // found[0]: bits of the largest |row|^2 / |pivot|^2, in double.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -298,8 +298,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int k = from + t; k < to; k += threads) x[start + k] = m.d[k];
 }
 
-// First pass of the exact solve.  ends: (6, blocks): of every chunk the diagonal, upper coupling and right-hand side of its last row
-// without the chunk below, its coupling to the last row above; and of its first row d0, a0, f as in Reduced, over three arrays.
+// First pass of the exact solve.  ends: (6, blocks): of every chunk the diagonal, upper coupling and right-hand side of its
+// last row without the chunk below, its coupling to the last row above; and of its first row d0, a0, f as in Reduced, over three arrays.
 extern "C" __global__ void __launch_bounds__(THREADS)
     partition_reduce(const scalar* __restrict__ a, const scalar* __restrict__ b, const scalar* __restrict__ c,
                      const scalar* __restrict__ d, scalar* __restrict__ ends, int64 n, int64 length, int chunk,

@@ -18,13 +18,12 @@ from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
+from qsim.tridiag.solver.solution import Solution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from qsim.tridiag.solver.solve import Solution
 
     Solve = Callable[[Any, Any, Any, Any], Solution]
 
@@ -164,8 +163,6 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
 
 def _folded(matrix: Matrix, d: Any, tolerance: float, asked: bool) -> Solution:
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
-    from qsim.tridiag.solver.solve import Solution
-
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))
     scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))

@@ -125,8 +125,8 @@ def _interior(a: Any, b: Any, c: Any, d: Any) -> tuple[float, NDArray[Any], NDAr
 def stubborn(first: int, a: Any, b: Any, c: Any, d: Any, depth: int = DEPTH) -> Reduced:
     """Reduce a piece that elimination without pivoting does not: pivoting, and another joint line where that fails, too.
 
-    A joint line inside the piece takes the role of the shifted joint lines of :mod:`qsim.tridiag.solver.ladder`: an interior that is
-    singular by itself becomes two that are not.
+    A joint line inside the piece takes the role of the shifted joint lines of :mod:`qsim.tridiag.solver.ladder`: an interior
+    that is singular by itself becomes two that are not.
 
     Parameters
     ----------

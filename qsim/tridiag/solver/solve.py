@@ -19,9 +19,11 @@ import numpy as np
 
 from qsim.core.device.device import Device, Memory, cpu, out_of_memory, select
 from qsim.tridiag.kernels import nshape, serial, stages
+from qsim.tridiag.solver import cyclic as cycles
 from qsim.tridiag.solver import ladder
 from qsim.tridiag.solver.ladder import Outcome, SingularMatrixError, Systems
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
+from qsim.tridiag.solver.solution import Solution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,49 +33,6 @@ __all__ = ["SingularMatrixError", "Solution", "solve"]
 Algorithm = Literal["nshape", "thomas", "lapack", "woodbury"]
 Blocks = int | Sequence[int] | Literal["auto"]
 TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number
-
-
-@dataclass
-class Solution:
-    """Solution of one system or of a batch.
-
-    Attributes
-    ----------
-    x
-        Solution, shaped like ``d`` and of its kind (NumPy or CuPy).
-    residual
-        Largest ``|T x - d|``, with ``|z| = |Re z| + |Im z|``.
-    backward_error
-        Largest normwise backward error ``max|T x - d| / (||T|| max|x| + max|d|)`` of a system.
-    algorithm
-        What solved the most difficult system: ``nshape-local``, ``nshape-exact``, ``nshape-literal``, ``nshape-shifted``,
-        ``thomas``, ``woodbury`` or ``lapack``.
-    blocks, iterations
-        Blocks of the first partition, and number of nested partitions.
-    min_pivot
-        Smallest ``|pivot| / max(|a|, |b|, |c|)`` of a row; 1 where LAPACK chose the pivots.
-    refinements
-        Largest number of refinements of a system.
-    seconds
-        Wall time, with all checks and copies between host and device.
-    notes
-        What the user should know.
-    equilibrated
-        Whether rows and columns were scaled before the system was solved and judged; `backward_error` and `min_pivot` are
-        those of the scaled system then.
-    """
-
-    x: Any
-    residual: float
-    backward_error: float
-    algorithm: str
-    blocks: int
-    iterations: int
-    min_pivot: float
-    refinements: int
-    seconds: float
-    notes: list[str]
-    equilibrated: bool = False
 
 
 def solve(
@@ -185,8 +144,6 @@ def _solve_cyclic(
     device: Device, arrays: tuple[Any, Any, Any, Any], tolerance: float | None, options: dict[str, Any]
 ) -> Solution:
     """Solve cyclic systems, one after another."""
-    from qsim.tridiag.solver import cyclic
-
     a, b, c, d = (v if hasattr(v, "__cuda_array_interface__") else np.asarray(v) for v in arrays)
     for name, v in (("b", b), ("c", c)):
         if v.shape[-1:] != a.shape[-1:]:
@@ -204,12 +161,12 @@ def _solve_cyclic(
     with device.use():
         _require_finite_corners(systems)
         for s in range(1 if many else count):
-            matrix = cyclic.Matrix(systems.a[s], systems.b[s], systems.c[s])
+            matrix = cycles.Matrix(systems.a[s], systems.b[s], systems.c[s])
             right = systems.d.T if many else systems.d[s][:, None]
             if n < 3:
                 found.append(_short_cycle(matrix, right, inner))
                 continue
-            one = cyclic.solve_one(
+            one = cycles.solve_one(
                 matrix,
                 right,
                 inner,

@@ -59,7 +59,7 @@ class Streamed:
     x
         Where the solution was written, (n,) or (n, columns); None if it was not kept.
     residual, backward_error
-        As in :class:`qsim.tridiag.solver.solve.Solution`.
+        As in :class:`qsim.tridiag.solver.solution.Solution`.
     min_pivot
         Smallest relative pivot of elimination without pivoting.
     blocks, block_rows, largest_read

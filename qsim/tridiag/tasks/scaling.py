@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
+from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.problem import Systems
     from qsim.tridiag.solver.systems import Source
 
-__all__ = ["ScalingResult", "block_numbers", "measure"]
+__all__ = ["ScalingResult", "block_numbers", "measure", "run_scaling"]
 
 LEAST, MOST = 16, 8  # `blocks: auto`: powers of two from 16 to n / 8
 
@@ -326,3 +328,29 @@ class _Timer:
             cut = joints(a.shape[1], blocks)
             return self._best(lambda: serial.woodbury(where, cut, a, b, c, d, x))
         raise ValueError(f"compare knows thomas, lapack and woodbury, not {name!r}")
+
+
+def run_scaling(problem: Systems, monitor: Monitor) -> ScalingResult:
+    """Time the partition method against the number of blocks."""
+    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.solver import systems
+
+    deck = problem.deck
+    block, setting = deck.system, deck.scaling or Scaling()
+
+    def make(n: int) -> Any:
+        if block is None:
+            return systems.CrankNicolsonSource(n, seed=deck.run.seed or 0, dtype=dtype_of(deck, "complex"))
+        return generator(deck, block, n)
+
+    with located(problem), monitor.stage("scaling"):
+        return measure(
+            make,
+            problem.device,
+            setting.n,
+            None if setting.blocks == "auto" else setting.blocks,
+            setting.iterations,
+            setting.repeats,
+            setting.compare,
+            monitor,
+        )

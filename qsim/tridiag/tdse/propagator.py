@@ -1,8 +1,9 @@
 """Propagation of the 1D TDSE: passes of several Crank-Nicolson steps over the grid.
 
 Three modes.  ``local`` (the default where it applies) cuts the grid into chunks with a halo and makes several steps a pass
-(:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.tdse.halo`) and is tested against
-exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and assumes no decay.
+(:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.tdse.halo`) and is
+tested against exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and
+assumes no decay.
 ``literal`` does that with the stages of the paper's Table 1, for the given number of blocks and nested partitions.
 """
 

@@ -12,14 +12,15 @@ between the walls of the run (Feit, Fleck and Steiger, J. Comput. Phys. 47, 412 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.problem import Propagation
+    from qsim.tridiag.tdse.lattice import Lattice
+    from qsim.tridiag.tdse.pulses import LaserField
 
 __all__ = ["final"]
 
@@ -28,23 +29,30 @@ FEWEST = 64  # steps, where the run has fewer: long steps kick fast components t
 STEP = 0.02  # longest step of a short run, a.u.
 
 
-def final(problem: Propagation) -> NDArray[np.complex128] | None:
+def final(
+    lattice: Lattice, psi0: NDArray[Any], dt: float, count: int, pulse: LaserField
+) -> NDArray[np.complex128] | None:
     """Return the state at the end of a run, (n,); None without an absorber, or if a run is too long for it.
 
     Parameters
     ----------
-    problem
-        The run.  Densities do not depend on the gauge: the field acts as ``E x``.
+    lattice
+        Grid, potential and absorber.
+    psi0 : (n,)
+        State at t = 0.
+    dt, count
+        Time step of the run, a.u., and number of steps.
+    pulse
+        The field.  Densities do not depend on the gauge: it acts as ``E x``.
     """
     from scipy.fft import dst
 
-    lattice = problem.lattice
     if lattice.cap is None and lattice.mask is None:
         return None
-    total = problem.steps * problem.dt
-    steps = max(problem.steps, FEWEST, math.ceil(total / STEP))
+    total = count * dt
+    steps = max(count, FEWEST, math.ceil(total / STEP))
     if steps * lattice.points > WORK:
-        steps = problem.steps
+        steps = count
     if steps * lattice.points > WORK:
         return None
     h = total / steps
@@ -54,10 +62,10 @@ def final(problem: Propagation) -> NDArray[np.complex128] | None:
     if lattice.cap is not None:
         half = half * np.exp(-0.5 * h * np.asarray(lattice.cap))
     if lattice.mask is not None:
-        half = half * np.asarray(lattice.mask) ** (0.5 * h / problem.dt)
+        half = half * np.asarray(lattice.mask) ** (0.5 * h / dt)
     whole = np.exp(-0.5j * h * k * k)
-    field = problem.pulse.steps(steps, h) if problem.pulse.pulses else None
-    psi = np.array(problem.psi0, dtype=complex)
+    field = pulse.steps(steps, h) if pulse.pulses else None
+    psi = np.array(psi0, dtype=complex)
     for i in range(steps):
         kick = half if field is None else half * np.exp(-0.5j * h * float(field[i]) * x)
         psi = kick * dst(whole * dst(kick * psi, type=1, norm="ortho"), type=1, norm="ortho")

@@ -32,8 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
-from qsim.tridiag.tdse import absorbers, potentials, spectral
-from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror
+from qsim.tridiag.problem import PIECE
+from qsim.tridiag.tasks.observer import Observer
+from qsim.tridiag.tdse import absorbers, potentials, spectral, states
+from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.propagator import Propagator
 
@@ -122,9 +124,6 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
 
 def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     """Return the same problem with other steps and points."""
-    from qsim.tridiag.tdse import states
-    from qsim.tridiag.tdse.eigenstates import window_states
-
     deck, old = problem.deck, problem.lattice
     width = (old.points + 1) * old.dx
     dx = width / (points + 1)
@@ -156,9 +155,6 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
 
 def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers."""
-    from qsim.tridiag.problem import PIECE
-    from qsim.tridiag.tasks.propagate import Observer
-
     electric = vector = None
     if problem.velocity_gauge:
         vector = np.asarray(problem.pulse.vector_potential(problem.midpoints), float)
@@ -189,10 +185,8 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
 
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
     """Return the norms of a run with an absorber, whole and in parts, by the spectral companion on the finer of two grids."""
-    from qsim.tridiag.tasks.propagate import Observer
-
     finest = min(problem, other, key=lambda one: one.lattice.dx)
-    psi = spectral.final(finest)
+    psi = spectral.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
     if psi is None:
         return {}
     observer, last = Observer(finest), finest.device.asarray(psi)

@@ -1,0 +1,51 @@
+"""What a solution of tridiagonal systems consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Solution"]
+
+
+@dataclass
+class Solution:
+    """Solution of one system or of a batch.
+
+    Attributes
+    ----------
+    x
+        Solution, shaped like ``d`` and of its kind (NumPy or CuPy).
+    residual
+        Largest ``|T x - d|``, with ``|z| = |Re z| + |Im z|``.
+    backward_error
+        Largest normwise backward error ``max|T x - d| / (||T|| max|x| + max|d|)`` of a system.
+    algorithm
+        What solved the most difficult system: ``nshape-local``, ``nshape-exact``, ``nshape-literal``, ``nshape-shifted``,
+        ``thomas``, ``woodbury`` or ``lapack``.
+    blocks, iterations
+        Blocks of the first partition, and number of nested partitions.
+    min_pivot
+        Smallest ``|pivot| / max(|a|, |b|, |c|)`` of a row; 1 where LAPACK chose the pivots.
+    refinements
+        Largest number of refinements of a system.
+    seconds
+        Wall time, with all checks and copies between host and device.
+    notes
+        What the user should know.
+    equilibrated
+        Whether rows and columns were scaled before the system was solved and judged; `backward_error` and `min_pivot` are
+        those of the scaled system then.
+    """
+
+    x: Any
+    residual: float
+    backward_error: float
+    algorithm: str
+    blocks: int
+    iterations: int
+    min_pivot: float
+    refinements: int
+    seconds: float
+    notes: list[str]
+    equilibrated: bool = False
