@@ -10,9 +10,9 @@ from qsim.core.run.stages import Plan
 from qsim.sturmian import checks as limits
 from qsim.sturmian import memory
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, as_list
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.problem import Problem, Sector, _problem, _sectors
 from qsim.sturmian.radial import parameters
-from qsim.sturmian.two_electron.angular import exchange_sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from qsim.core.device.device import Memory
 from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.box import BEYOND
 from qsim.sturmian.two_electron import reference
 from qsim.sturmian.two_electron.hamiltonian import MODEL_SIZE
 
@@ -120,8 +121,6 @@ def integrals(deck: SturmianDeck, n: int, largest: int) -> dict[str, int]:
 
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
     """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
-    from qsim.sturmian.tasks.basis import BEYOND
-
     bounds = parameters.bounds_of(deck, values)
     item = COMPLEX if deck.grid.ecs is not None else REAL
     elements, n = bounds.size - 1, parameters.grid_size(deck, values)

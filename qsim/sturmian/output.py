@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.figures.bound import FIGURES as OWN_FIGURES
-from qsim.sturmian.scattering.figures import FIGURES as COLLISION_FIGURES
+from qsim.sturmian.figures.collision import FIGURES as COLLISION_FIGURES
 from qsim.sturmian.two_electron import known
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.sturmians import Sturmians
     from qsim.sturmian.tasks.basis import BasisResult
-    from qsim.sturmian.tasks.bound import BoundResult
+    from qsim.sturmian.tasks.states import BoundResult
 
 __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 
@@ -341,7 +341,7 @@ def _headline(result: BoundResult, k: int, name: str) -> str:
 
 
 def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
-    from qsim.sturmian.tasks.bound import box_density
+    from qsim.sturmian.tasks.doubts import box_density
 
     problem = result.problem
     out: dict[str, Scalar] = {}

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import Gsf, as_list
-from qsim.sturmian.deck.symmetry import sectors
+from qsim.sturmian.deck.symmetry import pairs_of, sectors
 from qsim.sturmian.radial import parameters
-from qsim.sturmian.two_electron.symmetry import pairs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

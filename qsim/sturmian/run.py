@@ -18,7 +18,8 @@ def run(problem: Any, monitor: Monitor) -> Any:
 
         return run_collisions(problem, monitor)
     if task == "bound":
-        from qsim.sturmian.tasks.bound import require_contained, run_bound
+        from qsim.sturmian.tasks.bound import run_bound
+        from qsim.sturmian.tasks.doubts import require_contained
 
         result = run_bound(problem, monitor)
         for text in require_contained(result):

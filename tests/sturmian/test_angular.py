@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import lpmv
 
+from qsim.sturmian.deck import symmetry
 from qsim.sturmian.two_electron import angular as algebra
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
@@ -87,7 +88,7 @@ def test_gaunt_references(name):
 
 @pytest.mark.parametrize("L", range(4))
 def test_second_algebra(L):
-    pairs = [(a, b) for a in range(4) for b in range(4) if algebra.triangle(a, b, L)]
+    pairs = [(a, b) for a in range(4) for b in range(4) if symmetry.triangle(a, b, L)]
     compared = 0
     for bra in pairs:
         for ket in pairs:
@@ -115,15 +116,15 @@ def test_symmetries(la, lb, lap, lbp, L, ell):
     assert algebra.angular(L, lbp, lap, lb, la, ell) == (-1) ** (la + lb + lap + lbp) * value
     assert abs(value) <= 1.0 + 1e-12  # |P_l| <= 1
     if value:
-        assert algebra.triangle(la, lb, L)
-        assert algebra.triangle(lap, lbp, L)
+        assert symmetry.triangle(la, lb, L)
+        assert symmetry.triangle(lap, lbp, L)
         assert (la + lb + lap + lbp) % 2 == 0
 
 
 @given(la=momenta, lb=momenta, lap=momenta, lbp=momenta, L=momenta)
 @settings(max_examples=100, deadline=None)
 def test_monopole_and_selected_multipoles(la, lb, lap, lbp, L):
-    expected = float((la, lb) == (lap, lbp) and algebra.triangle(la, lb, L))
+    expected = float((la, lb) == (lap, lbp) and symmetry.triangle(la, lb, L))
     assert algebra.angular(L, lap, lbp, la, lb, 0) == expected
     found = algebra.multipoles(L, (lap, lbp), (la, lb))
     assert found == [(ell, a) for ell in range(20) if (a := algebra.angular(L, lap, lbp, la, lb, ell)) != 0]
@@ -133,7 +134,7 @@ def test_monopole_and_selected_multipoles(la, lb, lap, lbp, L):
 def test_pairs_of_a_complete_set_resolve_the_identity(L):
     """P_l of the angle between the electrons, squared, is 1/(2l+1) sums of P_k: a check across intermediate pairs."""
     start = (1, L + 1)
-    between = [(a, b) for a in range(4) for b in range(L + 5) if algebra.triangle(a, b, L)]
+    between = [(a, b) for a in range(4) for b in range(L + 5) if symmetry.triangle(a, b, L)]
     for ell in (1, 2):
         squared = sum(algebra.angular(L, *start, *pair, ell) ** 2 for pair in between)
         product = sum(
@@ -150,7 +151,7 @@ def test_6j_are_orthogonal(a, b, d, e, f, g):
         (2 * c + 1) * algebra.wigner_6j(a, b, c, d, e, f) * algebra.wigner_6j(a, b, c, d, e, g)
         for c in range(17)
     )
-    allowed = algebra.triangle(a, e, f) and algebra.triangle(d, b, f)
+    allowed = symmetry.triangle(a, e, f) and symmetry.triangle(d, b, f)
     assert (2 * f + 1) * total == pytest.approx(float(f == g and allowed), abs=1e-12)
 
 
@@ -183,28 +184,30 @@ def test_large_momenta_stay_exact():
 
 
 def test_pairs():
-    assert algebra.pairs(0, 3) == [(0, 0), (1, 1), (2, 2), (3, 3)]
-    assert algebra.pairs(1, 3) == [(0, 1), (1, 2), (2, 3)]
-    assert algebra.pairs(2, 2) == [(0, 2), (1, 1), (2, 2)]
-    assert algebra.pairs(1, 2, parity="even", S=1) == [(1, 1), (2, 2)]
-    assert algebra.pairs(1, 2, parity="odd") == algebra.pairs(1, 2, parity="natural") == algebra.pairs(1, 2)
-    assert algebra.pairs(3, 1) == []
-    assert algebra.pairs(0, 4, parity="odd") == []
+    assert symmetry.pairs(0, 3) == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert symmetry.pairs(1, 3) == [(0, 1), (1, 2), (2, 3)]
+    assert symmetry.pairs(2, 2) == [(0, 2), (1, 1), (2, 2)]
+    assert symmetry.pairs(1, 2, parity="even", S=1) == [(1, 1), (2, 2)]
+    assert (
+        symmetry.pairs(1, 2, parity="odd") == symmetry.pairs(1, 2, parity="natural") == symmetry.pairs(1, 2)
+    )
+    assert symmetry.pairs(3, 1) == []
+    assert symmetry.pairs(0, 4, parity="odd") == []
     with pytest.raises(ValueError, match="S = 0 or 1"):
-        algebra.pairs(0, 1, S=2)
+        symmetry.pairs(0, 1, S=2)
 
 
 @given(L=st.integers(0, 6), l_max=st.integers(0, 10), parity=st.sampled_from([None, "even", "odd"]))
 def test_pairs_are_all_there(L, l_max, parity):
-    found = algebra.pairs(L, l_max, parity=parity)
+    found = symmetry.pairs(L, l_max, parity=parity)
     assert len(set(found)) == len(found)
     for la in range(l_max + 1):
         for lb in range(la, l_max + 1):
-            assert ((la, lb) in found) == algebra.allowed(L, la, lb, parity)
+            assert ((la, lb) in found) == symmetry.allowed(L, la, lb, parity)
     assert all(sum(p) <= sum(q) for p, q in itertools.pairwise(found))
 
 
 @given(la=momenta, lb=momenta, L=momenta, S=st.integers(0, 1))
 def test_exchange_sign(la, lb, L, S):
-    assert algebra.exchange_sign(la, lb, L, S) == (-1.0) ** (la + lb - L + S)
-    assert algebra.exchange_sign(la, lb, L, S) == -algebra.exchange_sign(la, lb, L, 1 - S)
+    assert symmetry.exchange_sign(la, lb, L, S) == (-1.0) ** (la + lb - L + S)
+    assert symmetry.exchange_sign(la, lb, L, S) == -symmetry.exchange_sign(la, lb, L, 1 - S)

@@ -15,7 +15,7 @@ from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.run.stages import stage
-from qsim.sturmian.tasks.bound import box_density, require_contained
+from qsim.sturmian.tasks.doubts import box_density, require_contained
 from tests.changes import REMOVE, change
 
 BASE = {

@@ -12,10 +12,10 @@ import pytest
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.stages import stage
 from qsim.sturmian import build
-from qsim.sturmian import checks as limits
 from qsim.sturmian.radial.box import outer_density
 from qsim.sturmian.radial.parameters import Values
-from qsim.sturmian.tasks.bound import box_density, require_contained
+from qsim.sturmian.tasks import doubts
+from qsim.sturmian.tasks.doubts import box_density, require_contained
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 
 REFERENCES = json.loads(
@@ -146,7 +146,7 @@ def test_box_density_of_an_exponential():
 
 @pytest.mark.parametrize("R", [7.0, 8.5])
 def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatch, R):
-    monkeypatch.setattr(limits, "BOX_DENSITY", 1.0)
+    monkeypatch.setattr(doubts, "BOX_DENSITY", 1.0)
     deck = {**SMALL, "system": {"Z": 1.5}, "basis": "fedvr"}
     tight = sturmian.run(**{**deck, "grid": {"R": R, "order": 10}}).states[0]
     wide = sturmian.build(**{**deck, "grid": {"R": 24, "order": 10}})
@@ -157,8 +157,8 @@ def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatc
 
 
 def test_the_wall_of_a_bound_and_of_a_free_electron():
-    assert limits.wall_shift(1e-6, 0.5 * 0.3**2, 50.0) == pytest.approx(1e-6 / 0.6)
-    assert limits.wall_shift(1e-6, 1e-9, 50.0) == limits.wall_shift(1e-6, -1.0, 50.0) == pytest.approx(2.5e-5)
+    assert doubts.wall_shift(1e-6, 0.5 * 0.3**2, 50.0) == pytest.approx(1e-6 / 0.6)
+    assert doubts.wall_shift(1e-6, 1e-9, 50.0) == doubts.wall_shift(1e-6, -1.0, 50.0) == pytest.approx(2.5e-5)
 
 
 def test_density_far_outside_of_hydrogen():
@@ -175,7 +175,7 @@ def test_an_automatic_box_grows_with_the_state(sturmian):
     result = sturmian.run(monitor, **deck, grid={"R": "auto", "order": 7})
     grown = [text for text in monitor.noted if "reaches further than estimated" in text]
     assert 1 <= len(grown) <= 4
-    assert limits.radius_needed(result.problem, result.states[0]) is None
+    assert doubts.radius_needed(result.problem, result.states[0]) is None
     R = result.problem.values.R
     assert grown[-1].startswith(f"grid.R: {R:.6g} bohr")
     assert scalars(result)["R"].value == result.problem.grid.R == R
@@ -280,14 +280,14 @@ def test_extrapolations_from_any_l_max(atom, count):
 )
 def test_what_is_said_of_a_state_above_the_threshold(radial, level, confined, expected):
     state = state_with(energy=-1.88, bound=False, error_radial=radial, error_threshold=level)
-    assert expected in limits._above_threshold(state, confined)
-    assert limits._above_threshold(state_with(energy=-2.3, bound=True), confined) is None
+    assert expected in doubts._above_threshold(state, confined)
+    assert doubts._above_threshold(state_with(energy=-2.3, bound=True), confined) is None
 
 
 def test_which_potentials_confine():
     r = np.linspace(0.1, 9.0, 60)
     for V, expected in ((0.02 * r**2, 1), (0.3 * r - 2 / r, 1), (1 - 2 / r, 0), (-2 / r, 0), (1 / r, 0)):
-        assert limits.confining(r, V) == bool(expected)
+        assert doubts.confining(r, V) == bool(expected)
 
 
 def test_a_bound_state_of_poor_functions_is_no_state_of_the_box(sturmian):
@@ -317,7 +317,7 @@ def test_scaling_gains_what_the_virial_ratio_says():
     """Of E(s) = s^2 T + s V the lowest is -V^2 / 4 T."""
     T, V = 2.7, -5.9
     state = SimpleNamespace(moments={"kinetic": T, "virial_ratio": -V / T})
-    assert limits.virial_gain(state) == pytest.approx(T + V + 0.25 * V * V / T, rel=1e-12)
+    assert doubts.virial_gain(state) == pytest.approx(T + V + 0.25 * V * V / T, rel=1e-12)
 
 
 def test_a_virial_ratio_that_disagrees_is_told(sturmian):

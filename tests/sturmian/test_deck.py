@@ -14,7 +14,7 @@ from qsim.core.errors import DeckError
 from qsim.core.results.results import open_results
 from qsim.core.run.stages import stage
 from qsim.sturmian import build
-from qsim.sturmian.deck.model import DECK, references
+from qsim.sturmian.deck import DECK, references
 from qsim.sturmian.two_electron import known
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import PotentialFormula
+from qsim.sturmian.deck.symmetry import exchange_sign, pairs
 from qsim.sturmian.radial.grid import RadialGrid, element_bounds
 from qsim.sturmian.radial.potentials import OneBody
 from qsim.sturmian.radial.sturmians import Orbitals, orbitals
 from qsim.sturmian.two_electron import reference
-from qsim.sturmian.two_electron.angular import angular, pairs
+from qsim.sturmian.two_electron.angular import angular
 from qsim.sturmian.two_electron.davidson import lowest
-from qsim.sturmian.two_electron.hamiltonian import TwoElectron, exchange_sign
+from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 from qsim.sturmian.two_electron.observables import observe, wall_derivative
 
 

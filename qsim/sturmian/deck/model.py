@@ -10,12 +10,11 @@ basis       Sturmian functions, bound or outgoing, and their eigenvalues
 =========== ==============================================================================
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
+from qsim.core.deck.blocks import Block, Count, Deck, PositiveCount, short_form
 from qsim.core.deck.units import Energy, InverseLength, Length
 from qsim.sturmian.deck.blocks import (
     AUTO,
@@ -225,16 +224,6 @@ class SturmianDeck(Deck):
         default=None, description="convergence", json_schema_extra={"example": {"N": [8, 12, 16, 24, 35]}}
     )
 
-    def check(self) -> Iterator[Finding]:
-        """Yield contradictions that need no calculation."""
-        from qsim.sturmian.deck import rules as checks
-        from qsim.sturmian.scattering import checks as collisions
-
-        if isinstance(self.task, Scatter):
-            yield from collisions.of_deck(self)
-            return
-        yield from checks.of_deck(self)
-
     @property
     def alpha(self) -> float | str | None:
         """Inverse range of the generating potential; None if it has none."""
@@ -245,9 +234,6 @@ class SturmianDeck(Deck):
         """Whether a parameter of basis or grid follows from the states."""
         gsf = isinstance(self.basis, Gsf) and AUTO in (self.basis.energy, self.alpha)
         return gsf or (self.grid.R == AUTO and not isinstance(self.grid.elements, list))
-
-
-DECK = SturmianDeck
 
 
 def references(deck: SturmianDeck) -> tuple[str, ...]:

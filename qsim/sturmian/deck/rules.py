@@ -1,13 +1,14 @@
-"""What a deck of sturmian gets wrong: contradictions of its keys; symmetries and pairs that it asks for."""
+"""Consistency rules of the sturmian deck: key against key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck import collision_rules
 from qsim.sturmian.deck.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
-from qsim.sturmian.deck.symmetry import parity_of, sectors
-from qsim.sturmian.two_electron.symmetry import pairs_of
+from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.symmetry import allowed, exchange_sign, pairs_of, parity_of, sectors, triangle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,9 @@ UNDERFLOW = (
 
 def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
+    if isinstance(deck.task, Scatter):
+        yield from collision_rules.of_deck(deck)
+        return
     if deck.run.precision != "double":
         yield Finding("run.precision", f"sturmian runs in double precision, not {deck.run.precision}")
     yield from deck.grid.check()
@@ -138,15 +142,13 @@ def _states(deck: SturmianDeck) -> Iterator[Finding]:
 
 
 def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
-    from qsim.sturmian.two_electron import angular
-
     for k, (la, lb) in enumerate(deck.channels.pairs or []):
         key = f"channels.pairs.{k}"
-        if not angular.triangle(la, lb, L):
+        if not triangle(la, lb, L):
             yield Finding(
                 key, f"({la}, {lb}) cannot couple to L = {L}: |la - lb| <= L <= la + lb is violated"
             )
-        elif not angular.allowed(L, la, lb, parity):
+        elif not allowed(L, la, lb, parity):
             own = "odd" if (la + lb) % 2 else "even"
             text = f"({la}, {lb}) has {own} parity, but the states of L = {L} asked for have {parity} parity"
             yield Finding(key, f"{text}; parity: {own} asks for the others")
@@ -155,15 +157,13 @@ def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Fi
 
 def _empty(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
     """Yield pairs la = lb whose only function is forbidden by exchange, and symmetries without any function."""
-    from qsim.sturmian.two_electron import angular
-
     if not isinstance(deck.basis, Gsf):
         return
     key = "states" if deck.states is not None else "channels.S"
     alone = [
         la
         for la, lb in pairs_of(deck, L, S, parity)
-        if la == lb and deck.basis.size(la) == 1 and angular.exchange_sign(la, lb, L, S) < 0
+        if la == lb and deck.basis.size(la) == 1 and exchange_sign(la, lb, L, S) < 0
     ]
     if alone:
         text = f"with S = {S} and L = {L} the pair ({alone[0]}, {alone[0]}) is antisymmetric, and N = 1 function makes none"

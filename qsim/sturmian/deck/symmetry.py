@@ -1,4 +1,4 @@
-"""Quantum numbers of the deck: sectors, parity, and the partial waves that are taken if the deck names none."""
+"""Quantum numbers of the deck: sectors and their pairs of orbital momenta, by the selection rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from qsim.sturmian.deck.blocks import as_list
 if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
 
-__all__ = ["default_l_max", "parity_of", "sectors"]
+__all__ = [
+    "allowed",
+    "default_l_max",
+    "exchange_sign",
+    "pairs",
+    "pairs_of",
+    "parity_of",
+    "sectors",
+    "triangle",
+]
+
+PARITIES = {"even": 0, "odd": 1}
 
 
 def sectors(deck: SturmianDeck) -> dict[tuple[int, int, str], tuple[int, ...]]:
@@ -34,3 +45,66 @@ def default_l_max(deck: SturmianDeck, L: int) -> int:
     """Return the largest orbital momentum of a symmetry: that of the deck, or 4, or L + 2."""
     given = deck.channels.l_max
     return max(4, L + 2) if given is None else given
+
+
+def pairs_of(
+    deck: SturmianDeck, L: int, S: int, parity: str, l_max: int | None = None
+) -> list[tuple[int, int]]:
+    """Return the pairs ``la <= lb`` of a symmetry, those of the deck's list or all up to l_max."""
+    if deck.channels.pairs is not None and l_max is None:
+        return [(min(pair), max(pair)) for pair in deck.channels.pairs]
+    return pairs(L, default_l_max(deck, L) if l_max is None else l_max, parity=parity, S=S)
+
+
+# ----------------------------------------------------------------------------------- selection rules
+
+
+def triangle(a: int, b: int, c: int) -> bool:
+    """Return whether three angular momenta can add up to zero."""
+    return abs(a - b) <= c <= a + b
+
+
+def exchange_sign(la: int, lb: int, L: int, S: int) -> int:
+    """Return the sign that ties the component (lb, la) to the transpose of (la, lb): ``(-1)^(la + lb - L + S)``."""
+    return -1 if (la + lb + L + S) % 2 else 1
+
+
+def allowed(L: int, la: int, lb: int, parity: str | None = "natural") -> bool:
+    """Return whether a pair can couple to L with the given parity.
+
+    Parameters
+    ----------
+    L : int
+        Total orbital angular momentum.
+    la, lb : int
+        Angular momenta of the electrons.
+    parity : {"natural", "even", "odd"}, optional
+        Parity of the state, ``(-1)^(la + lb)``; by default the natural one, ``(-1)^L``.
+    """
+    wanted = L % 2 if parity is None or parity == "natural" else PARITIES[parity]
+    return triangle(la, lb, L) and (la + lb) % 2 == wanted
+
+
+def pairs(L: int, l_max: int, *, parity: str | None = "natural", S: int = 0) -> list[tuple[int, int]]:
+    """Return all pairs ``la <= lb <= l_max`` that couple to L, by ascending la + lb, then la.
+
+    Parameters
+    ----------
+    L : int
+        Total orbital angular momentum.
+    l_max : int
+        Largest angular momentum of one electron.
+    parity : {"natural", "even", "odd"}, optional
+        See `allowed`.
+    S : {0, 1}
+        Total spin.  Both spins have the same pairs: for la = lb it decides the symmetry of the component, not its presence.
+
+    Returns
+    -------
+    list of (int, int)
+        Empty if l_max is too small.
+    """
+    if S not in (0, 1):
+        raise ValueError(f"two electrons have S = 0 or 1, not {S}")
+    found = [(la, lb) for lb in range(l_max + 1) for la in range(lb + 1) if allowed(L, la, lb, parity)]
+    return sorted(found, key=lambda pair: (sum(pair), pair[0]))

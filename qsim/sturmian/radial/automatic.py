@@ -9,12 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from qsim.sturmian.deck.blocks import Gsf
-
-if TYPE_CHECKING:
-    from qsim.sturmian.problem import Problem
 
 # E = -Z^2 + 5/8 Z - 0.1577 + ... of the ground state, in powers of 1/Z from Z^2 on (perturbation theory in 1/Z)
 GROUND = (-1.0, 0.625, -0.157666429, 0.008699032, -0.000888707, -0.001036372, -0.000612940)
@@ -80,16 +74,3 @@ def energy(ionisation_energy: float, kind: str = "yukawa") -> float:
 def alpha(energy: float, kind: str = "yukawa") -> float:
     """Return the inverse range of a generating potential for functions of an energy, 1/bohr."""
     return RANGE[kind] * math.sqrt(2.0 * abs(energy))
-
-
-def basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
-    """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
-    basis = problem.deck.basis
-    found: dict[str, float] = {}
-    if not isinstance(basis, Gsf):
-        return {}
-    if basis.energy == "auto":
-        found["energy"] = energy(ionisation, basis.generating.type)
-        if problem.deck.alpha == "auto":
-            found["alpha"] = alpha(found["energy"], basis.generating.type)
-    return found

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["BOX_DENSITY", "outer_density"]
+__all__ = ["BEYOND", "BOX_DENSITY", "outer_density"]
 
 BOX_DENSITY = 1e-8  # 1/bohr: largest density at R of a state that is contained in the box
+BEYOND = 8.0  # decay lengths by which the box of a finer grid is larger
 
 
 def outer_density(R: float, ionisation: float, charge: float) -> float:

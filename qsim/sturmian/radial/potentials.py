@@ -1,8 +1,9 @@
 r"""One-body potentials V(r) of the system, and generating potentials v(r) of the Sturmian basis.
 
 V is the potential energy of one electron, hartree; v > 0 is the strength that a Sturmian function's eigenvalue multiplies (see
-:mod:`qsim.sturmian.radial.sturmians`), and has no unit of its own.  Both are continued to complex radii where they are given by a formula of
-their own; tables and formulas of the deck are not, and have to have reached ``-charge / r`` before a contour begins.
+:mod:`qsim.sturmian.radial.sturmians`), and has no unit of its own.  Both are continued to complex radii where they are
+given by a formula of their own; tables and formulas of the deck are not, and have to have reached ``-charge / r`` before a
+contour begins.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.scattering.continuum import phase
-from qsim.sturmian.two_electron.angular import clebsch_gordan, exchange_sign
+from qsim.sturmian.two_electron.angular import clebsch_gordan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

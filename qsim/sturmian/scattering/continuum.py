@@ -7,8 +7,8 @@ Continuum functions come from the R-matrix of the real part of the grid.  With t
 
 one matrix product for any number of energies and for any one-body potential.  It is normalised to
 ``sqrt(2/pi) sin(k r + ...)``, that is ``<k|k'> = delta(k - k')``, by Steed's continued fraction for the outgoing Coulomb wave at
-R (:mod:`qsim.sturmian.radial.coulomb`); no phase has to be found for that.  These functions are orthogonal to the bound states of h_l,
-which is why amplitudes taken with them hold no part of any discrete channel.
+R (:mod:`qsim.sturmian.radial.coulomb`); no phase has to be found for that.  These functions are orthogonal to the bound states
+of h_l, which is why amplitudes taken with them hold no part of any discrete channel.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
-from qsim.sturmian.two_electron.hamiltonian import coefficients, exchange_sign
+from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.outgoing import Outgoing
 
 RESTART = 120  # directions that gmres keeps
+BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
 LOST = 0.3  # share of a vector left by an orthogonalisation, below which it is repeated
 PASSES = 3  # rounds of a solver, each on the residual of the one before
 STAGNATION = 0.5  # a round that does not reduce the residual to this share of it is the last one

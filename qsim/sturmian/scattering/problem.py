@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, SquareWell, as_list
-from qsim.sturmian.deck.collision import Initial, Scatter
-from qsim.sturmian.deck.symmetry import default_l_max
+from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
-from qsim.sturmian.scattering.checks import energies_of, fastest
+from qsim.sturmian.scattering.checks import fastest, of_numbers
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
-from qsim.sturmian.two_electron import angular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,13 +37,6 @@ POINTS = 7.0  # of the shortest wave, where the elements are left to the program
 MOST_ELEMENTS = 2000
 ROUNDING = 1e-14  # of the residual, times the condition of the contour
 LARGEST_ROUNDING = 1e-6
-
-
-class Sector(NamedTuple):
-    """One total angular momentum and spin."""
-
-    L: int
-    S: int
 
 
 @dataclass
@@ -131,7 +124,7 @@ class Problem:
             top = max(b for _, b in pairs)
             kept = [pair for pair in pairs if pair[1] < top]
             if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
-                kept = angular.pairs(sector.L, top + 1, S=sector.S)
+                kept = pairs_up_to(sector.L, top + 1, S=sector.S)
             out.append(kept)
         return out
 
@@ -180,7 +173,7 @@ class Problem:
         l_max = block.l_max if block.l_max is not None else max(self.l_max, block.L)
         if other:
             l_max = l_max - 1 if l_max > block.L else l_max + 1
-        pairs = angular.pairs(block.L, l_max, S=block.S)
+        pairs = pairs_up_to(block.L, l_max, S=block.S)
         tolerance = min(1e-8, max(self.deck.solver.tolerance, 1e-12))
         return setup.bound(block.L, block.S, block.root, pairs, tolerance, poll)
 
@@ -224,35 +217,6 @@ class Problem:
         """Return the residual that the condition of the contour allows."""
         worst = max(orbital.condition for orbital in operator.orbitals.values())
         return min(LARGEST_ROUNDING, ROUNDING * worst)
-
-
-def initial_of(deck: SturmianDeck) -> Initial:
-    """Return the block of the initial state."""
-    block = getattr(deck, "initial", None)
-    return block if isinstance(block, Initial) else Initial()
-
-
-def sectors_of(deck: SturmianDeck) -> list[Sector]:
-    """Return the symmetries of a deck: those of the channels, and for a photon what the dipole reaches."""
-    process = getattr(deck.task, "process", "e_h")
-    channels, initial = deck.channels, initial_of(deck)
-    if process in ("e_h", "resonances"):
-        Ls = [0] if channels.L is None else as_list(channels.L)
-        default = [0, 1] if process == "e_h" else [0]
-        Ss = default if channels.S is None else as_list(channels.S)
-        return [Sector(L, S) for S in Ss for L in Ls]
-    reached = [1] if process == "photo" else [0, 1, 2]
-    Ls = reached if channels.L is None else as_list(channels.L)
-    return [Sector(L, initial.S) for L in Ls]
-
-
-def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
-    """Return the pairs of a symmetry; of a list those that can couple to L."""
-    channels = deck.channels
-    if channels.pairs is not None:
-        given = [(min(pair), max(pair)) for pair in channels.pairs]
-        return [pair for pair in given if angular.allowed(sector.L, *pair)]
-    return angular.pairs(sector.L, default_l_max(deck, sector.L), S=sector.S)
 
 
 def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
@@ -346,9 +310,7 @@ def _radius(deck: SturmianDeck) -> float:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     from qsim.core.deck.blocks import Finding
-    from qsim.sturmian.scattering.checks import of_numbers
-    from qsim.sturmian.scattering.driven import RESTART
-    from qsim.sturmian.tasks.collision import BATCH
+    from qsim.sturmian.scattering.driven import BATCH, RESTART
 
     deck = loaded.deck
     try:

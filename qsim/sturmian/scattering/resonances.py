@@ -14,8 +14,8 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.scattering import driven, results
-from qsim.sturmian.two_electron.hamiltonian import exchange_sign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from qsim.core.results.tables import Table
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.scattering.problem import Problem, Sector
+    from qsim.sturmian.deck.collision_symmetry import Sector
+    from qsim.sturmian.scattering.problem import Problem
     from qsim.sturmian.scattering.setup import Setup
 
 CONVERGED = 1e-9  # hartree: last change of an eigenvalue

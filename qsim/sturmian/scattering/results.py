@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +14,110 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.sturmian.scattering.kinematics import Kinematics
+    from qsim.sturmian.scattering.problem import Problem
+    from qsim.sturmian.scattering.setup import Bound, Setup
     from qsim.sturmian.scattering.summed import Summed
-    from qsim.sturmian.tasks.collision import CollisionResult
 
 LETTERS = "spdfghiklmnoqrtuvwxyz"
 FULL = (
     "convention full: integrated over the energy of one electron from 0 to E it gives the cross section; "
     "an integral up to E/2 takes twice this density"
 )
+
+
+@dataclass
+class Solved:
+    """Numbers of the solver for one symmetry.
+
+    Attributes
+    ----------
+    L, S : int
+    label : str
+        Spin or gauge.
+    points : list of int
+        Numbers of the energies.
+    unknowns : int
+    residuals : (m,) float64
+        Of these energies.
+    iterations : (m,) int64
+    history : list of (k,) float64
+    flops, traffic : float
+        Of one step with one right-hand side: operations, and bytes moved at least.
+    seconds : float
+        Spent in the solver.
+    """
+
+    L: int
+    S: int
+    label: str
+    points: list[int]
+    unknowns: int
+    residuals: NDArray[np.float64]
+    iterations: NDArray[np.int64]
+    history: list[NDArray[np.float64]]
+    flops: float
+    traffic: float
+    seconds: float
+
+
+@dataclass
+class Wave:
+    """The largest component of one solution, for a picture.
+
+    Attributes
+    ----------
+    r : (n,) float64
+        Arc length along the contour, bohr.
+    u : (n, n) float64
+        |u|.
+    R0 : float
+    title : str
+    """
+
+    r: NDArray[np.float64]
+    u: NDArray[np.float64]
+    R0: float
+    title: str
+
+
+@dataclass
+class CollisionResult:
+    """What a run leaves.
+
+    Attributes
+    ----------
+    problem : Problem
+    setup : Setup
+    kinematics : list of Kinematics
+        One for each energy.
+    observed : list of dict
+        For each energy: sums over L by label (spin or gauge).
+    solved : list of Solved
+    wave : Wave or None
+    initial : Bound or None
+    """
+
+    problem: Problem
+    setup: Setup
+    kinematics: list[Kinematics]
+    observed: list[dict[str, Summed]]
+    solved: list[Solved]
+    wave: Wave | None
+    initial: Bound | None
+    warnings: list[str] = field(default_factory=list)
+    convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the declarations of the arrays."""
+        return tables(self.kinematics[0].unit)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays of the results file by name."""
+        return arrays(self)
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return the headline numbers."""
+        return scalars(self)
 
 
 def level_name(n: int, l: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import SquareWell
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid, element_bounds
@@ -235,7 +236,7 @@ class Setup:
             If the search does not converge, or the state is not bound or not contained in the box.
         """
         from qsim.sturmian.two_electron.davidson import lowest
-        from qsim.sturmian.two_electron.hamiltonian import TwoElectron, exchange_sign
+        from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
         need = automatic.radius(automatic.ionisation(max(self.potential.charge, 1.0), L, S, root), self.Z)
         ends = self.real.bounds

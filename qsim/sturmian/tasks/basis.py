@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.box import BEYOND
 from qsim.sturmian.radial.grid import RadialGrid
 from qsim.sturmian.two_electron.reference import finer_order
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.sturmians import Sturmians
 
 COARSE = 0.01  # relative error of an eigenvalue that is worth a warning
-BEYOND = 8.0  # decay lengths by which the finer grid's box is larger
 TAIL = 1e-3  # of the largest value, that an outgoing function should have fallen to at the end of the contour
 
 

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.checks import radius_needed, wall_shift
+from qsim.sturmian.deck.blocks import Gsf
 from qsim.sturmian.radial import automatic
+from qsim.sturmian.tasks.doubts import radius_needed, wall_shift
+from qsim.sturmian.tasks.states import BoundResult, Scan, State
 from qsim.sturmian.two_electron import davidson, reference
+from qsim.sturmian.two_electron.dense import _eigenpairs, assemble, one_electron, orthonormalised
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 from qsim.sturmian.two_electron.observables import observe
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qsim.sturmian.problem import Problem, Sector
-    from qsim.sturmian.radial.grid import RadialGrid
-    from qsim.sturmian.radial.sturmians import Sturmians
-    from qsim.sturmian.two_electron.davidson import Eigenpairs
-    from qsim.sturmian.two_electron.hamiltonian import TwoElectron
-import math
-from typing import TYPE_CHECKING
-
-from qsim.sturmian.two_electron.known import term
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qsim.sturmian.problem import Problem
-from qsim.sturmian.checks import _doubts
-from qsim.sturmian.radial.box import BOX_DENSITY
-from qsim.sturmian.two_electron.dense import _eigenpairs, assemble, one_electron, orthonormalised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +28,10 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.grid import RadialGrid
-    from qsim.sturmian.radial.sturmians import Sturmians
+    from qsim.sturmian.two_electron.davidson import Eigenpairs
+    from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
-__all__ = ["BoundResult", "Scan", "State", "run_bound"]
+__all__ = ["run_bound"]
 
 MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
@@ -59,139 +42,6 @@ ROUGH = (
 )
 ENLARGEMENTS = 4  # times that an automatic box may grow
 LARGEST_GROWTH = 3.0  # of its radius, at once
-
-
-@dataclass
-class State:
-    """One state and what was found about it.
-
-    Attributes
-    ----------
-    L, S, parity, root
-        Symmetry, and the number in it.
-    energy : float
-        Hartree, for the pairs of angular momenta of the deck.
-    error_solver : float
-        Bound of the error of the eigensolver, residual^2 / gap, and what rounding leaves.
-    error_radial : float
-        How far the energy lies from that of the same pairs on a finer grid, estimated: functions, grid and quadrature together;
-        NaN where it was not computed.
-    error_box : float
-        How much the wall at R raises it, estimated.
-    error_angular : float
-        How far it lies above the limit of all pairs, estimated; NaN where it was not computed, or the deck lists its pairs.
-    error_radial_limit : float
-        `error_radial` at the largest l_max of an extrapolation; NaN where it was not computed, or nothing is extrapolated.
-    error_threshold : float
-        How far the threshold lies from that on the finer grid; NaN where it was not computed.
-    one_electron : float
-        Lowest one-electron level of the momenta that occur.
-    threshold : float
-        Energy above which an electron leaves: that level, and the one-body potential at R where that is positive.
-    residual : float
-    iterations, unknowns : int
-    moments : dict of float
-        See :class:`qsim.sturmian.two_electron.observables.Observed`.
-    wall : float
-        ``int |du/dr1|^2 dr2`` at r1 = R, of one electron, 1/bohr^3.
-    density : (n,) float64
-    map : (n, n) float64 or None
-    weights : (P,) float64
-    pairs : (P, 2) int
-    """
-
-    L: int
-    S: int
-    parity: str
-    root: int
-    energy: float
-    error_solver: float
-    error_radial: float
-    error_box: float
-    error_angular: float
-    error_threshold: float
-    one_electron: float
-    threshold: float
-    residual: float
-    iterations: int
-    unknowns: int
-    moments: dict[str, float]
-    wall: float
-    density: NDArray[np.float64]
-    map: NDArray[np.float64] | None
-    weights: NDArray[np.float64]
-    pairs: NDArray[np.int64]
-    error_radial_limit: float = float("nan")
-
-    @property
-    def error_in_pairs(self) -> float:
-        """Distance to the exact energy of a model with these pairs only, hartree: solver, functions, grid and box."""
-        return _sum(self.error_solver, self.error_radial, self.error_box)
-
-    @property
-    def error(self) -> float:
-        """Distance to the exact energy, hartree, without the other pairs where the deck lists its own."""
-        return _sum(self.error_in_pairs, self.error_angular)
-
-    @property
-    def error_in_points(self) -> float:
-        """Largest error of the energies that are extrapolated, hartree: solver, functions, grid and box."""
-        radial = [e for e in (self.error_radial, self.error_radial_limit) if np.isfinite(e)]
-        return _sum(self.error_solver, max(radial, default=0.0), self.error_box)
-
-    @property
-    def bound(self) -> bool:
-        """Whether the state lies below the threshold of its symmetry."""
-        return self.energy < self.threshold
-
-
-@dataclass(frozen=True)
-class Scan:
-    """Energies against one parameter: ``values`` (k,), ``energies`` (k, states), ``unknowns`` (k,)."""
-
-    values: NDArray[np.float64]
-    energies: NDArray[np.float64]
-    unknowns: NDArray[np.int64]
-
-
-@dataclass
-class BoundResult:
-    """What a run leaves.
-
-    Attributes
-    ----------
-    states : list of State
-        In the order of the deck.
-    bases : dict of Sturmians
-        For each l; empty if the basis is the grid.
-    convergence : dict of Scan
-        The scans of the deck by key.
-    partial : Scan
-        Energies against l_max: those of the extrapolation, or the few below l_max that give ``error_angular``; may be empty.
-    limits : list of (float, float)
-        Limit of all partial waves and its error, of each state; empty unless the deck asks for it.
-    solver_iterations, products, unknowns : int
-        Of the states of the deck, without scans.
-    flops : float
-        Of a product H x.
-    """
-
-    problem: Problem
-    states: list[State]
-    bases: dict[int, Sturmians]
-    convergence: dict[str, Scan]
-    partial: Scan
-    limits: list[tuple[float, float]]
-    solver_iterations: int
-    products: int
-    unknowns: int
-    flops: float
-    histories: list[NDArray[np.float64]] = field(default_factory=list)
-
-    @property
-    def map_r(self) -> NDArray[np.float64]:
-        """Radii of the maps of the states, bohr."""
-        return np.asarray(self.problem.grid.r, float)
 
 
 def run_bound(problem: Problem, monitor: Monitor) -> BoundResult:
@@ -327,7 +177,7 @@ class _Run:
         weakest = min(state.threshold - state.energy for state in states if state.bound)
         return {
             "R": min(max(needed), LARGEST_GROWTH * problem.values.R),
-            **automatic.basis_for(problem, weakest),
+            **_basis_for(problem, weakest),
         }
 
     def _main(self) -> list[State]:
@@ -533,11 +383,6 @@ class _Run:
         )
 
 
-def _sum(*errors: float) -> float:
-    """Return the sum of those errors that are known."""
-    return float(sum(error for error in errors if np.isfinite(error)))
-
-
 _EMPTY = Scan(np.zeros(0), np.zeros((0, 0)), np.zeros(0, np.int64))
 
 
@@ -656,41 +501,14 @@ def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElec
     return Eigenpairs(energies[:roots], states, residuals, gaps, 1, roots, residuals[None, :])
 
 
-POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
-
-
-def box_density(state: State) -> float:
-    """Return the density that a bound state would have at R if there were no wall, 1/bohr.
-
-    The wall makes ``exp(-kappa r)`` a difference of two exponentials, whose slope at R is twice as steep; ``kappa = sqrt(2 I)``.
-    """
-    kappa = math.sqrt(2.0 * max(state.threshold - state.energy, 1e-6))
-    return state.wall / (2.0 * kappa) ** 2
-
-
-def require_contained(result: BoundResult) -> list[str]:
-    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
-
-    Raises
-    ------
-    NumericsError
-        With the radius that would do.
-    """
-    said = []
-    seen: set[tuple[int, int, str]] = set()
-    for k, state in enumerate(result.states):
-        symmetry = (state.L, state.S, state.parity)
-        first = symmetry not in seen
-        seen.add(symmetry)
-        name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
-        said += [f"{name}: {text}" for text in _doubts(result, state)]
-        needed = radius_needed(result.problem, state)
-        if needed is None:
-            continue
-        density, R = box_density(state), result.problem.grid.R
-        text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
-        hint = f"grid.R of about {needed:g} bohr holds it"
-        if first:
-            raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
-        said.append(f"{text}; {hint}")
-    return said
+def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
+    """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
+    basis = problem.deck.basis
+    found: dict[str, float] = {}
+    if not isinstance(basis, Gsf):
+        return {}
+    if basis.energy == "auto":
+        found["energy"] = automatic.energy(ionisation, basis.generating.type)
+        if problem.deck.alpha == "auto":
+            found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
+    return found

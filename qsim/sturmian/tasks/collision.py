@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.scattering import amplitudes, driven, results, sources
+from qsim.sturmian.scattering import amplitudes, driven, sources
 from qsim.sturmian.scattering.kinematics import Kinematics
 from qsim.sturmian.scattering.observed import Observed, observe
+from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
 
 if TYPE_CHECKING:
@@ -18,113 +19,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Scalar, Table
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.scattering.problem import Problem
     from qsim.sturmian.scattering.resonances import ResonanceResult
     from qsim.sturmian.scattering.setup import Bound, Setup
 
-__all__ = ["CollisionResult", "Solved", "run_collisions"]
+__all__ = ["run_collisions"]
 
 DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
 POOR = 0.1  # relative error of a break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
-BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
-
-
-@dataclass
-class Solved:
-    """Numbers of the solver for one symmetry.
-
-    Attributes
-    ----------
-    L, S : int
-    label : str
-        Spin or gauge.
-    points : list of int
-        Numbers of the energies.
-    unknowns : int
-    residuals : (m,) float64
-        Of these energies.
-    iterations : (m,) int64
-    history : list of (k,) float64
-    flops, traffic : float
-        Of one step with one right-hand side: operations, and bytes moved at least.
-    seconds : float
-        Spent in the solver.
-    """
-
-    L: int
-    S: int
-    label: str
-    points: list[int]
-    unknowns: int
-    residuals: NDArray[np.float64]
-    iterations: NDArray[np.int64]
-    history: list[NDArray[np.float64]]
-    flops: float
-    traffic: float
-    seconds: float
-
-
-@dataclass
-class Wave:
-    """The largest component of one solution, for a picture.
-
-    Attributes
-    ----------
-    r : (n,) float64
-        Arc length along the contour, bohr.
-    u : (n, n) float64
-        |u|.
-    R0 : float
-    title : str
-    """
-
-    r: NDArray[np.float64]
-    u: NDArray[np.float64]
-    R0: float
-    title: str
-
-
-@dataclass
-class CollisionResult:
-    """What a run leaves; arrays and scalars are made by :mod:`qsim.sturmian.scattering.results`.
-
-    Attributes
-    ----------
-    problem : Problem
-    setup : Setup
-    kinematics : list of Kinematics
-        One for each energy.
-    observed : list of dict
-        For each energy: sums over L by label (spin or gauge).
-    solved : list of Solved
-    wave : Wave or None
-    initial : Bound or None
-    """
-
-    problem: Problem
-    setup: Setup
-    kinematics: list[Kinematics]
-    observed: list[dict[str, Summed]]
-    solved: list[Solved]
-    wave: Wave | None
-    initial: Bound | None
-    warnings: list[str] = field(default_factory=list)
-    convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return results.tables(self.kinematics[0].unit)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays of the results file by name."""
-        return results.arrays(self)
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        return results.scalars(self)
 
 
 @dataclass
@@ -237,7 +141,7 @@ def _solve_all(
             operator = setup.operator(sector.L, sector.S, own, energies[group[0]])
             for name in names:
                 s = np.stack([_source(problem, setup, operator, kinematics[i], initial, name) for i in group])
-                batch = max(1, int(BATCH / (driven.RESTART * s[0].nbytes)))
+                batch = max(1, int(driven.BATCH / (driven.RESTART * s[0].nbytes)))
                 for start in range(0, len(group), batch):
                     part = group[start : start + batch]
                     found = _solved(

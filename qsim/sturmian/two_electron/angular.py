@@ -20,7 +20,8 @@ from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
-PARITIES = {"even": 0, "odd": 1}
+from qsim.sturmian.deck.symmetry import triangle
+
 BITS = 128  # of the integer square root before the one rounding: twice what a double needs, and more
 
 
@@ -59,11 +60,6 @@ def _signed(value: Fraction, under_root: Fraction) -> Root:
     if value == 0:
         return NOTHING
     return Root(1 if value > 0 else -1, value * value * under_root)
-
-
-def triangle(a: int, b: int, c: int) -> bool:
-    """Return whether three angular momenta can add up to zero."""
-    return abs(a - b) <= c <= a + b
 
 
 def _delta(a: int, b: int, c: int) -> Fraction:
@@ -171,49 +167,3 @@ def multipoles(L: int, bra: tuple[int, int], ket: tuple[int, int]) -> list[tuple
     highest = min(bra[0] + ket[0], bra[1] + ket[1])
     found = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
     return [(l, value) for l, value in found if value != 0.0]
-
-
-def exchange_sign(la: int, lb: int, L: int, S: int) -> int:
-    """Return the sign that ties the component (lb, la) to the transpose of (la, lb): ``(-1)^(la + lb - L + S)``."""
-    return -1 if (la + lb + L + S) % 2 else 1
-
-
-def allowed(L: int, la: int, lb: int, parity: str | None = "natural") -> bool:
-    """Return whether a pair can couple to L with the given parity.
-
-    Parameters
-    ----------
-    L : int
-        Total orbital angular momentum.
-    la, lb : int
-        Angular momenta of the electrons.
-    parity : {"natural", "even", "odd"}, optional
-        Parity of the state, ``(-1)^(la + lb)``; by default the natural one, ``(-1)^L``.
-    """
-    wanted = L % 2 if parity is None or parity == "natural" else PARITIES[parity]
-    return triangle(la, lb, L) and (la + lb) % 2 == wanted
-
-
-def pairs(L: int, l_max: int, *, parity: str | None = "natural", S: int = 0) -> list[tuple[int, int]]:
-    """Return all pairs ``la <= lb <= l_max`` that couple to L, by ascending la + lb, then la.
-
-    Parameters
-    ----------
-    L : int
-        Total orbital angular momentum.
-    l_max : int
-        Largest angular momentum of one electron.
-    parity : {"natural", "even", "odd"}, optional
-        See `allowed`.
-    S : {0, 1}
-        Total spin.  Both spins have the same pairs: for la = lb it decides the symmetry of the component, not its presence.
-
-    Returns
-    -------
-    list of (int, int)
-        Empty if l_max is too small.
-    """
-    if S not in (0, 1):
-        raise ValueError(f"two electrons have S = 0 or 1, not {S}")
-    found = [(la, lb) for lb in range(l_max + 1) for la in range(lb + 1) if allowed(L, la, lb, parity)]
-    return sorted(found, key=lambda pair: (sum(pair), pair[0]))

@@ -5,9 +5,9 @@ With radial components ``u_p(r1, r2)`` for the pairs ``p = (la, lb)`` of one tot
     H = h(r1) + h(r2) + sum_l A_l r<^l / r>^(l+1),
 
 the one-electron part is diagonal in the eigenvectors of ``h_l`` in each basis, and on the product grid of an FE-DVR the
-repulsion is diagonal too (its kernels come from a Poisson equation: :meth:`qsim.sturmian.radial.grid.RadialGrid.poisson`).  A product
-is therefore ``X -> C X C^T``, an elementwise kernel, ``W -> C^T W C``: about ``4 P (n M^2 + n^2 M)`` flops instead of
-``2 (P M^2)^2``.
+repulsion is diagonal too (its kernels come from a Poisson equation:
+:meth:`qsim.sturmian.radial.grid.RadialGrid.poisson`).  A product is therefore ``X -> C X C^T``, an elementwise kernel,
+``W -> C^T W C``: about ``4 P (n M^2 + n^2 M)`` flops instead of ``2 (P M^2)^2``.
 
 Exchange: the component (lb, la) is ``(-1)^(la+lb-L+S)`` times the transpose of (la, lb), so pairs are stored with la <= lb.  The
 norm counts both orders: stored components with la < lb carry a factor sqrt(2), those with la = lb are symmetric or antisymmetric.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.two_electron.angular import angular
 
@@ -31,15 +32,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Orbitals
 
-__all__ = ["TwoElectron", "coefficients", "exchange_sign"]
+__all__ = ["TwoElectron", "coefficients"]
 
 ABSENT = 1e6  # hartree, of places that pad bases of different sizes to one; nothing couples to them
 MODEL_SIZE = 360  # rows of the model space of the first guess
-
-
-def exchange_sign(la: int, lb: int, L: int, S: int) -> int:
-    """Return the sign of ``u_(lb,la)(r1, r2) = sign u_(la,lb)(r2, r1)`` for two fermions of total spin S."""
-    return -1 if (la + lb - L + S) % 2 else 1
 
 
 def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list[int], NDArray[np.float64]]:

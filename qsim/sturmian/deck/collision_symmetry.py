@@ -1,0 +1,62 @@
+"""What a collision deck asks for: energies, the initial state, symmetries and their pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from qsim.sturmian.deck import symmetry
+from qsim.sturmian.deck.blocks import as_list
+from qsim.sturmian.deck.collision import Initial, Scatter
+
+if TYPE_CHECKING:
+    from qsim.sturmian.deck.model import SturmianDeck
+
+__all__ = ["Sector", "energies_of", "initial_of", "pairs_of", "sectors_of"]
+
+
+class Sector(NamedTuple):
+    """One total angular momentum and spin."""
+
+    L: int
+    S: int
+
+
+def energies_of(deck: SturmianDeck) -> list[float]:
+    """Return the energies of a deck: impact energies, or excess energies, from the task or from ``scan.energy``."""
+    task = deck.task
+    assert isinstance(task, Scatter)
+    if task.process == "born":
+        return [sum(task.ejected or [])]
+    given = task.energy if task.process == "e_h" else task.excess
+    if given is None and deck.scan is not None and deck.scan.energy:
+        return list(deck.scan.energy)
+    return [] if given is None else as_list(given)
+
+
+def initial_of(deck: SturmianDeck) -> Initial:
+    """Return the block of the initial state."""
+    block = getattr(deck, "initial", None)
+    return block if isinstance(block, Initial) else Initial()
+
+
+def sectors_of(deck: SturmianDeck) -> list[Sector]:
+    """Return the symmetries of a deck: those of the channels, and for a photon what the dipole reaches."""
+    process = getattr(deck.task, "process", "e_h")
+    channels, initial = deck.channels, initial_of(deck)
+    if process in ("e_h", "resonances"):
+        Ls = [0] if channels.L is None else as_list(channels.L)
+        default = [0, 1] if process == "e_h" else [0]
+        Ss = default if channels.S is None else as_list(channels.S)
+        return [Sector(L, S) for S in Ss for L in Ls]
+    reached = [1] if process == "photo" else [0, 1, 2]
+    Ls = reached if channels.L is None else as_list(channels.L)
+    return [Sector(L, initial.S) for L in Ls]
+
+
+def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
+    """Return the pairs of a symmetry; of a list those that can couple to L."""
+    channels = deck.channels
+    if channels.pairs is not None:
+        given = [(min(pair), max(pair)) for pair in channels.pairs]
+        return [pair for pair in given if symmetry.allowed(sector.L, *pair)]
+    return symmetry.pairs(sector.L, symmetry.default_l_max(deck, sector.L), S=sector.S)
