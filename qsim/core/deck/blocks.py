@@ -4,10 +4,10 @@ import cmath
 import hashlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError, core_schema
@@ -289,6 +289,9 @@ class Deck(Block):
     run: RunBlock = Field(default_factory=RunBlock, description="device, precision, seed, checkpoints")
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 
+    rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None  # offered by the method's room `deck`
+
     def check(self) -> Iterable[Finding]:
-        """Return what is wrong or doubtful with keys that are valid one by one; methods override this."""
-        return ()
+        """Return what is wrong or doubtful with keys that are valid one by one; methods override this or offer `rules`."""
+        rules = type(self).rules
+        return () if rules is None else rules(self)
