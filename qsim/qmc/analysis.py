@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.qmc.problem import Part
     from qsim.qmc.sampling.series import Series
-    from qsim.qmc.statistics.singular import Divergence
+    from qsim.qmc.wavefunction.singular import Divergence
 
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 

@@ -11,19 +11,15 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.rng import key_from_seed
-from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
-from qsim.qmc.deck import rules as checks
+from qsim.qmc import checks
+from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
-from qsim.qmc.system.radial import KNOTS
 from qsim.qmc.wavefunction import trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.qmc.deck.model import QmcDeck
@@ -32,18 +28,12 @@ if TYPE_CHECKING:
 
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
-CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
-MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
-DEPENDENT = 1e-10  # smallest singular value over the largest
-NOTHING_TO_OPTIMISE = (
-    "the Jastrow factor has no parameters to optimise; give J1 or J2 of type bspline or pade"
-)
 
 
 def parts_of(deck: QmcDeck) -> list[Part]:
     """Return what a deck runs, one after the other."""
     parts = []
-    for index, (item, walkers) in enumerate(zip(deck.series, checks.walkers_of(deck), strict=True)):
+    for index, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
         block = item.block.model_copy(update={"walkers": walkers})
         steps = block.timesteps if item.dmc is not None else [None]
         parts += [Part(index, item.kind, block, tau, k) for k, tau in enumerate(steps)]
@@ -92,7 +82,7 @@ def _is_costly(loaded: LoadedDeck[QmcDeck]) -> bool:
 
 def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
     """Estimate sizes and memory, and check the physics; no walker is placed and no self-consistent field is run."""
-    findings = list(_pseudopotentials(loaded))
+    findings = list(checks.of_files(loaded.deck))
     if findings:
         return Plan(findings=findings)
     try:
@@ -102,7 +92,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
             else:
                 wavefunction = _wavefunction(loaded)
                 system = wavefunction.system
-                findings += _of_numbers(loaded.deck, wavefunction)
+                findings += checks.of_wavefunction(loaded.deck, wavefunction)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     except (ArithmeticError, np.linalg.LinAlgError) as error:
@@ -112,73 +102,10 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
     return Plan(memory=memory, sizes=sizes, steps=steps, findings=findings)
 
 
-def _pseudopotentials(loaded: LoadedDeck[QmcDeck]) -> Iterable[Finding]:
-    """Yield files of pseudopotentials that cannot be used."""
-    from qsim.qmc.system.pseudopotentials import read_xml
-
-    for symbol, value in loaded.deck.system.pseudopotentials.items():
-        if isinstance(value, Path):
-            try:
-                read_xml(value, symbol)
-            except FileError as error:
-                yield Finding(f"system.pseudopotentials.{symbol}", str(error))
-
-
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:
     """Return ions and electrons alone."""
     block = _system_block(loaded.deck)
     return build_system(block, trial._pseudopotentials(block, _folder(loaded), None))
-
-
-def _of_numbers(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
-    """Yield what the tables of a trial function show."""
-    tables = wavefunction.orbital_tables()
-    if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
-        yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
-    else:
-        yield from _of_orbitals(deck, wavefunction)
-    jastrow = wavefunction.jastrow_tables()
-    if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
-        yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
-    if wavefunction.parameters.size == 0:
-        for k, item in enumerate(deck.series):
-            if item.optimize is not None:
-                yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
-
-
-def _of_orbitals(deck: QmcDeck, wavefunction: Wavefunction) -> Iterable[Finding]:
-    """Yield orbitals whose determinant vanishes everywhere, and those that nobody asked to be occupied."""
-    source, orbitals = deck.wavefunction.orbitals, wavefunction.orbitals
-    counts = (wavefunction.n_up, wavefunction.n_dn)
-    if len(orbitals.centres) <= MOST_CHECKED:
-        rng = np.random.default_rng(
-            0
-        )  # all distances and some directions around each atom: compact orbitals too
-        directions = rng.standard_normal((len(CHECKED), len(orbitals.centres), 3))
-        directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
-        points = (orbitals.centres + CHECKED[:, None, None] * directions).reshape(-1, 3)
-        for word, spin in (("up", 0), ("down", 1)):
-            if counts[spin] and _dependent(orbitals.rows(points, spin)[:, 0, : counts[spin]]):
-                text = (
-                    f"the occupied orbitals of spin {word} are linearly dependent: their determinant is zero"
-                )
-                yield Finding("wavefunction.orbitals", text)
-    given = source.source == "sto" and source.molecular_orbitals is None
-    if given and len(orbitals.centres) > 1 and orbitals.size > max(counts):
-        text = (
-            f"{orbitals.size} orbitals are given for {counts[0]} and {counts[1]} electrons of spin up and down, which take the "
-            "first ones, atom by atom; molecular_orbitals combines them"
-        )
-        yield Finding("wavefunction.orbitals.shells", text, "warning")
-
-
-def _dependent(values: NDArray[np.float64]) -> bool:
-    """Tell whether orbitals, by their values (points, orbitals), are linearly dependent."""
-    size = np.linalg.norm(values, axis=0)
-    if not size.all():
-        return True
-    found = np.linalg.svd(values / size, compute_uv=False)
-    return bool(found[-1] < DEPENDENT * found[0])
 
 
 def _estimate(
@@ -272,7 +199,7 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    loaded.raise_for(_of_numbers(deck, wavefunction))
+    loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
     seed = deck.run.seed
     key = key_from_seed(0 if seed is None else seed)
     return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines, notes.warnings)

@@ -16,7 +16,7 @@ from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
 from qsim.qmc.estimators import estimators
 from qsim.qmc.sampling.series import Resume, Series
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.statistics.singular import divergences
+from qsim.qmc.wavefunction.singular import divergences
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor

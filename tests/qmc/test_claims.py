@@ -9,8 +9,8 @@ import pytest
 from qsim.core.errors import DeckError
 from qsim.qmc.kernels import walk
 from qsim.qmc.statistics.samples import MOST_ROWS, Samples
-from qsim.qmc.statistics.singular import divergences
 from qsim.qmc.statistics.timestep import bounded, extrapolate
+from qsim.qmc.wavefunction.singular import divergences
 
 VMC = {"vmc": {"walkers": 64, "blocks": 24, "steps": 12, "warmup": 100}}
 

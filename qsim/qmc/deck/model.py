@@ -9,19 +9,14 @@ dmc        the lowest energy with its nodes, at several time steps and at zero
 ========== =====================================================================
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from qsim.core.deck.blocks import Deck, Finding, OutputBlock
+from qsim.core.deck.blocks import Deck, OutputBlock
 from qsim.qmc.deck.series import EstimatorItem, SectionItem, Series, Vmc
 from qsim.qmc.deck.wavefunction import PERIODIC, System, Wavefunction
 
-CRYSTALS = (
-    "crystals (a lattice, eshdf or plane-wave orbitals, supercells, twists) are not part of this version of qsim qmc; "
-    "atoms, molecules and traps in open boundaries are"
-)
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 #: Keys in which a resumed run may differ: more blocks lower the error bars, also of a run that is complete.
@@ -109,18 +104,6 @@ class QmcDeck(Deck):
             "wavefunction": {"orbitals": {"source": "eshdf"}},
         }
 
-    def check(self) -> Iterator[Finding]:
-        """Yield contradictions that need no calculation."""
-        from qsim.qmc.deck import rules as checks
-
-        if self.system.cell != "open":
-            yield Finding("system.cell", CRYSTALS)
-            return
-        if self.wavefunction.orbitals.source in ("eshdf", "planewave"):
-            yield Finding("wavefunction.orbitals.source", CRYSTALS)
-            return
-        yield from checks.of_deck(self)
-
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the names and settings of the estimators that open boundaries have."""
         return [
@@ -129,9 +112,6 @@ class QmcDeck(Deck):
             for name, block in item.named()
             if name not in ("energy", "sofk")
         ]
-
-
-DECK = QmcDeck
 
 
 def references(deck: QmcDeck) -> tuple[str, ...]:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.series import Dmc
     from qsim.qmc.deck.wavefunction import Shell, System
 
+CRYSTALS = (
+    "crystals (a lattice, eshdf or plane-wave orbitals, supercells, twists) are not part of this version of qsim qmc; "
+    "atoms, molecules and traps in open boundaries are"
+)
 DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
@@ -27,8 +31,14 @@ FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exp
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
-def of_deck(deck: QmcDeck) -> Iterator[Finding]:
+def rules(deck: QmcDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
+    if deck.system.cell != "open":
+        yield Finding("system.cell", CRYSTALS)
+        return
+    if deck.wavefunction.orbitals.source in ("eshdf", "planewave"):
+        yield Finding("wavefunction.orbitals.source", CRYSTALS)
+        return
     if deck.run.precision == "single":
         yield Finding(
             "run.precision",

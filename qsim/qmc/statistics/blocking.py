@@ -6,8 +6,8 @@ A run hands over one number per block and, in diffusion Monte Carlo, the weight 
 the weights and between the two [1]_.  For equal weights they are the deviations from the mean.
 
 The error comes from the autocorrelation of the influences, or from the scatter of independent chains where there are some,
-with Student's factor (:mod:`qsim.qmc.statistics.correlation`).  It is *converged* if the series is longer than 15 times the upper bound of
-the correlation time.
+with Student's factor (:mod:`qsim.qmc.statistics.correlation`).  It is *converged* if the series is longer than 15 times the
+upper bound of the correlation time.
 
 **Reblocking** [2]_ joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum y^2/(n_k(n_k - 1))}`, with the
 error :math:`\epsilon_k/\sqrt{2(n_k - 1)}`, rises until the blocks are longer than the correlation, and stays.  The curve shows

@@ -54,8 +54,8 @@ def build_wavefunction(
     Parameters
     ----------
     system_block
-        ``system``: see `qsim.qmc.system.ions.build_system`; ``pseudopotentials`` maps symbols to XML files (``.xml``) or to names in
-        PySCF's library (``ccecp``).
+        ``system``: see `qsim.qmc.system.ions.build_system`; ``pseudopotentials`` maps symbols to XML files (``.xml``) or to
+        names in PySCF's library (``ccecp``).
     orbitals_block
         ``wavefunction.orbitals``: ``source`` and what that source reads; ``cusp`` (false: leave Gaussians without).
     jastrow_block

@@ -1,0 +1,91 @@
+"""The deck against physics: files of pseudopotentials, and what the tables of a trial function show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.errors import FileError
+from qsim.qmc.system.pseudopotentials import read_xml
+from qsim.qmc.system.radial import KNOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+
+__all__ = ["of_files", "of_wavefunction"]
+
+CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
+MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
+DEPENDENT = 1e-10  # smallest singular value over the largest
+NOTHING_TO_OPTIMISE = (
+    "the Jastrow factor has no parameters to optimise; give J1 or J2 of type bspline or pade"
+)
+
+
+def of_files(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield files of pseudopotentials that cannot be used."""
+    for symbol, value in deck.system.pseudopotentials.items():
+        if isinstance(value, Path):
+            try:
+                read_xml(value, symbol)
+            except FileError as error:
+                yield Finding(f"system.pseudopotentials.{symbol}", str(error))
+
+
+def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
+    """Yield what the tables of a trial function show."""
+    tables = wavefunction.orbital_tables()
+    if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
+        yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+    else:
+        yield from _of_orbitals(deck, wavefunction)
+    jastrow = wavefunction.jastrow_tables()
+    if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
+        yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
+    if wavefunction.parameters.size == 0:
+        for k, item in enumerate(deck.series):
+            if item.optimize is not None:
+                yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
+
+
+def _of_orbitals(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
+    """Yield orbitals whose determinant vanishes everywhere, and those that nobody asked to be occupied."""
+    source, orbitals = deck.wavefunction.orbitals, wavefunction.orbitals
+    counts = (wavefunction.n_up, wavefunction.n_dn)
+    if len(orbitals.centres) <= MOST_CHECKED:
+        rng = np.random.default_rng(
+            0
+        )  # all distances and some directions around each atom: compact orbitals too
+        directions = rng.standard_normal((len(CHECKED), len(orbitals.centres), 3))
+        directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+        points = (orbitals.centres + CHECKED[:, None, None] * directions).reshape(-1, 3)
+        for word, spin in (("up", 0), ("down", 1)):
+            if counts[spin] and _dependent(orbitals.rows(points, spin)[:, 0, : counts[spin]]):
+                text = (
+                    f"the occupied orbitals of spin {word} are linearly dependent: their determinant is zero"
+                )
+                yield Finding("wavefunction.orbitals", text)
+    given = source.source == "sto" and source.molecular_orbitals is None
+    if given and len(orbitals.centres) > 1 and orbitals.size > max(counts):
+        text = (
+            f"{orbitals.size} orbitals are given for {counts[0]} and {counts[1]} electrons of spin up and down, which take the "
+            "first ones, atom by atom; molecular_orbitals combines them"
+        )
+        yield Finding("wavefunction.orbitals.shells", text, "warning")
+
+
+def _dependent(values: NDArray[np.float64]) -> bool:
+    """Tell whether orbitals, by their values (points, orbitals), are linearly dependent."""
+    size = np.linalg.norm(values, axis=0)
+    if not size.all():
+        return True
+    found = np.linalg.svd(values / size, compute_uv=False)
+    return bool(found[-1] < DEPENDENT * found[0])
