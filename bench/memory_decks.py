@@ -1,0 +1,280 @@
+"""Decks whose memory is measured: for each method and task two of the same kind, which differ in size alone.
+
+Little is computed with much memory, so that each run takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Deck = dict[str, Any]
+Pair = tuple[Deck, Deck]
+
+__all__ = ["CASES", "write"]
+
+
+# ------------------------------------------------------------------------------------------------ qoc
+
+MOLECULE = {
+    "mass": 1728.468338,
+    "potential": {"type": "morse", "D": 0.1994, "beta": 1.189, "r0": 1.821},
+    "dipole": {"type": "mecke", "mu0": 3.088, "rstar": 0.6},
+    "grid": {"xmin": 1.0, "xmax": 5.0, "points": 200},
+    "initial": 0,
+    "target": 1,
+}
+GRID = {"type": "crank_nicolson", "memory": "store"}
+
+
+def _qoc(sizes: tuple[int, int], optimizer: str, sweeps: int = 0, **blocks: Any) -> Pair:
+    chosen = {"type": optimizer, **({"max_sweeps": sweeps} if sweeps else {})}
+    small, large = (
+        {
+            "method": "qoc",
+            "system": MOLECULE,
+            "time": {"T": 30000.0, "steps": steps},
+            "control": {"guess": {"type": "ladder", "area": 0.3}},
+            "objective": {"threshold": 1.0},
+            "verify": "none",
+            "optimizer": chosen,
+            **blocks,
+        }
+        for steps in sizes
+    )
+    return small, large
+
+
+MANY, FEW = (50_000, 200_000), (4_000, 16_000)
+SCALES = {"field_scale": [0.9, 1.0, 1.1]}
+QOC = {
+    "none": _qoc(MANY, "none"),
+    "lbfgs": _qoc(MANY, "lbfgs", 6),
+    "lbfgs, verified": _qoc(MANY, "lbfgs", 2, verify={"propagator": "crank_nicolson", "steps": 20_000}),
+    "krotov": _qoc(MANY, "krotov", 8),
+    "gauss_newton": _qoc((20_000, 60_000), "gauss_newton", 6),
+    "travolta": _qoc(MANY, "travolta", 6),
+    "ensemble": _qoc(MANY, "lbfgs", 6, ensemble=SCALES),
+    "grid": _qoc(FEW, "lbfgs", 4, propagator=GRID),
+    "grid, reversed": _qoc(MANY, "lbfgs", 4, propagator={**GRID, "memory": "reverse"}),
+}
+
+
+# -------------------------------------------------------------------------------------------- trotter
+
+START = "start.npy"
+SIGMA = [{"type": "field", "axis": "x", "values": 0.1}]
+RETURN = {"echo": {"sigma": SIGMA, "scheme": "return"}}
+CHEBYSHEV = {"integrator": "chebyshev", "accuracy": 1e-6}
+
+
+def _trotter(sizes: tuple[int, int] = (18, 22), profile: Any = None, **blocks: Any) -> Pair:
+    field = {"type": "field", "axis": "x", "values": 0.3, **({"profile": profile} if profile else {})}
+    evolve = {"t_final": 0.1, "outputs": 2, **blocks.pop("evolve", {"integrator": "ts2", "dt": 0.1})}
+    small, large = (
+        {
+            "method": "trotter",
+            "initial": {"type": "product", "theta": 1.0},
+            "system": {"spins": spins, "terms": [{"type": "heisenberg", "lattice": "chain"}, field]},
+            "evolve": evolve,
+            **blocks,
+        }
+        for spins in sizes
+    )
+    return small, large
+
+
+TROTTER = {
+    "plain": _trotter(),
+    "single": _trotter(run={"precision": "single"}),
+    "moments": _trotter(observe=["sx", {"correlator": ["xx", "zz"], "pairs": "all"}]),
+    "entropy": _trotter(observe=[{"entropy": list(range(10))}]),
+    "variance": _trotter(observe=["energy_variance"]),
+    "overlap": _trotter(observe=[{"echo": {"sigma": SIGMA}}]),
+    "return": _trotter(observe=[RETURN]),
+    "chebyshev": _trotter(evolve=CHEBYSHEV),
+    "chebyshev, return": _trotter(evolve=CHEBYSHEV, observe=[RETURN]),
+    "driven": _trotter(profile={"type": "cosine", "omega": 1.0}),
+    "ensemble": _trotter(initial="haar", ensemble={"states": 2}),
+    "batch": _trotter((12, 15), initial="haar", ensemble={"states": 64}),
+    "verify": _trotter(evolve={"integrator": "ts2", "dt": 0.1, "verify": True}),
+    "file": _trotter(initial={"type": "file", "file": START}),
+}
+
+
+# -------------------------------------------------------------------------------------------- tridiag
+
+ROWS = (1_000_000, 4_000_000)
+
+
+def _propagate(grid: Deck | None = None, sizes: tuple[int, int] = ROWS, **more: Any) -> Pair:
+    small, large = (
+        {
+            "method": "tridiag",
+            "task": "propagate",
+            "grid": {"xmin": -0.1 * n, "xmax": 0.1 * n, "points": n, **(grid or {})},
+            "potential": {"type": "softcore"},
+            "time": {"dt": 0.02, "t_final": 0.06, "outputs": 2, "verify": False},
+            "observe": [{"density": {"points": 2}}],
+            **more,
+        }
+        for n in sizes
+    )
+    return small, large
+
+
+def _solve(solver: Deck | None = None, sizes: tuple[int, int] = ROWS, **system: Any) -> Pair:
+    small, large = (
+        {
+            "method": "tridiag",
+            "task": "solve",
+            "system": {"source": "random", "n": n, "seed": 2, **system},
+            "solver": solver or {},
+        }
+        for n in sizes
+    )
+    return small, large
+
+
+def _scaling() -> Pair:
+    small, large = (
+        {
+            "method": "tridiag",
+            "task": "scaling",
+            "scaling": {"n": [n], "blocks": [64, 256], "iterations": [1], "repeats": 1},
+        }
+        for n in ROWS
+    )
+    return small, large
+
+
+TRIDIAG = {
+    "propagate": _propagate(),
+    "propagate, three_point": _propagate({"stencil": "three_point"}),
+    "propagate, exact": _propagate(solver={"mode": "exact"}),
+    "propagate, single": _propagate(run={"precision": "single"}),
+    "solve": _solve(),
+    "solve, real": _solve(dtype="real"),
+    "solve, three columns": _solve(sizes=(400_000, 1_600_000), rhs=3),
+    "solve, thomas": _solve({"type": "thomas"}),
+    "solve, lapack": _solve({"type": "lapack"}),
+    "solve, streamed": _solve({"memory": 50_000_000, "tolerance": 1e-10}, dtype="real"),
+    "scaling": _scaling(),
+}
+
+
+# ------------------------------------------------------------------------------------------- sturmian
+
+
+def _two(N: int, l_max: int, order: int = 12, R: float = 24, **more: Any) -> Deck:
+    basis = {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.6}, "energy": -0.9, "N": N}
+    return {
+        "method": "sturmian",
+        "system": {"Z": 2},
+        "grid": {"R": R, "order": order},
+        "basis": basis if N else "fedvr",
+        "channels": {"l_max": l_max},
+        **more,
+    }
+
+
+def _collision(Z: int, R: float, l_max: int, task: Deck, **channels: Any) -> Deck:
+    deck = {
+        "method": "sturmian",
+        "system": {"Z": Z},
+        "grid": {"R": R, "order": 11, "ecs": {"angle": 0.3, "length": 20}},
+        "basis": "fedvr",
+        "channels": {"L": 0, "l_max": l_max, **channels},
+        "task": {"type": "scatter", **task},
+    }
+    return deck if Z == 1 or task["process"] == "resonances" else {**deck, "initial": {"l_max": l_max}}
+
+
+TABLES = {"task": {"type": "integrals"}}
+PRODUCTS = {"task": {"type": "integrals", "route": "poisson_gemm"}}
+ALONE = {"task": {"type": "basis", "l": [0, 1, 2]}}
+E_H = {"process": "e_h", "energy": 2.0, "observables": ["sigma", "excitation"]}
+PHOTO = {"process": "photo", "excess": "20 eV", "observables": ["sigma"]}
+BORN = {
+    "process": "born",
+    "incident": "5599 eV",
+    "q": 0.24,
+    "ejected": ["10 eV", "10 eV"],
+    "observables": ["sigma"],
+}
+RESONANCES = {"process": "resonances", "near": [-0.778]}
+STURMIAN = {
+    "bound": (_two(0, 2, 6), _two(0, 4, 16)),
+    "bound, few functions": (_two(10, 2, 6), _two(40, 6, 16)),
+    "bound, dense": (_two(8, 1, 6, solver="dense"), _two(36, 3, 12, solver="dense")),
+    "integrals": (_two(10, 2, **TABLES), _two(80, 2, 20, **TABLES)),
+    "integrals, one route": (_two(10, 2, **PRODUCTS), _two(64, 2, **PRODUCTS)),
+    "basis": (_two(10, 2, 6, **ALONE), _two(60, 2, 30, R=300, **ALONE)),
+    "scatter, e_h": (_collision(1, 12, 0, E_H), _collision(1, 30, 2, E_H)),
+    "scatter, photo": (_collision(2, 12, 1, PHOTO, L=1), _collision(2, 24, 2, PHOTO, L=1)),
+    "scatter, born": (_collision(2, 12, 1, BORN), _collision(2, 24, 2, BORN)),
+    "scatter, resonances": (_collision(2, 12, 0, RESONANCES), _collision(2, 24, 2, RESONANCES)),
+}
+
+
+# ------------------------------------------------------------------------------------------------ qmc
+
+ATOMS = {"He": [(1, 1.7)], "Be": [(1, 3.7), (2, 1.0)]}
+VMC = {"blocks": 3, "steps": 2, "warmup": 2, "timestep": 0.1}
+DMC = {"timesteps": [0.004, 0.002], "blocks": 3, "steps": 6, "warmup": 0.01, "extrapolate": "none"}
+OPTIMIZE = {"iterations": 1, "steps": 3, "warmup": 2, "timestep": 0.1}
+
+
+def _qmc(symbol: str, *series: Deck, sizes: tuple[int, int] = (4096, 65536), **run: Any) -> Pair:
+    shells = [{"atom": symbol, "n": n, "l": 0, "zeta": zeta} for n, zeta in ATOMS[symbol]]
+    (name, first), *others = (next(iter(section.items())) for section in series)
+    small, large = (
+        {
+            "method": "qmc",
+            "run": {"seed": 3, **run},
+            "system": {"atoms": [[symbol, 0, 0, 0]]},
+            "wavefunction": {
+                "orbitals": {"source": "sto", "shells": shells},
+                "jastrow": {"J1": {"rcut": 6.0, "size": 7}, "J2": {"rcut": 6.0, "size": 9}},
+            },
+            "series": [{name: {**first, "walkers": walkers}}, *({k: v} for k, v in others)],
+        }
+        for walkers in sizes
+    )
+    return small, large
+
+
+QMC = {
+    "vmc": _qmc("Be", {"vmc": VMC}, sizes=(4096, 131072)),
+    "vmc, mixed": _qmc("Be", {"vmc": VMC}, sizes=(4096, 131072), precision="mixed"),
+    "dmc": _qmc("Be", {"vmc": {**VMC, "blocks": 2}}, {"dmc": DMC}),
+    "optimize": _qmc("Be", {"optimize": OPTIMIZE}),
+    "optimize, long": _qmc("He", {"optimize": {**OPTIMIZE, "steps": 30, "sweeps": 1}}, sizes=(2048, 32768)),
+}
+
+CASES: Mapping[tuple[str, str], Pair] = {
+    (method, task): pair
+    for method, pairs in (
+        ("qoc", QOC),
+        ("trotter", TROTTER),
+        ("tridiag", TRIDIAG),
+        ("sturmian", STURMIAN),
+        ("qmc", QMC),
+    )
+    for task, pair in pairs.items()
+}
+"""By method and task: the small deck and the large one."""
+
+
+def write(folder: Path, deck: Deck, name: str = "deck") -> Path:
+    """Write a deck, and the start vector of one that reads it, into a folder; return the path of the deck."""
+    import numpy as np
+    import yaml
+
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(deck), encoding="utf-8")
+    if deck.get("initial") == {"type": "file", "file": START}:
+        spins = deck["system"]["spins"]
+        np.save(folder / START, np.full(1 << spins, 2.0 ** (-spins / 2), complex))
+    return path
