@@ -223,7 +223,7 @@ def test_a_damaged_summary_of_a_complete_run_is_written_again(counter, run, cont
 
 
 def test_the_method_qmc_says_which_files_it_adds():
-    from qsim.qmc.deck.model import DECK
+    from qsim.qmc.deck import DECK
     from qsim.qmc.output import extra_paths
 
     loaded = load_deck(
@@ -269,7 +269,7 @@ def test_results_that_cannot_be_written_are_rescued(counter, run, monkeypatch, t
 
 def test_the_interpreter_counts(counter, run, no_work, monkeypatch):
     """What the process has already is not needed twice; what is still to come is."""
-    import qsim.core.device as device
+    from qsim.core.device import device
 
     deck = counter.deck()
     monkeypatch.setattr(device, "resident_memory", lambda: 100_000_000)
