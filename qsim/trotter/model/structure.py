@@ -43,7 +43,7 @@ MOST_FEATURES = 512  # of one part of a formula; where there are more it oscilla
 DEEPEST = 40  # powers of 2: distances from a feature, of the duration
 MOST_PULSES = 16  # of one formula, for which steps are cut
 MOST_RANGES = 512  # of cells; where there are more, the profile oscillates, and samples of steps see it
-MOST_POINTS = 600  # of one pulse
+MOST_POINTS = 600  # of one pulse, beside the first ones
 ROUNDS = 60  # of halvings
 STRAIGHT = 2e-3  # of the height of a pulse: what straight lines between cuts may miss
 NOTHING = 1e-9  # of the largest value of a profile
@@ -212,6 +212,7 @@ def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tu
 
 def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tuple[float, float]]:
     """Return (time, slope) of points between which a profile is straight, up to a part of the height of its pulse."""
+    most = MOST_POINTS + len(points)
     for _ in range(ROUNDS):
         values = _finite(f, points)
         points, values = points[np.isfinite(values)], values[np.isfinite(values)]
@@ -219,22 +220,31 @@ def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tup
         off = np.abs(_finite(f, middle) - 0.5 * (values[1:] + values[:-1]))
         height = max(height, float(np.abs(values - values[0]).max()))
         wanted = middle[(off > STRAIGHT * height) & (np.diff(points) > FINEST * end)]
-        if not len(wanted) or len(points) > MOST_POINTS:
+        if not len(wanted) or len(points) > most:
             break
         points = np.sort(np.concatenate([points, wanted]))
     values = _finite(f, points)
     before, after = np.diff(points[:-1]), np.diff(points[1:])
-    line = (values[:-2] * after + values[2:] * before) / (before + after)
-    bent = np.abs(values[1:-1] - line)
-    kept = np.flatnonzero(maximum_filter1d(bent, 3) > NOTHING * height) + 1
+    bent = np.abs(values[1:-1] - (values[:-2] * after + values[2:] * before) / (before + after))
     slope = height / max(float(points[-1] - points[0]), 1e-300)
-    found = [(float(points[k]), slope) for k in kept]
+    found = [(t, slope) for t in _bends(points.tolist(), values.tolist(), NOTHING * height)]
     for k in np.argsort(bent)[::-1][:8] + 1:  # a curve that is halved often enough has none
         kink = _kink(f, float(points[k - 1]), float(points[k + 1]), FINEST * end)
         found += [] if kink is None else [(kink[0], slope)]
     times = np.unique([t for t, _ in found])
     apart = np.diff(times, prepend=-np.inf) > 8.0 * FINEST * end
     return [(float(t), slope) for t in times[apart]]
+
+
+def _bends(points: list[float], values: list[float], height: float) -> list[float]:
+    """Return the points that lie farther than a height from the line between the last such point and the next one of all."""
+    last, found = 0, []
+    for k in range(1, len(points) - 1):
+        share = (points[k] - points[last]) / (points[k + 1] - points[last])
+        if not abs(values[k] - values[last] - share * (values[k + 1] - values[last])) <= height:
+            found.append(points[k])
+            last = k
+    return found
 
 
 def _joined(cells: NDArray[np.int64]) -> list[tuple[int, int]]:
