@@ -57,11 +57,11 @@ ACCURATE, GIVEN = {"accuracy": 1e-6, "integrator": "kl8"}, {"dt": 0.05, "integra
 @pytest.mark.parametrize(
     ("name", "step"),
     [
-        ("gauss", ACCURATE),
+        pytest.param("gauss", ACCURATE, marks=pytest.mark.slow),
         ("gauss", GIVEN),
-        ("gauss written out", ACCURATE),
-        ("two", GIVEN),
-        ("lorentz", GIVEN),
+        pytest.param("gauss written out", ACCURATE, marks=pytest.mark.slow),
+        pytest.param("two", GIVEN, marks=pytest.mark.slow),
+        pytest.param("lorentz", GIVEN, marks=pytest.mark.slow),
         ("triangle", GIVEN),
         ("box", ACCURATE),
     ],
