@@ -181,6 +181,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
     kinks = pilots.kinks_of(panel)
+    pilots.tell(panel, end, monitor)
 
     def found() -> Choice:
         if block.dt is not None:

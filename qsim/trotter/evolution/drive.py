@@ -7,15 +7,15 @@ it.  The error of the evolution is at most the sum of the errors of its steps: t
 its steps.  An evolution of few steps is not sampled: which of its steps holds a kink, and how long the parts are, may decide, so
 that all of its steps are made.
 
-At a kink or a jump no method keeps its order, unless a step ends there.  Ramps and tables say where theirs are; those of
-formulas are found by bisection: the second difference of a smooth function falls like the square of the distance of its points,
-that of a kink like the distance.
+At a kink or a jump no method keeps its order, unless a step ends there, and steps would pass over a narrow pulse: they are cut at
+the places that :mod:`qsim.trotter.model.structure` finds.  The parts of steps between places closer than a cell are made one by
+one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,93 +24,17 @@ from scipy.ndimage import maximum_filter1d
 
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.driven import half_maps, pieces, stages
+from qsim.trotter.model.structure import CELLS, Profile, kinks, many, survey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Drive", "Small", "kinks"]
 
-CELLS = 4096  # of the grid on which profiles are sampled
 SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roughness (each a tenth)
 SAMPLES = 3  # steps of a class
 FEW_SPINS = 3  # up to which the error of a random state may be far from that of another
 WALKED = 128  # parts of steps, between kinks, up to which all steps of an evolution are made
-SUSPECTS = 48  # places of a formula that are looked at for a kink
-HALVINGS = 14  # by which a kink is told from a curve
-FINEST = 4e-14  # of the duration: how well a kink is located
-
-Profile = Callable[[float], float]
-
-
-# --------------------------------------------------------------------------------------------- kinks
-
-
-def kinks(profiles: Sequence[Profile], end: float) -> list[tuple[float, float]]:
-    """Return (time, size) of the places within 0 and end at which a profile is not smooth; the size is relative.
-
-    Parameters
-    ----------
-    profiles
-        With an attribute ``kinks`` if they know theirs.
-    """
-    found: dict[float, float] = {}
-    for f in profiles:
-        known = getattr(f, "kinks", None)
-        places = _found_kinks(f, end) if known is None else _known_kinks(f, known, end)
-        for time, size in places:
-            found[time] = max(found.get(time, 0.0), size)
-    return sorted(found.items())
-
-
-def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[float, float]]:
-    """Return known kinks that lie within the evolution with their changes of slope."""
-    inside = [t for t in times if 0.0 < t < end]
-    edges = [0.0, *inside, end]
-    found = []
-    for before, t, after in zip(edges[:-2], inside, edges[2:], strict=True):
-        width = 1e-3 * min(t - before, after - t)
-        change = abs(f(t + width) - 2.0 * f(t) + f(t - width)) / max(width, 1e-300)
-        found.append((t, change))
-    return found
-
-
-def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
-    """Return the kinks and jumps of a formula."""
-    times = np.linspace(0.0, end, CELLS + 1)
-    values = many(f, times)
-    bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
-    scale = float(np.abs(values).max(initial=0.0))
-    peaks = np.flatnonzero((bend >= maximum_filter1d(bend, 3)) & (bend > 1e-9 * scale)) + 1
-    peaks = peaks[np.argsort(bend[peaks - 1])[::-1][:SUSPECTS]]
-    found: list[tuple[float, float]] = []
-    for k in sorted(peaks.tolist()):
-        kink = _kink(f, float(times[k - 1]), float(times[k + 1]), FINEST * end)
-        if kink is not None and (not found or kink[0] - found[-1][0] > 1e-9 * end):
-            found.append(kink)
-    return found
-
-
-def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
-    """Return the kink within [a, b] and its change of slope; None if the profile is smooth there."""
-    first = _bend(f, a, b) / (b - a)
-    width = b - a
-    halvings = 0
-    while width > finest:
-        quarter = 0.25 * width
-        tries = [(_bend(f, c, c + 0.5 * width), c) for c in (a, a + quarter, a + 2.0 * quarter)]
-        bend, a = max(tries)
-        width *= 0.5
-        halvings += 1
-        if halvings == HALVINGS and not bend / width >= 0.3 * first:
-            return None
-        if bend == 0.0:
-            break
-    return (a + 0.5 * width, first) if halvings >= HALVINGS else None
-
-
-def _bend(f: Profile, a: float, b: float) -> float:
-    """Return the size of the second difference of a profile."""
-    return abs(f(a) - 2.0 * f(0.5 * (a + b)) + f(b))
 
 
 # ------------------------------------------------------------------------------------- a small system
@@ -184,12 +108,6 @@ def _one(t: float) -> float:
     return 1.0
 
 
-def many(f: Profile, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a profile at many times."""
-    found = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
-    return np.asarray(found, float)
-
-
 # ---------------------------------------------------------------------------------- along the evolution
 
 
@@ -205,7 +123,9 @@ class Drive:
     size, rough : (CELLS,) float64
         The largest couplings in every cell of time, and how they bend.
     places : list of float
-        Times of the kinks.
+        Times of the kinks, and within pulses narrower than a cell.
+    missed : int
+        Narrow pulses beyond the number that steps are cut for.
     """
 
     small: Small
@@ -213,6 +133,7 @@ class Drive:
     size: NDArray[np.float64]
     rough: NDArray[np.float64]
     places: list[float]
+    missed: int = 0
     known: dict[tuple[str, float], float] = field(default_factory=dict)
     walked: dict[tuple[str, float, tuple[float, ...]], float] = field(default_factory=dict)
 
@@ -229,12 +150,13 @@ class Drive:
             bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
             size += np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
             rough += np.maximum(bend[1:], bend[:-1])
-        found = [t for t, _ in kinks(small.profiles[1:], end)]
+        places, missed = survey(small.profiles[1:], end)
+        found = [t for t, _ in places]
         for t in found:  # what is narrower than a cell shows at its kinks
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
-        return cls(small, end, size, rough, found)
+        return cls(small, end, size, rough, found, missed)
 
     def error(self, method: str, dt: float) -> float:
         """Return the sum of the errors of all steps of an evolution with steps of dt."""
@@ -290,7 +212,30 @@ class Drive:
                 length.append(h)
         each = self._local(method, np.array(begin), np.array(length))
         errors = np.bincount(owner, each, len(starts))
-        return float(weight @ errors)
+        return float(weight @ errors) + self._between(method, dt)
+
+    def _between(self, method: str, dt: float) -> float:
+        """Return the sum of the errors of the parts of steps between places closer than a cell, which samples may miss."""
+        begin, gap = self.gaps()
+        if not len(gap):
+            return 0.0
+        steps = np.ceil(gap / dt * (1.0 - 1e-12))
+        return float(steps @ self._local(method, begin + (steps // 2) * gap / steps, gap / steps))
+
+    def gaps(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return starts and lengths of the parts between neighbouring places that are closer than a cell."""
+        places = np.array(self.places)
+        gaps = np.diff(places)
+        near = gaps < self.end / CELLS
+        return places[:-1][near], gaps[near]
+
+    def crowded(self, method: str, error: float) -> list[float]:
+        """Return the middles of the parts between close places whose steps make more than their share of an error."""
+        begin, gap = self.gaps()
+        if not len(gap):
+            return []
+        large = self._local(method, begin, gap) > error / len(gap)
+        return list((begin + 0.5 * gap)[large])
 
     def _local(
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]

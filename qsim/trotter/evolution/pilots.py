@@ -9,20 +9,24 @@ import numpy as np
 
 from qsim.trotter.deck.initial import RandomPhaseInitial, is_random
 from qsim.trotter.evolution import driven
-from qsim.trotter.evolution.drive import kinks
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.evolution.pilot import Panel, Pilot, local_error, strength, weights
+from qsim.trotter.model.structure import CELLS, MOST_PULSES, RESOLUTION, survey
 from qsim.trotter.states import initial as states
 
 if TYPE_CHECKING:
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
 
-__all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel"]
+__all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel", "tell"]
 
 REALISATIONS = 64  # of the disorder, of which the hardest is taken
 MOST_KINKS = 2000  # at which steps are cut
+HALVINGS = 12  # of the parts of narrow pulses
+PULSE_SHARE = 0.05  # of the accuracy, for steps in narrow pulses
+PULSE_ACCURACY = 1e-7  # where dt is given, not an accuracy
 COMPARED_SPINS = (
     26  # up to which a step of the whole system is made, which takes two states in double precision
 )
@@ -37,7 +41,7 @@ def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     # the state takes the memory that the first trajectory will take after it, and a part of it is enough
     psi = None if is_random(problem.deck.initial) else problem.initial(member)
     made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
-    _cut(made, problem.times[-1])
+    _cut(made, problem)
     return Panel(made), hamiltonians
 
 
@@ -54,20 +58,48 @@ def _hardest(problem: Problem) -> int:
     return int(np.argmax(size)) * ensemble.states
 
 
-def _cut(made: list[Pilot], end: float) -> None:
-    """Give all pilots the kinks of all profiles, at which steps are cut; the sharpest, if there are very many."""
+def _cut(made: list[Pilot], problem: Problem) -> None:
+    """Give all pilots the kinks of all profiles, at which steps are cut; the sharpest, if there are very many.
+
+    Narrow pulses are cut until a longer step elsewhere costs no accuracy in them.
+    """
+    end, block = problem.times[-1], problem.deck.evolve
     drives = [pilot.drive for pilot in made if pilot.drive is not None]
     if not drives:
         return
-    found = kinks([f for drive in drives for f in drive.small.profiles[1:]], end)
+    found, missed = survey([f for drive in drives for f in drive.small.profiles[1:]], end)
     found = sorted(sorted(found, key=lambda kink: -kink[1])[:MOST_KINKS])
     for drive in drives:
         drive.places = [t for t, _ in found]
+        drive.missed = missed
+    method = "bm4" if block.integrator == "auto" else block.integrator
+    error = PULSE_SHARE * (block.accuracy or PULSE_ACCURACY)
+    for _ in range(HALVINGS):
+        more = {t for drive in drives for t in drive.crowded(method, error)}
+        if not more or len(drives[0].places) + len(more) > MOST_KINKS:
+            break
+        for drive in drives:
+            drive.places = sorted({*drive.places, *more})
 
 
 def kinks_of(panel: Panel) -> tuple[float, ...]:
     """Return the times at which steps are cut."""
     return next((tuple(pilot.drive.places) for pilot in panel.pilots if pilot.drive is not None), ())
+
+
+def tell(panel: Panel, end: float, monitor: Monitor) -> None:
+    """Tell how finely formulas of time were searched for pulses, and warn of those that steps are not cut for."""
+    drives = [pilot.drive for pilot in panel.pilots if pilot.drive is not None]
+    if any(getattr(f, "formula", None) is not None for drive in drives for f in drive.small.profiles[1:]):
+        monitor.note(
+            f"formulas of t are sampled every {end / RESOLUTION:.3g} and around the zeros and extrema of their parts; narrower "
+            "pulses elsewhere are not seen"
+        )
+    if missed := max((drive.missed for drive in drives), default=0):
+        monitor.warn(
+            f"a profile has {missed} more pulses narrower than {end / CELLS:.3g} than the {MOST_PULSES} that steps are cut for, "
+            "and the estimated error may be too small; give dt below their width, a shorter t_final, or a table"
+        )
 
 
 # --------------------------------------------------------------------------------- the whole system

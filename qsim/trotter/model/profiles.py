@@ -31,11 +31,14 @@ class Factor:
         Times at which it is not smooth; None if that is not known.
     vector : callable or None
         The same of many times at once, where that is faster.
+    formula : Expression or None
+        The formula of t behind it, if there is one.
     """
 
     function: Callable[[float], float]
     kinks: tuple[float, ...] | None = ()
     vector: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    formula: Expression | None = None
 
     def __call__(self, t: float) -> float:
         """Return f(t)."""
@@ -69,7 +72,9 @@ def factor(profile: Any) -> Factor:
     if isinstance(profile, blocks.TableProfile):
         return _table(profile)
     formula = Expression(profile.value, ("t",))
-    return Factor(lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float))
+    return Factor(
+        lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float), formula
+    )
 
 
 def is_constant(profile: Any) -> bool:

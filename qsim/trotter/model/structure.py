@@ -1,0 +1,351 @@
+"""Where the profiles of a driven Hamiltonian are not smooth, and where they hide pulses narrower than any grid.
+
+Ramps and tables say where their kinks are; those of formulas are found by bisection: the second difference of a smooth function
+falls like the square of the distance of its points, that of a kink like the distance.
+
+A formula may have a pulse between two points of the grid.  It is looked for
+
+- around the zeros and extrema of all parts of the formula, at distances from a cell down to ``2^-40`` of the evolution: the
+  argument of ``exp(-((t - 3)/1e-7)^2)`` varies slowly, and has its extremum where the pulse is;
+- at 4 random times in every cell.
+
+A value is hidden if it lies farther from the straight line of its cell than the grid bends there.  The interval around it is
+halved until straight lines follow the formula to 0.2 %, and steps are cut at the points found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+
+from qsim.core.deck.expression import Expression, Instruction
+from qsim.core.errors import NumericsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+__all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "kinks", "many", "pulses", "survey"]
+
+CELLS = 4096  # of the grid on which profiles are sampled
+SUSPECTS = 48  # places of a formula that are looked at for a kink
+HALVINGS = 14  # by which a kink is told from a curve
+FINEST = 4e-14  # of the duration: how well a kink is located
+RANDOM = 4  # times in every cell
+RESOLUTION = CELLS * RANDOM  # samples of an evolution without regard to the formula
+MOST_FEATURES = 512  # of one part of a formula; where there are more it oscillates, which samples see
+DEEPEST = 40  # powers of 2: distances from a feature, of the duration
+MOST_PULSES = 16  # of one formula, for which steps are cut
+MOST_RANGES = 512  # of cells; where there are more, the profile oscillates, and samples of steps see it
+MOST_POINTS = 600  # of one pulse, beside the first ones
+ROUNDS = 60  # of halvings
+STRAIGHT = 2e-3  # of the height of a pulse: what straight lines between cuts may miss
+NOTHING = 1e-9  # of the largest value of a profile
+GOLDEN = 0.6180339887498949  # (sqrt(5) - 1)/2
+SEED = 3  # of the random times, which are the same in every run
+
+Profile = Callable[[float], float]
+
+
+# --------------------------------------------------------------------------------------------- kinks
+
+
+def kinks(profiles: Sequence[Profile], end: float) -> list[tuple[float, float]]:
+    """Return (time, size) of places between 0 and end at which a profile is not smooth, or in a narrow pulse.
+
+    The size is relative.
+
+    Parameters
+    ----------
+    profiles
+        With an attribute ``kinks`` if they know theirs.
+    """
+    return survey(profiles, end)[0]
+
+
+def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, float]], int]:
+    """Return the (time, size) of :func:`kinks`, and how many narrow pulses there are beyond those that are among them."""
+    found: dict[float, float] = {}
+    missed = 0
+    for f in profiles:
+        known = getattr(f, "kinks", None)
+        if known is None:
+            narrow, more = pulses(f, end)
+            places = [*_found_kinks(f, end), *narrow]
+            missed += more
+        else:
+            places = _known_kinks(f, known, end)
+        for time, size in places:
+            found[time] = max(found.get(time, 0.0), size)
+    return sorted(found.items()), missed
+
+
+def many(f: Profile, times: Values) -> Values:
+    """Return a profile at many times."""
+    found = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
+    return np.asarray(found, float)
+
+
+def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[float, float]]:
+    """Return known kinks that lie within the evolution with their changes of slope."""
+    inside = [t for t in times if 0.0 < t < end]
+    edges = [0.0, *inside, end]
+    found = []
+    for before, t, after in zip(edges[:-2], inside, edges[2:], strict=True):
+        width = 1e-3 * min(t - before, after - t)
+        change = abs(f(t + width) - 2.0 * f(t) + f(t - width)) / max(width, 1e-300)
+        found.append((t, change))
+    return found
+
+
+def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
+    """Return the kinks and jumps of a formula."""
+    times = np.linspace(0.0, end, CELLS + 1)
+    values = many(f, times)
+    bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+    scale = float(np.abs(values).max(initial=0.0))
+    peaks = np.flatnonzero((bend >= maximum_filter1d(bend, 3)) & (bend > 1e-9 * scale)) + 1
+    peaks = peaks[np.argsort(bend[peaks - 1])[::-1][:SUSPECTS]]
+    found: list[tuple[float, float]] = []
+    for k in sorted(peaks.tolist()):
+        kink = _kink(f, float(times[k - 1]), float(times[k + 1]), FINEST * end)
+        if kink is not None and (not found or kink[0] - found[-1][0] > 1e-9 * end):
+            found.append(kink)
+    return found
+
+
+def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
+    """Return the kink within [a, b] and its change of slope; None if the profile is smooth there."""
+    first = _bend(f, a, b) / (b - a)
+    width = b - a
+    halvings = 0
+    while width > finest:
+        quarter = 0.25 * width
+        tries = [(_bend(f, c, c + 0.5 * width), c) for c in (a, a + quarter, a + 2.0 * quarter)]
+        bend, a = max(tries)
+        width *= 0.5
+        halvings += 1
+        if halvings == HALVINGS and not bend / width >= 0.3 * first:
+            return None
+        if bend == 0.0:
+            break
+    return (a + 0.5 * width, first) if halvings >= HALVINGS else None
+
+
+def _bend(f: Profile, a: float, b: float) -> float:
+    """Return the size of the second difference of a profile."""
+    return abs(f(a) - 2.0 * f(0.5 * (a + b)) + f(b))
+
+
+# ------------------------------------------------------------------------------------- narrow pulses
+
+
+def pulses(f: Profile, end: float) -> tuple[list[tuple[float, float]], int]:
+    """Return (time, slope) of the points within pulses of a formula that the grid does not see, and the number of further pulses.
+
+    Straight lines between the points follow the pulse to :data:`STRAIGHT` of its height.
+    """
+    if getattr(f, "kinks", None) is not None or end <= 0.0:
+        return [], 0
+    formula = getattr(f, "formula", None)
+    places, missed = _pulses(f, end, None) if formula is None else _pulses_of(formula, end)
+    return list(places), missed
+
+
+@lru_cache(maxsize=64)
+def _pulses_of(formula: Expression, end: float) -> tuple[list[tuple[float, float]], int]:
+    """Return :func:`pulses` of a formula, for which every part of a run asks."""
+    return _pulses(_Whole(formula), end, formula)
+
+
+class _Whole:
+    """A formula as a profile."""
+
+    def __init__(self, formula: Expression) -> None:
+        self.formula = formula
+
+    def __call__(self, t: float) -> float:
+        return float(self.formula(t=t))
+
+    def many(self, times: Values) -> Values:
+        return self.formula(t=times)
+
+
+def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tuple[float, float]], int]:
+    edges = np.linspace(0.0, end, CELLS + 1)
+    values = many(f, edges)
+    generator = np.random.default_rng(SEED)
+    random = (np.arange(RESOLUTION) + generator.random(RESOLUTION)) * (end / RESOLUTION)
+    seeds = _around(_features(formula, edges), end)
+    times = np.concatenate([random, seeds])
+    found = _finite(f, times)
+    times, found = times[np.isfinite(found)], found[np.isfinite(found)]
+    cell = np.minimum((times / end * CELLS).astype(int), CELLS - 1)
+    line = values[cell] + (values[cell + 1] - values[cell]) * (times / end * CELLS - cell)
+    off = np.abs(found - line)
+    bend = np.zeros(CELLS + 1)
+    bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+    near = maximum_filter1d(bend, 3)
+    scale = max(float(np.abs(values).max()), float(np.abs(found).max(initial=0.0)))
+    # a jump is as far from the line as the grid bends, a kink half as far, a curve an eighth
+    hidden = off > 1.5 * np.maximum(near[cell], near[cell + 1]) + NOTHING * scale
+    ranges = _joined(np.unique(cell[hidden]))
+    if len(ranges) > MOST_RANGES:
+        return [], 0
+    heights = [float(off[hidden & (cell >= a) & (cell <= b)].max()) for a, b in ranges]
+    order = np.argsort(heights)[::-1]
+    places: list[tuple[float, float]] = []
+    for k in order[:MOST_PULSES]:
+        a, b = ranges[k]
+        inside = times[hidden & (cell >= a) & (cell <= b)]
+        start = np.unique(np.concatenate([edges[max(a - 1, 0) : b + 3], _around(inside[:1], end), inside]))
+        low, high = edges[max(a - 1, 0)], edges[min(b + 2, CELLS)]
+        places += _resolved(f, start[(start >= low) & (start <= high)], heights[k], end)
+    return places, max(0, len(ranges) - MOST_PULSES)
+
+
+def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tuple[float, float]]:
+    """Return (time, slope) of points between which a profile is straight, up to a part of the height of its pulse."""
+    most = MOST_POINTS + len(points)
+    for _ in range(ROUNDS):
+        values = _finite(f, points)
+        points, values = points[np.isfinite(values)], values[np.isfinite(values)]
+        middle = 0.5 * (points[1:] + points[:-1])
+        off = np.abs(_finite(f, middle) - 0.5 * (values[1:] + values[:-1]))
+        height = max(height, float(np.abs(values - values[0]).max()))
+        wanted = middle[(off > STRAIGHT * height) & (np.diff(points) > FINEST * end)]
+        if not len(wanted) or len(points) > most:
+            break
+        points = np.sort(np.concatenate([points, wanted]))
+    values = _finite(f, points)
+    before, after = np.diff(points[:-1]), np.diff(points[1:])
+    bent = np.abs(values[1:-1] - (values[:-2] * after + values[2:] * before) / (before + after))
+    slope = height / max(float(points[-1] - points[0]), 1e-300)
+    found = [(t, slope) for t in _bends(points.tolist(), values.tolist(), NOTHING * height)]
+    for k in np.argsort(bent)[::-1][:8] + 1:  # a curve that is halved often enough has none
+        kink = _kink(f, float(points[k - 1]), float(points[k + 1]), FINEST * end)
+        found += [] if kink is None else [(kink[0], slope)]
+    times = np.unique([t for t, _ in found])
+    apart = np.diff(times, prepend=-np.inf) > 8.0 * FINEST * end
+    return [(float(t), slope) for t in times[apart]]
+
+
+def _bends(points: list[float], values: list[float], height: float) -> list[float]:
+    """Return the points that lie farther than a height from the line between the last such point and the next one of all."""
+    last, found = 0, []
+    for k in range(1, len(points) - 1):
+        share = (points[k] - points[last]) / (points[k + 1] - points[last])
+        if not abs(values[k] - values[last] - share * (values[k + 1] - values[last])) <= height:
+            found.append(points[k])
+            last = k
+    return found
+
+
+def _joined(cells: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of neighbouring cells."""
+    if not len(cells):
+        return []
+    breaks = np.flatnonzero(np.diff(cells) > 1)
+    first, last = cells[np.concatenate([[0], breaks + 1])], cells[np.concatenate([breaks, [-1]])]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def _around(features: Values, end: float) -> Values:
+    """Return times at the features of a formula and at distances of powers of 2 from them."""
+    distances = end * 0.5 ** np.arange(12, DEEPEST + 1)
+    offsets = np.concatenate([[0.0], distances, -distances])
+    times = (features[:, None] + offsets).ravel()
+    return np.asarray(times[(times >= 0.0) & (times <= end)], float)
+
+
+def _finite(f: Profile, times: Values) -> Values:
+    """Return a profile at many times; NaN where it is not finite, which may be one point that no step meets."""
+    try:
+        return many(f, times)
+    except NumericsError:
+        return np.array([_one_value(f, float(t)) for t in times])
+
+
+def _one_value(f: Profile, t: float) -> float:
+    try:
+        return float(f(t))
+    except NumericsError:
+        return float("nan")
+
+
+class _Part(Expression):
+    """A part of a formula, which need not be finite."""
+
+    def __init__(self, whole: Expression, program: Sequence[Instruction]) -> None:
+        self.text, self.variables, self.names = whole.text, whole.variables, whole.names
+        self.program = tuple(program)
+
+    def _require_finite(self, result: Values, given: dict[str, Values]) -> None:
+        pass
+
+
+def _parts(formula: Expression) -> Iterator[_Part]:
+    """Yield all parts of a formula that depend on its variable, and the differences between the arguments of min and max."""
+    stack: list[list[Instruction]] = []
+    seen: set[tuple[Instruction, ...]] = set()
+    for step in formula.program:
+        if step.kind != "call":
+            stack.append([step])
+            continue
+        arguments = stack[len(stack) - step.count :]
+        del stack[len(stack) - step.count :]
+        stack.append([*(i for argument in arguments for i in argument), step])
+        programs = [stack[-1]]
+        if step.value in ("min", "max"):
+            programs += [[*a, *b, Instruction("call", "-", 2)] for a, b in pairwise(arguments)]
+        for program in programs:
+            if any(i.kind == "name" for i in program) and tuple(program) not in seen:
+                seen.add(tuple(program))
+                yield _Part(formula, program)
+
+
+def _features(formula: Expression | None, edges: Values) -> Values:
+    """Return the zeros and extrema of all parts of a formula, and the ends of the evolution."""
+    found = [edges[[0, -1]]]
+    for part in _parts(formula) if formula is not None else ():
+        values = part(t=edges)
+        signs = np.sign(values)
+        zeros = np.flatnonzero((signs[1:] != signs[:-1]) & np.isfinite(values[1:]) & np.isfinite(values[:-1]))
+        with np.errstate(invalid="ignore", over="ignore"):
+            rises = np.diff(values)
+            turns = (
+                (np.sign(rises[1:]) != np.sign(rises[:-1])) & np.isfinite(rises[1:]) & np.isfinite(rises[:-1])
+            )
+        extrema = np.flatnonzero(turns) + 1
+        if 0 < len(zeros) <= MOST_FEATURES:
+            found.append(_zeros(part, edges[zeros], edges[zeros + 1]))
+        if 0 < len(extrema) <= MOST_FEATURES:
+            up = np.where((rises[extrema - 1] > 0.0) | (rises[extrema] < 0.0), 1.0, -1.0)
+            found.append(_extrema(part, edges[extrema - 1], edges[extrema + 1], up))
+    return np.unique(np.concatenate(found))
+
+
+def _zeros(part: Expression, low: Values, high: Values) -> Values:
+    """Return the zeros of a part of a formula between pairs of times, by bisection."""
+    sign = np.sign(part(t=low))
+    for _ in range(ROUNDS):
+        middle = 0.5 * (low + high)
+        left = np.sign(part(t=middle)) == sign
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+    return np.asarray(high, float)
+
+
+def _extrema(part: Expression, low: Values, high: Values, sign: Values) -> Values:
+    """Return the maxima (sign 1) or minima (-1) of a part of a formula between pairs of times, by golden section."""
+    for _ in range(ROUNDS + 10):
+        width = GOLDEN * (high - low)
+        left, right = high - width, low + width
+        better = sign * part(t=left) >= sign * part(t=right)
+        low, high = np.where(better, low, left), np.where(better, right, high)
+    return np.asarray(0.5 * (low + high), float)
