@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
+from qsim.tridiag.deck.electron import SquareWell
 from qsim.tridiag.problem import PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
@@ -116,9 +117,9 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box.
     """
     steps, points = problem.steps, problem.lattice.points
-    edged = (
-        problem.deck.potential.type == "square_well"
-    )  # its edges may lie on points of the run, where errors are small
+    potential = problem.deck.potential
+    # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
+    edged = isinstance(potential, SquareWell) and potential.edge == 0.0
     ratio = 2.0 if edged else APART
     if steps * points <= FINE:
         finer = round(ratio * (points + 1)) - 1
