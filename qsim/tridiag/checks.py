@@ -388,7 +388,8 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
     """Yield levels closer than rounding resolves, of which any combination is a solution.
 
     The eigensolver leaves a residual of about 4e-15 of the top of the spectrum, which mixes two states by that over their
-    distance.  A symmetric potential needs no warning: its levels are made even and odd.
+    distance.  The levels of a symmetric potential are made even and odd in turn, so that two wells need no warning; of three or
+    more wells, two levels of the same parity may lie as close.
     """
     observed = setup.deck.observed("populations")
     wanted = {
@@ -404,10 +405,12 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
         return
     pencil = Pencil(setup.potential, setup.dx, setup.deck.grid.stencil)
     slack = MIXED * pencil.top
+    like = 1 if mirror(setup.potential) is None else 2  # distance in number of two levels that can mix
     for key, levels in wanted.items():
         for level in sorted(levels):
-            count = pencil.below(energies[level] + slack) - pencil.below(energies[level] - slack)
-            if count > 1 and mirror(setup.potential) is None:
+            low, high = (pencil.below(energies[level] + far) for far in (-slack, slack))
+            count = high - low
+            if low <= level - like or high > level + like:
                 yield Finding(
                     key,
                     f"{count} levels lie within {slack:.1g} hartree of level {level}, closer than rounding resolves: which of "

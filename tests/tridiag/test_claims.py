@@ -255,6 +255,26 @@ def test_levels_that_rounding_mixes_are_told(tmp_path):
     assert not run(tmp_path, symmetric)["warnings"]
 
 
+@pytest.mark.parametrize("wells", [2, 3, 4, 5])
+@pytest.mark.parametrize("apart", [3.0, 14.0])
+def test_three_and_more_equal_wells_far_apart_are_told(tmp_path, wells, apart):
+    """Even levels mix with even ones: parity does not tell the states of a chain of three or more wells apart."""
+    places = [(k - 0.5 * (wells - 1)) * apart for k in range(wells)]
+    half = places[-1] + 9.0
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -half, "xmax": half, "points": 201 + 100 * wells},
+        "potential": {
+            "type": "expression",
+            "value": " - ".join(["0", *(f"4 * exp(-(x - ({place:g}))^2)" for place in places)]),
+        },
+        "initial": {"type": "eigenstate", "level": 0},
+        "time": {"dt": 0.05, "t_final": 0.5, "verify": False},
+    }
+    told = any("closer than rounding resolves" in text for text in run(tmp_path, deck)["warnings"])
+    assert told == (wells > 2 and apart > 10.0)
+
+
 @pytest.mark.parametrize(
     ("pulse", "likely"),
     [
@@ -483,3 +503,74 @@ def test_losses_to_an_absorber_that_the_lattice_delays(points, steps, tmp_path):
     assert 1.0 - true > 1e-9
     assert abs(found - true) <= 3.0 * claimed
     assert claimed <= 10.0 * max(abs(found - true), 1e-12)
+
+
+def scalars_of(tmp_path, deck):
+    """Run a deck and return its scalars by name."""
+    run(tmp_path, deck)
+    with open_results(tmp_path / "run.h5") as results:
+        return dict(results.scalars)
+
+
+def test_tails_that_the_lattice_delays(tmp_path):
+    """What has passed a place far away is the fastest part of a packet, which lattices and long steps slow down alike."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -8.631, "xmax": 7.935, "points": 99, "stencil": "three_point"},
+        "potential": {"type": "polynomial", "coefficients": [-0.1415, -0.0332, 0.09074, 0.01539, 0.02959]},
+        "initial": {"type": "gaussian", "x0": -0.492, "k0": 0.752, "width": 0.828},
+        "observe": [{"norm_within": [5.58]}],
+        "time": {"steps": 15, "t_final": 1.919},
+    }
+    found = scalars_of(tmp_path, deck)["norm_within_5.58"]
+    grid = {**deck["grid"], "points": 397, "stencil": "numerov"}
+    fine = {**deck, "grid": grid, "time": {"steps": 600, "t_final": 1.919, "verify": False}}
+    true = scalars_of(tmp_path, fine)["norm_within_5.58"].value
+    assert 1.0 - true > 20.0 * (1.0 - found.value) > 0.0
+    assert abs(found.value - true) <= 3.0 * found.error
+
+
+def test_nested_grids_alias_the_points_of_a_table_alike(tmp_path):
+    """Every second point of a table falls near one of the grid: its error is a slow wave, the same on a grid twice as fine.
+
+    The potential is even about 0, the dipole moment of its ground state vanishes.
+    """
+    x = np.linspace(-50.0, 50.0, 401)
+    np.savetxt(tmp_path / "v.txt", np.column_stack([x, -0.9 / np.cosh(0.7 * x)]), fmt="%.17g")
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -16.01, "xmax": 33.32, "points": 96},
+        "potential": {"type": "table", "file": str(tmp_path / "v.txt")},
+        "initial": {"type": "eigenstate", "level": 0},
+        "time": {"steps": 20, "t_final": 2.0},
+    }
+    dipole = scalars_of(tmp_path, deck)["dipole_final"]
+    assert abs(dipole.value) > 1e-6
+    assert abs(dipole.value) <= 3.0 * dipole.error
+
+
+def test_energies_of_fine_grids_in_single_precision(tmp_path):
+    """The kinetic energy of neighbouring points cancels to ``(k dx)^2``: it is taken in double precision."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -8.0, "xmax": 8.0, "points": 4001, "stencil": "numerov"},
+        "potential": {"type": "harmonic", "omega": 1.0},
+        "initial": {"type": "gaussian", "x0": 0.0, "k0": 2.0, "width": 0.7071067811865476},
+        "time": {"steps": 2, "t_final": 0.01, "verify": False},
+        "run": {"precision": "single"},
+    }
+    assert scalars_of(tmp_path, deck)["energy_initial"].value == pytest.approx(2.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [9, 79, 85, 87])
+def test_cyclic_systems_with_columns_of_different_size(seed):
+    """Every unknown is right in its own unit, although the norms of the backward error are those of the largest."""
+    rng = np.random.default_rng(seed)
+    a, b, c, d = (rng.normal(size=3) for _ in range(4))
+    a = 0.6 * np.sign(a) * (np.abs(b) + np.abs(c))
+    columns = 2.0 ** np.round(3.32 * rng.uniform(-2.5, 2.5, 3))
+    matrix = dense(a, b, c, cyclic=True)
+    assert np.linalg.cond(matrix) < 30.0
+    exact = np.linalg.solve(matrix, d)
+    found = solve(a * columns, b * np.roll(columns, 1), c * np.roll(columns, -1), d, cyclic=True)
+    assert np.abs(found.x * columns - exact).max() < 1e-14 * np.abs(exact).max()

@@ -313,9 +313,11 @@ class _Truth:
         by_norms = self.condition * max(backward, eps)
         if not self._scaled_as_judged(results):
             # The norms are those of the scaled matrix, its condition number is not.  Elimination rounds the same whatever the
-            # scales, but pivots are relative to their rows: large columns hide growth.
+            # scales, but pivots are relative to their rows: large columns hide growth.  Cyclic systems are judged row by row,
+            # which scales do not change.
             spread = min(float((made.columns.max(1) / made.columns.min(1)).max()), 2.0**BADLY_SCALED)
-            digits *= max(1.0, spread * lost)
+            by_rows = made.cyclic and made.a.shape[1] > 2
+            digits *= 1.0 if by_rows else max(1.0, spread * lost)
             by_norms = np.inf
         return [
             Claim("residual", max(0.0, residual - found), found, oracle=eps * scale, warning=warning),

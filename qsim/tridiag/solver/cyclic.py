@@ -2,8 +2,9 @@
 
 ``T = T' + u v^T`` with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are solved together
 by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of the cyclic system;
-what is still not accurate (T' may be singular where T is not) is equilibrated and solved with pivoting as a matrix with two
-diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their next but one neighbours at most.
+what is then not accurate in every row (T' may be singular where T is not) is equilibrated and solved with pivoting as a matrix
+with two diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their next but one neighbours at
+most.
 """
 
 from __future__ import annotations
@@ -51,6 +52,19 @@ class Matrix:
     def norm(self) -> float:
         """Largest row sum of ``|Re z| + |Im z|``."""
         return float((_size(self.a) + _size(self.b) + _size(self.c)).max())
+
+    def rowwise(self, x: Any, d: Any) -> float:
+        """Return the largest ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager, Numer. Math. 6, 405 (1964)).
+
+        Scales of rows and columns do not change it, so that large unknowns cannot hide what is wrong with small ones.  Rows that
+        underflow do not count.
+        """
+        limits = np.finfo(self.a.dtype)
+        sizes = Matrix(_size(self.a), _size(self.b), _size(self.c)).times(_size(x)) + _size(d)
+        with np.errstate(all="ignore"):
+            share = _host(_size(d - self.times(x)) / sizes)
+        share = np.where(_host(sizes) > 4 * limits.tiny / limits.eps, share, 0.0)
+        return float(np.max(np.where(np.isnan(share), np.inf, share)))
 
     def errors(self, x: Any, d: Any) -> tuple[float, float, float]:
         """Return the largest residual, the normwise backward error, and a lower bound of the condition number."""
@@ -137,21 +151,24 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
             return y - z[:, None] * ((y[0] + ratio * y[-1]) / (1.0 + overlap))[None]
 
         x = corrected(whole.x[:, :-1])
-        residual, backward, bound = matrix.errors(x, d)
+        worst = matrix.rowwise(x, d)
         count = 0
-        while (backward > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
+        while (worst > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
             count += 1
             trial = x + corrected(inner(main, lower, upper, d - matrix.times(x)).x)
-            found = matrix.errors(trial, d)
-            if not found[1] <= max(backward, 4 * eps):
+            found = matrix.rowwise(trial, d)
+            if not found <= max(worst, 4 * eps):
                 break
-            done = found[1] > 0.5 * backward
-            x, (residual, backward, bound) = trial, found
+            done = found > 0.5 * worst
+            x, worst = trial, found
             if done:
                 break
+        residual, backward, bound = matrix.errors(x, d)
     except NumericsError:
         return None
-    if not backward <= tolerance or bound * eps > SUSPICIOUS or whole.equilibrated:
+    # x is as good as its worst row: the norms of the backward error are those of the largest unknowns
+    accurate = max(worst, backward) <= tolerance
+    if not accurate or bound * eps > SUSPICIOUS or whole.equilibrated:
         return None
     return replace(
         whole, x=x, residual=residual, backward_error=backward, refinements=max(count, whole.refinements)

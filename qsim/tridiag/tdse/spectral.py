@@ -1,8 +1,8 @@
-"""State that an absorber leaves, by a method in which free motion is exact: sine waves and Strang steps.
+"""State at the end of a run, by a method in which free motion is exact: sine waves and Strang steps.
 
 Three-point and compact stencils and the Crank-Nicolson step slow fast components down, and finer ones do so a little less.  The
-norm that has reached an absorber early on is that of the fastest components; it can be wrong by orders of magnitude in a run
-and in all its refinements alike.  A Strang step
+norm that has reached an absorber, or a far part of the box, early on is that of the fastest components; it can be wrong by orders
+of magnitude in a run and in all its refinements alike.  A Strang step
 
     exp(-i V h/2 - W h/2) exp(-i p^2 h/2) exp(-i V h/2 - W h/2)
 
@@ -32,7 +32,7 @@ STEP = 0.02  # longest step of a short run, a.u.
 def final(
     lattice: Lattice, psi0: NDArray[Any], dt: float, count: int, pulse: LaserField
 ) -> NDArray[np.complex128] | None:
-    """Return the state at the end of a run, (n,); None without an absorber, or if a run is too long for it.
+    """Return the state at the end of a run, (n,); None if a run is too long for it.
 
     Parameters
     ----------
@@ -47,8 +47,6 @@ def final(
     """
     from scipy.fft import dst
 
-    if lattice.cap is None and lattice.mask is None:
-        return None
     total = count * dt
     steps = max(count, FEWEST, math.ceil(total / STEP))
     if steps * lattice.points > WORK:
