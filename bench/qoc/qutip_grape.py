@@ -80,11 +80,10 @@ def _compare(bench: Bench, states: int, slots: int) -> None:
 
 def _problem(bench: Bench, states: int, slots: int, optimizer: str) -> Any:
     """Deck to problem: validation, eigenstates, propagator, first field."""
-    from qsim.core.device.parallel import SerialComm
     from qsim.qoc.build import build
 
     text = problem.deck_text(641, slots, states, 1.0 - ERROR, optimizer)
-    return build(problem.load(text), bench.device, SerialComm())
+    return build(problem.load(text), bench.device)
 
 
 def _solve(built: Any) -> Any:
@@ -95,7 +94,7 @@ def _solve(built: Any) -> Any:
     from qsim.qoc.run import optimise
 
     objective = Objective(built.propagator, built.targets, 0.0)
-    search = Search(objective, built.control, Monitor.silent(), built.deck.objective.threshold, 500)
+    search = Search(objective, built.control, Monitor.silent(), built.goal.threshold, 500)
     optimise(built, search)
     return search, objective
 

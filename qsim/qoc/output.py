@@ -8,8 +8,6 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.tables import Scalar, Table
-from qsim.qoc.build import amplitudes as state_amplitudes
-from qsim.qoc.build import target_vectors
 from qsim.qoc.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -104,8 +102,7 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
     problem = result.problem
     molecule, levels = problem.molecule, problem.initial.shape[1]
-    initial, target = problem.deck.system.state_pairs()[0]
-    frequency, power = spectrum(result.field, problem.deck.time.T)
+    frequency, power = spectrum(result.field, problem.duration)
     out: dict[str, NDArray[Any]] = {
         "time": problem.times,
         "field": result.field,
@@ -118,8 +115,8 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
         "x": molecule.x,
         "potential": molecule.potential,
         "dipole": molecule.dipole,
-        "psi_initial": state_amplitudes(initial, levels) @ molecule.states[:levels],
-        "psi_target": target_vectors(target, levels)[0] @ molecule.states[:levels],
+        "psi_initial": problem.goal.initial(levels)[0] @ molecule.states[:levels],
+        "psi_target": problem.goal.targets(levels)[0][0] @ molecule.states[:levels],
         "psi_final": result.psi,
         "frequency": frequency,
         "spectrum": power,
@@ -213,7 +210,7 @@ def scalars(result: Result) -> dict[str, Scalar]:
         out["probability_spread"] = Scalar(
             float(result.member_probabilities.std()), description="standard deviation of P in the ensemble"
         )
-    if problem.deck.optimizer.type == "travolta":
+    if problem.optimizer.type == "travolta":
         gammas = result.extra.get("history/gamma", np.zeros(0))
         counts = result.extra.get("history/line_search_evaluations", np.zeros(0))
         out["line_search_evaluations_first"] = Scalar(

@@ -59,19 +59,19 @@ class Result:
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser and analyse the field it found."""
-    deck = problem.deck
+    for text in problem.warnings:
+        monitor.warn(text)
     for text in problem.notices:
-        monitor.warn(text) if "critical point" in text else monitor.note(text)
-    objective = Objective(
-        problem.propagator, problem.targets, deck.objective.alpha, deck.objective.combine == "coherent"
-    )
-    limit = getattr(deck.optimizer, "max_sweeps", 1)
-    search = Search(objective, problem.control, monitor, deck.objective.threshold, limit)
-    monitor.begin(limit, "sweeps", deck.optimizer.type)
+        monitor.note(text)
+    goal, optimizer = problem.goal, problem.optimizer
+    objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
+    limit = getattr(optimizer, "max_sweeps", 1)
+    search = Search(objective, problem.control, monitor, goal.threshold, limit)
+    monitor.begin(limit, "sweeps", optimizer.type)
     with monitor.stage("optimise"):
         optimise(problem, search)
     monitor.end()
-    if deck.optimizer.type != "none" and not search.reached:
+    if optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
         if best < STALLED and search.reason.startswith(("converged", "stopped")):
             raise NumericsError(
@@ -79,7 +79,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
                 hint="start from a stronger field, such as control.guess: ladder; or lower objective.alpha",
             )
         monitor.warn(
-            f"the threshold P = {deck.objective.threshold:g} was not reached (best {best:.6g}): {search.reason}"
+            f"the threshold P = {goal.threshold:g} was not reached (best {best:.6g}): {search.reason}"
         )
     final = (
         search.field
@@ -91,12 +91,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
 def optimise(problem: Problem, search: Search) -> None:
     """Run the optimiser that the deck names; the field is left in ``search.field``."""
-    options, control, objective = problem.deck.optimizer, problem.control, search.objective
+    options, control, objective = problem.optimizer, problem.control, search.objective
     try:
         if options.type == "none":
-            given = (
-                control.field(control.parameters(problem.guess)) if constrained(problem) else problem.guess
-            )
+            given = control.field(control.parameters(problem.guess)) if problem.constrained else problem.guess
             p, j = objective.values(given)
             search.field, search.best, search.reason = given, float(j[0]), "no optimisation"
             search.record(given, float(p[0]), float(j[0]), 0.0)
@@ -120,12 +118,6 @@ def optimise(problem: Problem, search: Search) -> None:
         pass
 
 
-def constrained(problem: Problem) -> bool:
-    """Whether the deck puts any constraint on the field."""
-    control = problem.deck.control
-    return bool(control.bounds or control.zero_area or control.band or control.shape)
-
-
 def _handed_over(search: Search) -> bool:
     """Whether a resumed L-BFGS run had already passed to Gauss-Newton."""
     restored = search.monitor.restored
@@ -134,23 +126,23 @@ def _handed_over(search: Search) -> bool:
 
 def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:
     """Propagate the final field once more: amplitudes, populations, norm, verification."""
-    propagator, objective, deck = problem.propagator, search.objective, problem.deck
+    propagator, objective = problem.propagator, search.objective
     with monitor.stage("analyse"):
         guess = float(_propagate_members(objective, search_guess(problem))[0].mean())
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
         populations = propagator.populations(final)
-        leak, warning = checks.truncation(populations, deck)
+        leak, warning = checks.truncation(populations, problem.leak_tolerance)
         if warning:
             monitor.warn(warning)
         reached = populations.max(axis=0)
         if warning := checks.walls(problem.molecule, reached):
             monitor.warn(warning)
-        if warning := checks.strong_field(final, deck):
+        if warning := checks.strong_field(final, problem.intensity_limit, problem.guess_given):
             monitor.warn(warning)
         psi = _wavefunction(problem, nominal)
     verification, errors = None, None
-    if deck.verify.propagator != "none":
+    if problem.verify.propagator != "none":
         with monitor.stage("verify"):
             judge = Judge(problem, final, reached, members, objective.sweeps)
             errors = judge.errors()
@@ -201,7 +193,7 @@ def _propagate_members(
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:
     """Return the guess as the optimiser sees it, constraints applied."""
-    if not constrained(problem):
+    if not problem.constrained:
         return problem.guess
     return problem.control.field(problem.control.parameters(problem.guess))
 

@@ -10,7 +10,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.qoc.build import midpoints
+from qsim.qoc.build import build, midpoints, nominal_molecule
 from qsim.qoc.checks import capped_probability
 from qsim.qoc.fields import resample
 from qsim.qoc.molecule import Molecule, lowest_states, molecule
@@ -40,8 +40,7 @@ PROPAGATORS = pytest.mark.parametrize(
 
 
 def objective_of(problem):
-    deck = problem.deck.objective
-    return Objective(problem.propagator, problem.targets, deck.alpha, deck.combine == "coherent")
+    return Objective(problem.propagator, problem.targets, problem.goal.alpha, problem.goal.coherent)
 
 
 def derivative(function, step):
@@ -674,6 +673,13 @@ def test_resampling_between_step_counts():
     fine = resample(field, 10.0, 150, "cubic")
     np.testing.assert_allclose(fine[1::3], field, rtol=0, atol=1e-14)
     assert np.abs(np.diff(fine)).max() < 0.05
+
+
+def test_the_plan_hands_its_molecule_to_the_build(qoc):
+    loaded = qoc.load(**morse01({"type": "none"}))
+    planned = loaded.once(nominal_molecule)
+    loaded.update_run(seed=1)  # between plan and build, the seed is drawn
+    assert build(loaded, cpu(1)).molecule is planned
 
 
 # --------------------------------------------------------------------------------------------- restarts
