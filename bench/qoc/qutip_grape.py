@@ -88,14 +88,15 @@ def _problem(bench: Bench, states: int, slots: int, optimizer: str) -> Any:
 
 def _solve(built: Any) -> Any:
     """Optimise; return the search and its objective."""
+    from qsim.core.run.loop import drive
     from qsim.core.run.progress import Monitor
     from qsim.qoc.objective import Objective
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.run import optimise
+    from qsim.qoc.run import Optimisation
 
     objective = Objective(built.propagator, built.targets, 0.0)
-    search = Search(objective, built.control, Monitor.silent(), built.goal.threshold, 500)
-    optimise(built, search)
+    search = Search(objective, built.control, built.goal.threshold, 500)
+    drive(Optimisation(built, search), Monitor.silent(), total=500, unit="sweeps")
     return search, objective
 
 

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.run.loop import drive
 from qsim.qoc import checks
 from qsim.qoc.claims import Errors, Judge
 from qsim.qoc.objective import Objective
-from qsim.qoc.optimizers import lbfgs as optimizers
-from qsim.qoc.optimizers.gauss_newton import gauss_newton
-from qsim.qoc.optimizers.krotov import krotov
+from qsim.qoc.optimizers.gauss_newton import GaussNewton
+from qsim.qoc.optimizers.krotov import Krotov
+from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import Finished, Search
-from qsim.qoc.optimizers.travolta import travolta
+from qsim.qoc.optimizers.travolta import Travolta
 from qsim.qoc.verify import Verification, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, Resumable, State
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
 
@@ -66,11 +70,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     goal, optimizer = problem.goal, problem.optimizer
     objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
     limit = getattr(optimizer, "max_sweeps", 1)
-    search = Search(objective, problem.control, monitor, goal.threshold, limit)
-    monitor.begin(limit, "sweeps", optimizer.type)
+    search = Search(objective, problem.control, goal.threshold, limit)
+    optimisation = Optimisation(problem, search, monitor.restored)
     with monitor.stage("optimise"):
-        optimise(problem, search)
-    monitor.end()
+        drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type)
     if optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
         if best < STALLED and search.reason.startswith(("converged", "stopped")):
@@ -89,39 +92,77 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     return analyse(problem, search, final, monitor)
 
 
-def optimise(problem: Problem, search: Search) -> None:
-    """Run the optimiser that the deck names; the field is left in ``search.field``."""
-    options, control, objective = problem.optimizer, problem.control, search.objective
-    try:
-        if options.type == "none":
-            given = control.field(control.parameters(problem.guess)) if problem.constrained else problem.guess
-            p, j = objective.values(given)
-            search.field, search.best, search.reason = given, float(j[0]), "no optimisation"
-            search.record(given, float(p[0]), float(j[0]), 0.0)
-        elif options.type == "travolta":
-            travolta(search, problem.guess, options)
-        elif options.type == "krotov":
-            krotov(search, control.field(control.parameters(problem.guess)), options.step)
-        elif options.type == "gauss_newton" or _handed_over(search):
-            gauss_newton(search, control.parameters(problem.guess))
-        else:
-            finish = options.finish == "gauss_newton"
-            u = optimizers.lbfgs(
-                search,
-                control.parameters(problem.guess),
-                options.memory,
-                options.finish_at if finish else None,
-            )
-            if finish:
-                gauss_newton(search, u)
-    except Finished:
-        pass
+class Optimisation:
+    """The search that the deck names; the field is left in ``search.field``.
+
+    Parameters
+    ----------
+    problem : Problem
+    search : Search
+    saved : mapping, optional
+        State to continue from; one of another optimiser is not used.
+    """
+
+    def __init__(self, problem: Problem, search: Search, saved: Mapping[str, Any] | None = None) -> None:
+        self.problem = problem
+        self.search = search
+        self.saved = saved or {}
+        self.current: Resumable = _Given(problem, search)
+
+    def state(self) -> State:
+        """Return the state of the optimiser at work."""
+        return self.current.state()
+
+    def advance(self, report: Report) -> None:
+        """Run one optimiser, or two in succession."""
+        options, search = self.problem.optimizer, self.search
+        try:
+            if options.type == "none":
+                self.current.advance(report)
+            elif options.type == "travolta":
+                self._run(Travolta(search, self.problem.guess, options, self._saved("travolta")), report)
+            elif options.type == "krotov":
+                first = search.control.field(self._parameters())
+                self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
+            elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
+                finish = options.finish_at if options.finish == "gauss_newton" else None
+                lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))
+                self._run(lbfgs, report)
+                if options.finish == "gauss_newton":
+                    self._run(GaussNewton(search, lbfgs.last), report)
+            else:
+                saved = self._saved("gauss_newton")
+                self._run(GaussNewton(search, self._parameters(), saved), report)
+        except Finished:
+            pass
+
+    def _run(self, optimiser: Resumable, report: Report) -> None:
+        self.current = optimiser
+        optimiser.advance(report)
+
+    def _parameters(self) -> NDArray[np.float64]:
+        return self.problem.control.parameters(self.problem.guess)
+
+    def _saved(self, kind: str) -> Mapping[str, Any] | None:
+        return self.saved if self.saved.get("kind") == kind else None
 
 
-def _handed_over(search: Search) -> bool:
-    """Whether a resumed L-BFGS run had already passed to Gauss-Newton."""
-    restored = search.monitor.restored
-    return restored is not None and restored.get("kind") == "gauss_newton"
+class _Given:
+    """No search at all: the first field as it is, constraints applied."""
+
+    def __init__(self, problem: Problem, search: Search) -> None:
+        self.problem = problem
+        self.search = search
+
+    def state(self) -> State:
+        return self.search.state()
+
+    def advance(self, report: Report) -> None:
+        search, field = self.search, search_guess(self.problem)
+        p, j = search.objective.values(field)
+        search.field, search.best = field, float(j[0])
+        search.reason = "no optimisation"
+        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
 
 
 def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:

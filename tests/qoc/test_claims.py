@@ -204,10 +204,10 @@ def test_a_field_from_a_file_gets_the_shape_once(qoc):
 
 
 def test_a_search_without_a_step_has_not_converged():
-    from qsim.qoc.optimizers.lbfgs import _no_step
+    from qsim.qoc.optimizers.search import no_step
 
-    assert _no_step(-1e-5).startswith("stopped before convergence")
-    assert _no_step(-1e-14).startswith("converged")
+    assert no_step(-1e-5).startswith("stopped before convergence")
+    assert no_step(-1e-14).startswith("converged")
 
 
 # --------------------------------------------------------------------------------- formulas of the checks
