@@ -60,6 +60,16 @@ class Result:
     history: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
     extra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
 
+    @property
+    def levels(self) -> int:
+        """Number of levels K of the run."""
+        return int(self.problem.initial.shape[1])
+
+    @property
+    def claimed(self) -> bool:
+        """Whether an error of P is claimed."""
+        return self.errors is not None and self.errors.unclaimed is None
+
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser and analyse the field it found."""
