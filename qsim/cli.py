@@ -367,12 +367,12 @@ def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     """Show the closing table: scalars, times, files, and once more the warnings."""
-    from qsim.core.run.stages import stage
+    from qsim.core.run.stages import Method
 
     summary, scalars = outcome.summary, outcome.summary["scalars"]
     if outcome.already:
         click.echo(f"{outcome.results} is complete; nothing to do", err=True)
-    first = [name for name in getattr(stage(method, "output"), "HEADLINE", ()) if name in scalars]
+    first = [name for name in Method[Any, Any, Any](method).headline if name in scalars]
     names = list(dict.fromkeys([*first, *scalars]))
     shown = names if verbose else names[:MAX_ROWS]
     rows = [(name, commands.format_scalar(**scalars[name], digits=12 if verbose else 6)) for name in shown]

@@ -1,7 +1,7 @@
 """The table of methods: the only place where their names are listed.
 
 A method is the folder ``qsim/<name>/`` with the stage modules ``deck``, ``build``, ``run`` and ``output``
-(their contract: :mod:`qsim.core.run.pipeline`).  A name whose folder is not there yet is known but not offered:
+(their contract: :mod:`qsim.core.run.stages`).  A name whose folder is not there yet is known but not offered:
 it stays out of ``qsim --help``, and asking for it says so.  Nothing here imports a method.
 """
 
@@ -11,7 +11,7 @@ import difflib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the registration test: mypy compares the modules with the contract
+if TYPE_CHECKING:  # mypy compares the modules of each method with the contract: deck, problem and result
     import qsim.qmc.build
     import qsim.qmc.deck
     import qsim.qmc.output
@@ -32,15 +32,27 @@ if TYPE_CHECKING:  # the registration test: mypy compares the modules with the c
     import qsim.trotter.deck
     import qsim.trotter.output
     import qsim.trotter.run
-    from qsim.core.run.stages import BuildStage, DeckStage, OutputStage, RunStage
+    from qsim.core.run.stages import Stages
 
-    _STAGES: list[tuple[DeckStage, BuildStage, RunStage, OutputStage]] = [
-        (qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output),
-        (qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output),
-        (qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output),
-        (qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output),
-        (qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output),
-    ]
+    QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
+        qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output
+    )
+    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.problem.Problem, qsim.qoc.run.Result](
+        qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output
+    )
+    STURMIAN = Stages[
+        qsim.sturmian.deck.model.SturmianDeck,
+        qsim.sturmian.problem.Problem | qsim.sturmian.scattering.problem.Problem,
+        object,  # not stated yet
+    ](qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output)
+    TRIDIAG = Stages[
+        qsim.tridiag.deck.model.TridiagDeck,
+        qsim.tridiag.problem.Propagation | qsim.tridiag.problem.Systems,
+        object,  # not stated yet
+    ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
+    TROTTER = Stages[
+        qsim.trotter.deck.model.TrotterDeck, qsim.trotter.problem.Problem, qsim.trotter.run.Result
+    ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 
 TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",

@@ -28,6 +28,7 @@ PAGES = [
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     if not path.is_relative_to(ROOT / "docs/_build")
     and not path.is_relative_to(ROOT / "docs/reference/decks")
+    and not path.is_relative_to(ROOT / "docs/reference/results")
 ]
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\S+)?(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S

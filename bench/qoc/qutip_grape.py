@@ -80,23 +80,23 @@ def _compare(bench: Bench, states: int, slots: int) -> None:
 
 def _problem(bench: Bench, states: int, slots: int, optimizer: str) -> Any:
     """Deck to problem: validation, eigenstates, propagator, first field."""
-    from qsim.core.device.parallel import SerialComm
     from qsim.qoc.build import build
 
     text = problem.deck_text(641, slots, states, 1.0 - ERROR, optimizer)
-    return build(problem.load(text), bench.device, SerialComm())
+    return build(problem.load(text), bench.device)
 
 
 def _solve(built: Any) -> Any:
     """Optimise; return the search and its objective."""
+    from qsim.core.run.loop import drive
     from qsim.core.run.progress import Monitor
     from qsim.qoc.objective import Objective
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.run import optimise
+    from qsim.qoc.run import Optimisation
 
     objective = Objective(built.propagator, built.targets, 0.0)
-    search = Search(objective, built.control, Monitor.silent(), built.deck.objective.threshold, 500)
-    optimise(built, search)
+    search = Search(objective, built.control, built.goal.threshold, 500)
+    drive(Optimisation(built, search), Monitor.silent(), total=500, unit="sweeps")
     return search, objective
 
 

@@ -15,14 +15,11 @@ from qsim.core.run.stages import Plan
 from qsim.qoc import checks
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
 from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
-from qsim.qoc.deck.molecule import levels_of, parse_weight
 from qsim.qoc.guess import initial_field, ladder_rungs
 from qsim.qoc.molecule import Molecule, molecule
-from qsim.qoc.problem import Problem
+from qsim.qoc.problem import Goal, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
@@ -48,7 +45,7 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     levels, points, modes = level_count(deck), deck.system.grid.points, 0
     steps = deck.time.steps if isinstance(deck.time.steps, int) else 0
     try:
-        nominal = molecule(deck.system, levels)
+        nominal = loaded.once(nominal_molecule)
         steps = step_count(deck, nominal)
         findings = [*checks.physics(deck, nominal, steps), *checks.unit_slips(deck, loaded.data, nominal)]
         sample = midpoints(min(steps, PLAN_TIMES), deck.time.T)
@@ -137,38 +134,77 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []
-    levels = level_count(deck)
+    warnings: list[str] = []
     try:
-        members = ensemble(deck, levels)
-        nominal = members.molecules[0]
+        nominal = loaded.once(nominal_molecule)
+        members = ensemble(deck, nominal)
         steps = step_count(deck, nominal)
         times = midpoints(steps, deck.time.T)
         control = parametrisation(deck.control, times, deck.time.T)
         guess = initial_field(deck, nominal, times, control.shape, deck.run.seed or 0)
         if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
-            guess = _seed(deck, nominal, times, control, notices)
+            guess = _seed(deck, nominal, times, control, warnings)
     except InvalidInput as problem:
         loaded.raise_for([Finding(problem.key, str(problem))])
         raise  # raise_for has raised already
-    initial = np.array([amplitudes(i, levels) for i, _ in deck.system.state_pairs()])
-    targets = [target_vectors(t, levels) for _, t in deck.system.state_pairs()]
+    levels = level_count(deck)
+    goal = goal_of(deck)
+    initial = goal.initial(levels)
+    targets = goal.targets(levels)
     if deck.control.guess.type == "zero" and deck.control.guess.noise:
         initial = initial + deck.control.guess.noise * np.array([t[0] for t in targets])
     if deck.time.steps == "auto":
         notices.append(f"time.steps: auto -> {steps} (tau = {deck.time.T / steps:.6g} a.u.)")
-    propagator = make_propagator(deck, deck.propagator, device, members, initial, steps)
+    propagator = make_propagator(deck, device, members, initial, steps)
     if device.is_cuda:
         _fits_the_kernels(loaded, levels, deck.propagator)
-    return Problem(deck, device, members, initial, targets, propagator, control, times, guess, notices)
+    limits = deck.control
+    return Problem(
+        device=device,
+        system=deck.system,
+        members=members,
+        factors=molecule_factors(deck),
+        goal=goal,
+        initial=initial,
+        targets=targets,
+        propagator=propagator,
+        control=control,
+        constrained=bool(limits.bounds or limits.zero_area or limits.band or limits.shape),
+        times=times,
+        duration=deck.time.T,
+        guess=guess,
+        guess_given=limits.guess.type in ("expression", "file", "random"),
+        optimizer=deck.optimizer,
+        verify=deck.verify,
+        leak_tolerance=getattr(deck.propagator, "truncation_tolerance", None),
+        intensity_limit=checks.intensity_limit(deck),
+        notices=notices,
+        warnings=warnings,
+    )
+
+
+def goal_of(deck: QocDeck) -> Goal:
+    """Return what the deck asks for."""
+    block = deck.objective
+    return Goal(deck.system.state_pairs(), block.alpha, block.combine == "coherent", block.threshold)
+
+
+def nominal_molecule(deck: QocDeck) -> Molecule:
+    """Return the molecule of the deck with the levels that a run keeps: the most costly part of plan and build."""
+    return molecule(deck.system, level_count(deck))
 
 
 def _seed(
-    deck: QocDeck, nominal: Molecule, times: NDArray[np.float64], control: Parametrisation, notices: list[str]
+    deck: QocDeck,
+    nominal: Molecule,
+    times: NDArray[np.float64],
+    control: Parametrisation,
+    warnings: list[str],
 ) -> NDArray[np.float64]:
     from qsim.qoc.guess import carriers
 
     rungs = ladder_rungs(deck, nominal)
-    notices.append(
+    warnings.append(
         "control.guess: zero is a critical point (dP/d eps = 0 exactly); it is replaced by a resonant seed of area 0.1 pi "
         f"on the transitions {', '.join(f'{a}-{b}' for a, b in rungs)}"
     )
@@ -213,8 +249,7 @@ def level_count(deck: QocDeck) -> int:
     block = deck.propagator
     if isinstance(block, EigenbasisPropagator) and block.states != "auto":
         return int(block.states)
-    top = max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
-    return min(max(MIN_LEVELS, top + 1 + SPARE_LEVELS), deck.system.grid.points // 2)
+    return min(max(MIN_LEVELS, goal_of(deck).top + 1 + SPARE_LEVELS), deck.system.grid.points // 2)
 
 
 def step_count(deck: QocDeck, nominal: Molecule) -> int:
@@ -225,15 +260,10 @@ def step_count(deck: QocDeck, nominal: Molecule) -> int:
     if time.tau is not None:
         return max(1, round(time.T / time.tau))
     if isinstance(deck.propagator, CrankNicolsonPropagator):
-        return phase_steps(nominal, top_level(deck), time.T)
+        return phase_steps(nominal, goal_of(deck).top, time.T)
     energies = nominal.energies
     fastest = max(abs(energies[b] - energies[a]) for a, b in ladder_rungs(deck, nominal))
     return max(200, math.ceil(PERIOD_STEPS * fastest * time.T / (2 * math.pi)))
-
-
-def top_level(deck: QocDeck) -> int:
-    """Return the highest level of the initial and target states."""
-    return max(max(levels_of(i) + levels_of(t)) for i, t in deck.system.state_pairs())
 
 
 def phase_steps(nominal: Molecule, top: int, duration: float, error: float = PHASE_ERROR) -> int:
@@ -265,20 +295,13 @@ def molecule_factors(deck: QocDeck) -> list[tuple[float, float]]:
     return list(factors)
 
 
-def ensemble(deck: QocDeck, levels: int, make: Callable[[float, float], Molecule] | None = None) -> Members:
-    """Set up the molecules of all ensemble members; the nominal one comes first.
-
-    Parameters
-    ----------
-    levels : int
-        Number of eigenstates K.
-    make : callable, optional
-        Function from mass and potential factor to the molecule; by default the molecule on the grid of the deck.
-    """
+def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
+    """Set up the molecules of all ensemble members; the nominal one comes first."""
     from qsim.qoc.propagators import Members
 
     block, factors = deck.ensemble, molecule_factors(deck)
-    built = tuple(molecule(deck.system, levels, *pair) if make is None else make(*pair) for pair in factors)
+    others = [molecule(deck.system, level_count(deck), *pair) for pair in factors[1:]]
+    built = (nominal, *others)
     if block is None:
         return Members(built, np.zeros(1, int), np.ones(1))
     place = {pair: i for i, pair in enumerate(factors)}
@@ -289,24 +312,6 @@ def ensemble(deck: QocDeck, levels: int, make: Callable[[float, float], Molecule
         system.append(place[mass, depth])
         scale.append(factor)
     return Members(built, np.array(system), np.array(scale))
-
-
-def amplitudes(state: Any, levels: int) -> NDArray[np.complex128]:
-    """Return the normalised level amplitudes (K,) of a state of the deck."""
-    vector = np.zeros(levels, complex)
-    if isinstance(state, dict):
-        for key, weight in state.items():
-            vector[int(key)] = parse_weight(weight)
-        return vector / np.linalg.norm(vector)
-    vector[int(state)] = 1.0
-    return vector
-
-
-def target_vectors(state: Any, levels: int) -> NDArray[np.complex128]:
-    """Return the orthonormal target vectors (r, K): one for a state, one a level for a list of levels."""
-    if isinstance(state, list):
-        return np.eye(levels, dtype=complex)[state]
-    return amplitudes(state, levels)[None]
 
 
 def stores(deck: QocDeck, trajectory: int) -> bool:
@@ -327,15 +332,15 @@ def energy_shifts(members: Members, top: int, choice: float | str) -> NDArray[np
 
 
 def make_propagator(
-    deck: QocDeck, block: Any, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
+    deck: QocDeck, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
 ) -> Propagator:
-    """Return the propagator of a deck block."""
+    """Return the propagator of the deck."""
     from qsim.qoc.propagators import CrankNicolson, Eigenbasis
 
-    single = deck.run.precision == "single"
+    block, single = deck.propagator, deck.run.precision == "single"
     if isinstance(block, EigenbasisPropagator):
         return Eigenbasis(device, members, initial, steps, deck.time.T, single)
     item = 8 if single else 16
-    shifts = energy_shifts(members, top_level(deck), block.energy_shift)
-    store = stores(deck, steps * deck.system.grid.points * item) if block is deck.propagator else False
+    shifts = energy_shifts(members, goal_of(deck).top, block.energy_shift)
+    store = stores(deck, steps * deck.system.grid.points * item)
     return CrankNicolson(device, members, initial, steps, deck.time.T, single, shifts=shifts, store=store)

@@ -14,7 +14,6 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.model import EigenbasisPropagator
 from qsim.qoc.deck.molecule import levels_of
 from qsim.qoc.guess import ladder_rungs
 
@@ -256,13 +255,13 @@ def capped_probability(alpha: float, dipole: float, duration: float) -> float:
     return float(np.sin(0.5 * theta[int(np.argmax(j))]) ** 2)
 
 
-def truncation(populations: np.ndarray, deck: QocDeck) -> tuple[float, str | None]:
-    """Return the largest population seen in the two highest retained levels, and a warning if it is too large."""
+def truncation(populations: np.ndarray, tolerance: float | None) -> tuple[float, str | None]:
+    """Return the largest population seen in the two highest retained levels, and a warning if it exceeds the tolerance."""
     leak = float(populations[:, -2:].sum(axis=1).max())
-    if isinstance(deck.propagator, EigenbasisPropagator) and leak > deck.propagator.truncation_tolerance:
+    if tolerance is not None and leak > tolerance:
         return leak, (
             f"the highest two of {populations.shape[1]} retained levels reach a population of {leak:.2g} "
-            f"(propagator.truncation_tolerance {deck.propagator.truncation_tolerance:g}); raise propagator.states"
+            f"(propagator.truncation_tolerance {tolerance:g}); raise propagator.states"
         )
     return leak, None
 
@@ -285,16 +284,31 @@ def walls(molecule: Molecule, reached: np.ndarray) -> str | None:
     )
 
 
-def strong_field(field: np.ndarray, deck: QocDeck) -> str | None:
-    """Return a warning if an unbounded control field passes the intensity at which matter ionises at once."""
+def intensity_limit(deck: QocDeck) -> float | None:
+    """Return the intensity (W/cm2) at which matter ionises at once; None where the deck bounds the field."""
+    if deck.control.bounds is not None:
+        return None
+    return MOLECULE_INTENSITY if deck.system.mass > NUCLEAR_MASS else MODEL_INTENSITY
+
+
+def strong_field(field: np.ndarray, limit: float | None, given: bool) -> str | None:
+    """Return a warning if a control field passes an intensity (W/cm2).
+
+    Parameters
+    ----------
+    field : (N,) float64
+        Field, a.u.
+    limit : float or None
+        As :func:`intensity_limit` returns it.
+    given : bool
+        Whether the first field has an amplitude that the deck states.
+    """
     peak = float(np.abs(field).max(initial=0.0))
     intensity = peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))
-    nuclear = deck.system.mass > NUCLEAR_MASS
-    limit = MOLECULE_INTENSITY if nuclear else MODEL_INTENSITY
-    if deck.control.bounds is not None or intensity < limit:
+    if limit is None or intensity < limit:
         return None
     cause = "T is too short for the transition, or was meant in another unit (a bare number is in a.u. of 0.0242 fs)"
-    if deck.control.guess.type in ("expression", "file", "random"):
+    if given:
         cause = "a field in other units than a.u. (5.14e11 V/m), or " + cause
     return (
         f"the field peaks at {peak:.3g} a.u., an intensity of {intensity:.2g} W/cm2 (bound levels hold up to {limit:g}); "

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc import costs, reference
-from qsim.qoc.build import amplitudes, make_propagator, molecule_factors, target_vectors, top_level
 from qsim.qoc.fields import other_way, resample, way_between
 from qsim.qoc.molecule import molecule
 from qsim.qoc.objective import Objective
@@ -139,14 +138,13 @@ class Judge:
 
     def __post_init__(self) -> None:
         """Choose the members and the meaning of the field between its values."""
-        deck = self.problem.deck
-        self.ground = reference.landscape(deck.system)
+        problem = self.problem
+        self.ground = reference.landscape(problem.system)
         self.sample = sampled(self.probabilities)
-        self.between = way_between(self.values, deck.verify.interpolation)
-        self.left = costs.budget(self.problem, self.sweeps)
-        self.objective = Objective(
-            self.problem.propagator, self._targets(self.levels), 0.0, deck.objective.combine == "coherent"
-        )
+        self.between = way_between(self.values, problem.verify.interpolation)
+        self.left = costs.budget(problem, self.sweeps)
+        targets = problem.goal.targets(self.levels)
+        self.objective = Objective(problem.propagator, targets, 0.0, problem.goal.coherent)
 
     @property
     def levels(self) -> int:
@@ -165,7 +163,7 @@ class Judge:
 
     def errors(self) -> Errors:
         """Return the errors; see :class:`Errors`."""
-        count, aim = self._reference_levels(), 0.5 * self.problem.deck.verify.tolerance
+        count, aim = self._reference_levels(), 0.5 * self.problem.verify.tolerance
         try:
             found = _Chain(self, count).errors()
         except TooCostly as problem:
@@ -188,12 +186,9 @@ class Judge:
         wanted = max(self.levels + EXTRA_LEVELS, FEWEST_LEVELS)
         return min(wanted, MOST_LEVELS) if self.problem.device.is_cuda else wanted
 
-    def _targets(self, levels: int) -> list[NDArray[np.complex128]]:
-        return [target_vectors(t, levels) for _, t in self.problem.deck.system.state_pairs()]
-
     def probability(self, a: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return P of amplitudes (S, pairs, levels) of any number of levels: (S,)."""
-        self.objective.targets = self._targets(a.shape[-1])
+        self.objective.targets = self.problem.goal.targets(a.shape[-1])
         return self.objective.member_probabilities(a[None])[0]
 
     def change(
@@ -241,17 +236,15 @@ class _Chain:
         self.system = np.array([place.get(int(s), 0) for s in whole.system[judge.sample]])
         self.scale = whole.scale[judge.sample]
         self.kept = judge.levels
-        self.fewer = max(levels - 3, top_level(self.problem.deck) + 1)
+        self.fewer = max(levels - 3, self.problem.goal.top + 1)
         self.stencil = [whole.molecules[s] for s in self.systems]
         whole_grid = self.problem.propagator.name != "eigenbasis"
         if whole_grid:  # the grid keeps all levels: so must its stand-in
-            self.kept = min(levels, self.problem.deck.system.grid.points - 2)
+            self.kept = min(levels, self.problem.molecule.x.size - 2)
         if followed:
             self._afford()
         if whole_grid:
-            self.stencil = [
-                molecule(self.problem.deck.system, self.kept, *self._factors(s)) for s in self.systems
-            ]
+            self.stencil = [molecule(self.problem.system, self.kept, *self._factors(s)) for s in self.systems]
         self._grids()
 
     def _afford(self) -> None:
@@ -282,7 +275,7 @@ class _Chain:
 
     def _factors(self, system: int) -> tuple[float, float]:
         """Mass and potential factor of a molecule."""
-        return molecule_factors(self.problem.deck)[system]
+        return self.problem.factors[system]
 
     def _grids(self) -> None:
         ground, judge = self.judge.ground, self.judge
@@ -327,22 +320,21 @@ class _Chain:
         self, molecules: list[Molecule], levels: int, substeps: int, between: str | None = None
     ) -> NDArray[np.complex128]:
         """Return the final amplitudes (S, pairs, levels) in the levels of some grid."""
-        deck, judge = self.problem.deck, self.judge
+        problem, judge = self.problem, self.judge
         steps = judge.values.size * substeps
-        values = resample(judge.values, deck.time.T, steps, between or judge.between)
+        values = resample(judge.values, problem.duration, steps, between or judge.between)
         levels = min(levels, *(m.energies.size for m in molecules))
-        initial = np.array([amplitudes(i, levels) for i, _ in deck.system.state_pairs()])
         members = Members(tuple(molecules), self.system, self.scale)
-        propagator = Eigenbasis(self.problem.device, members, initial, steps, deck.time.T)
+        propagator = Eigenbasis(
+            problem.device, members, problem.goal.initial(levels), steps, problem.duration
+        )
         return propagator.forward(values[None]).amplitudes[0]
 
     def of_the_run(self) -> NDArray[np.complex128]:
         """Return the final amplitudes of the sampled members by the run's own propagator."""
-        whole, deck = self.problem.members, self.problem.deck
+        whole = self.problem.members
         members = Members(whole.molecules, whole.system[self.judge.sample], self.scale)
-        own = make_propagator(
-            deck, deck.propagator, self.problem.device, members, self.problem.initial, self.judge.values.size
-        )
+        own = self.problem.propagator.of_members(members)
         return own.forward(self.judge.values[None]).amplitudes[0]
 
     def errors(self) -> Errors:
@@ -359,7 +351,7 @@ class _Chain:
         steps = judge.change(fine, best)
         own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second)) + self._unseen(best)
         between = 0.0
-        if self.problem.deck.verify.interpolation == "auto" and judge.between == "cubic":
+        if self.problem.verify.interpolation == "auto" and judge.between == "cubic":
             other = self.final(self.outer, self.levels, substeps, other_way(judge.between))
             between = float(judge.change(fine, other).mean())
         energies, dipoles = self._levels()
@@ -395,7 +387,7 @@ class _Chain:
 
     def _substeps(self) -> tuple[int, NDArray[np.complex128], NDArray[np.complex128]]:
         """Double the steps until the extrapolation changes little; return substeps and the last two amplitudes."""
-        aim, size = CLOSE * self.problem.deck.verify.tolerance, self.judge.values.size
+        aim, size = CLOSE * self.problem.verify.tolerance, self.judge.values.size
         substeps, coarse = 2, self.final(self.outer, self.levels, 1)
         while True:
             fine = self.final(self.outer, self.levels, substeps)
@@ -412,7 +404,7 @@ class _Chain:
 
     def _unseen(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return the change of P by the phases that the potential between the points of the reference gives its levels."""
-        duration = self.problem.deck.time.T
+        duration = self.problem.duration
         missed = np.array([m[: self.levels] for m in self.missed])[self.system]
         p = np.abs(final) ** 2
         known = min(self.judge.reached.size, p.shape[-1])

@@ -44,7 +44,7 @@ def reference_cost(problem: Problem, members: int, molecules: int, levels: int, 
 
 def budget(problem: Problem, sweeps: int) -> float:
     """Return the seconds that the claims of a run of so many sweeps may take."""
-    points = 0 if problem.propagator.name == "eigenbasis" else int(problem.deck.system.grid.points)
+    points = 0 if problem.propagator.name == "eigenbasis" else problem.molecule.x.size
     levels = int(problem.initial.shape[1])
     search = (sweeps + OWN_SWEEPS) * step_cost(levels, points)
     verification = VERIFICATION[0] * step_cost(levels + VERIFICATION[1])

@@ -1,4 +1,4 @@
-"""Names, units and figures of a qoc result."""
+"""Names, units and meanings of everything that a qoc run computes."""
 
 from __future__ import annotations
 
@@ -7,223 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.units import to_unit
-from qsim.core.results.tables import Scalar, Table
-from qsim.qoc.build import amplitudes as state_amplitudes
-from qsim.qoc.build import target_vectors
+from qsim.core.results import quantities
+from qsim.core.results.quantities import Quantity
 from qsim.qoc.figures import FIGURES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from qsim.core.results.tables import Scalar
     from qsim.qoc.run import Result
 
-__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars"]
+__all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "scalars"]
 
-TABLES = (
-    Table("time", ("time",), "a.u.", "time, midpoints of the steps"),
-    Table("time_populations", ("time_populations",), "a.u.", "time of the thinned-out populations"),
-    Table(
-        "field",
-        ("time",),
-        "a.u.",
-        "electric field",
-        note="one value per step, used at the midpoint; field_between says how it goes on between",
-    ),
-    Table("field_guess", ("time",), "a.u.", "electric field of the guess"),
-    Table("shape", ("time",), "", "shape function S(t)"),
-    Table(
-        "populations",
-        ("time", "level"),
-        "",
-        "level populations",
-        note="at the end of the step whose midpoint is in time; the last row belongs to T",
-    ),
-    Table(
-        "populations_thinned", ("time_populations", "level"), "", "level populations at the end of some steps"
-    ),
-    Table("level", ("level",), "", "vibrational level"),
-    Table("energies", ("level",), "hartree", "eigenvalues"),
-    Table(
-        "energies_error",
-        ("level",),
-        "hartree",
-        "claimed error of each eigenvalue",
-        note="NaN for levels above the potential far outside of the box",
-    ),
-    Table("dipole_matrix", ("level", "level_to"), "a.u.", "dipole matrix elements <i|mu|j>"),
-    Table(
-        "dipole_matrix_error",
-        ("level", "level_to"),
-        "a.u.",
-        "claimed error of each dipole matrix element",
-        note="NaN for levels above the potential far outside of the box",
-    ),
-    Table("amplitudes_final", ("level",), "", "level amplitudes at T"),
-    Table("x", ("x",), "bohr", "grid points"),
-    Table("potential", ("x",), "hartree", "potential energy"),
-    Table("dipole", ("x",), "a.u.", "dipole function"),
-    Table("psi_initial", ("x",), "bohr^-1/2", "initial wavefunction"),
-    Table(
-        "psi_target", ("x",), "bohr^-1/2", "target wavefunction (the first, if any of several levels will do)"
-    ),
-    Table("psi_final", ("x",), "bohr^-1/2", "wavefunction at T"),
-    Table("frequency", ("frequency",), "hartree", "angular frequency"),
-    Table("spectrum", ("frequency",), "a.u.", "power spectrum of the field, |integral eps exp(i w t) dt|^2"),
-    Table("member_probability", ("member",), "", "probability of every ensemble member"),
-    Table("member_field_scale", ("member",), "", "field factor of every ensemble member"),
-    Table("history/sweeps", ("evaluation",), "", "propagations so far"),
-    Table("history/probability", ("evaluation",), "", "probability"),
-    Table("history/objective", ("evaluation",), "", "objective J"),
-    Table("history/fluence", ("evaluation",), "a.u.", "integral of eps^2"),
-    Table("history/gradient_norm", ("evaluation",), "a.u.", "norm of dJ/d eps"),
-    Table("history/seconds", ("evaluation",), "s", "wall time since the start"),
-    Table("history/gamma", ("iteration",), "", "step that the line search returned"),
-    Table("history/beta", ("iteration",), "", "amplification, Eq. (10)"),
-    Table(
-        "history/line_search_evaluations", ("iteration",), "", "evaluations of the growing sequence, Eq. (9)"
-    ),
-    Table("line_search/gamma", ("candidate",), "", "sequence of Eq. (9) in the first iteration"),
-    Table("line_search/objective", ("candidate",), "", "J along the sequence"),
-    Table("line_search/bisection", ("midpoint",), "", "midpoints of the bisection in the first iteration"),
-)
-
-HEADLINE = (
-    "probability",
-    "probability_verified",
-    "objective",
-    "fluence",
-    "peak_field",
-    "peak_field_si",
-    "sweeps",
-    "iterations",
-    "norm_error",
-)
+POPULATED = 1e-6  # largest population from which a level counts for the density at the walls
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the results file by name."""
-    problem = result.problem
-    molecule, levels = problem.molecule, problem.initial.shape[1]
-    initial, target = problem.deck.system.state_pairs()[0]
-    frequency, power = spectrum(result.field, problem.deck.time.T)
-    out: dict[str, NDArray[Any]] = {
-        "time": problem.times,
-        "field": result.field,
-        "field_guess": problem.guess,
-        "shape": problem.control.shape,
-        "level": np.arange(levels),
-        "energies": molecule.energies[:levels],
-        "dipole_matrix": molecule.dipole_matrix[:levels, :levels],
-        "amplitudes_final": result.amplitudes,
-        "x": molecule.x,
-        "potential": molecule.potential,
-        "dipole": molecule.dipole,
-        "psi_initial": state_amplitudes(initial, levels) @ molecule.states[:levels],
-        "psi_target": target_vectors(target, levels)[0] @ molecule.states[:levels],
-        "psi_final": result.psi,
-        "frequency": frequency,
-        "spectrum": power,
-    }
-    if result.errors is not None:
-        out["energies_error"] = result.errors.energies
-        out["dipole_matrix_error"] = result.errors.dipoles
-    if result.stride == 1:
-        out["populations"] = result.populations
-    else:
-        out["time_populations"] = problem.times[result.stride - 1 :: result.stride]
-        out["populations_thinned"] = result.populations
-    if problem.members.count > 1:
-        out["member_probability"] = result.member_probabilities
-        out["member_field_scale"] = problem.members.scale
-    out |= {f"history/{k}": v for k, v in result.history.items()}
-    out |= result.extra
-    return out
-
-
-def scalars(result: Result) -> dict[str, Scalar]:
-    """Return the headline numbers."""
-    problem = result.problem
-    tau, peak = problem.propagator.tau, float(np.abs(result.field).max(initial=0.0))
-    molecule = problem.molecule
-    used = tuple(int(k) for k in np.flatnonzero(result.reached_levels > 1e-6)) or (0,)
-    claimed = result.errors is not None and result.errors.unclaimed is None
-    error = result.errors.total if result.errors is not None and claimed else None
-    out = {
-        "probability": Scalar(
-            result.probability, error=error, description="P, mean over the ensemble if there is one"
-        ),
-        "probability_verified": Scalar(
-            None if result.verification is None else result.verification.probability,
-            error=result.verification.error if result.verification is not None and claimed else None,
-            description="P of the same field by an independent propagator on another grid",
-        ),
-        "objective": Scalar(result.objective, error=error, description="J = P - alpha integral eps^2 dt"),
-        "fluence": Scalar(float(np.sum(result.field**2)) * tau, "a.u.", description="integral of eps^2"),
-        "peak_field": Scalar(peak, "a.u.", description="largest |eps|"),
-        "peak_field_si": Scalar(
-            float(to_unit(peak, "V/nm", "electric field")), "V/nm", description="largest |eps|"
-        ),
-        "peak_intensity": Scalar(
-            peak**2 * float(to_unit(1.0, "W/cm2", "intensity")),
-            "W/cm2",
-            description="intensity at the peak field, linear polarisation",
-        ),
-        "field_area": Scalar(float(np.sum(result.field)) * tau, "a.u.", description="integral of eps"),
-        "sweeps": Scalar(result.sweeps, description="forward and backward propagations of the optimisation"),
-        "iterations": Scalar(result.iterations, description="iterations of the optimiser"),
-        "probability_guess": Scalar(result.guess_probability, description="P of the first field"),
-        "threshold_reached": Scalar(result.reached, description="whether P reached objective.threshold"),
-        "stop_reason": Scalar(result.reason, description="why the optimiser stopped"),
-        "norm_error": Scalar(result.norm_error, description="largest deviation of the norm at T"),
-        "truncation_leak": Scalar(
-            result.truncation, description="largest population of the two highest levels kept"
-        ),
-        "wall_density": Scalar(
-            molecule.wall_density(used),
-            description="largest |psi|^2 dx at a wall among the levels that were populated",
-        ),
-    }
-    if result.history.get("gradient_norm") is not None and result.history["gradient_norm"].size:
-        out["gradient_norm"] = Scalar(
-            float(result.history["gradient_norm"][-1]), "a.u.", description="norm of dJ/d eps at the end"
-        )
-    if result.verification is not None:
-        out["verification_steps"] = Scalar(
-            result.verification.steps, description="time steps of the verification"
-        )
-        out["verification_propagator"] = Scalar(
-            result.verification.propagator, description="propagator of the verification"
-        )
-        out["verification_points"] = Scalar(
-            result.verification.points, description="grid points of the verification"
-        )
-    if result.errors is not None:
-        for name, value in result.errors.parts.items() if claimed else ():
-            out[f"error_{name.replace(' ', '_')}"] = Scalar(
-                value, description=f"part of the error of probability: {name}"
-            )
-        out["field_between"] = Scalar(
-            result.errors.between,
-            description="the field between its values: hold (constant in each step) or cubic",
-        )
-    if problem.members.count > 1:
-        out["probability_worst"] = Scalar(
-            float(result.member_probabilities.min()), description="smallest P in the ensemble"
-        )
-        out["probability_spread"] = Scalar(
-            float(result.member_probabilities.std()), description="standard deviation of P in the ensemble"
-        )
-    if problem.deck.optimizer.type == "travolta":
-        gammas = result.extra.get("history/gamma", np.zeros(0))
-        counts = result.extra.get("history/line_search_evaluations", np.zeros(0))
-        out["line_search_evaluations_first"] = Scalar(
-            int(counts[0]) if counts.size else None,
-            description="evaluations of Eq. (9) in the first iteration",
-        )
-        out["gamma_first"] = Scalar(
-            float(gammas[0]) if gammas.size else None, description="gamma of the first iteration"
-        )
-    return out
+# ----------------------------------------------------------------------------------------- derived numbers
 
 
 def spectrum(field: NDArray[np.float64], duration: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -231,3 +32,378 @@ def spectrum(field: NDArray[np.float64], duration: float) -> tuple[NDArray[np.fl
     tau = duration / field.size
     frequency = np.asarray(2 * np.pi * np.fft.rfftfreq(field.size, tau), dtype=float)
     return frequency, np.asarray(np.abs(np.fft.rfft(field) * tau) ** 2, dtype=float)
+
+
+def _states(result: Result) -> NDArray[np.float64]:
+    """Return the levels on the grid (K, L)."""
+    return result.problem.molecule.states[: result.levels]
+
+
+def _peak(result: Result) -> float:
+    """Return the largest field strength, a.u."""
+    return float(np.abs(result.field).max(initial=0.0))
+
+
+def _error(result: Result) -> float | None:
+    """Return the claimed error of P; None if none is claimed."""
+    return result.errors.total if result.errors is not None and result.claimed else None
+
+
+def _verified_error(result: Result) -> float | None:
+    return result.verification.error if result.verification is not None and result.claimed else None
+
+
+def _parts(result: Result) -> dict[str, float]:
+    """Return the parts of the error of P by their names in the file."""
+    if result.errors is None or not result.claimed:
+        return {}
+    return {f"error_{name.replace(' ', '_')}": value for name, value in result.errors.parts.items()}
+
+
+def _wall_density(result: Result) -> float:
+    used = tuple(int(k) for k in np.flatnonzero(result.reached_levels > POPULATED)) or (0,)
+    return result.problem.molecule.wall_density(used)
+
+
+def _extra(name: str) -> Callable[[Result], object]:
+    """Return the function that looks up what only some optimisers leave."""
+    return lambda result: result.extra.get(name)
+
+
+def _history(name: str) -> Callable[[Result], object]:
+    return lambda result: result.history.get(name)
+
+
+def _first(name: str, kind: type) -> Callable[[Result], object]:
+    """Return the function for the first number of what the line search leaves; None if there was no iteration."""
+
+    def first(result: Result) -> object:
+        values = result.extra.get(name, np.zeros(0))
+        return kind(values[0]) if values.size else None
+
+    return first
+
+
+def _verified(result: Result) -> bool:
+    return result.verification is not None
+
+
+def _has_ensemble(result: Result) -> bool:
+    return result.problem.members.count > 1
+
+
+def _has_gradients(result: Result) -> bool:
+    return "gradient_norm" in result.history and result.history["gradient_norm"].size > 0
+
+
+def _searches_lines(result: Result) -> bool:
+    return result.problem.optimizer.type == "travolta"
+
+
+def _if_whole(result: Result) -> bool:
+    """Whether the populations of all steps are kept."""
+    return result.stride == 1
+
+
+def _if_thinned(result: Result) -> bool:
+    return not _if_whole(result)
+
+
+def _if_judged(result: Result) -> bool:
+    return result.errors is not None
+
+
+# ---------------------------------------------------------------------------------------------- quantities
+
+FAR = "NaN for levels above the potential far outside of the box"
+
+ARRAYS: tuple[Quantity[Result], ...] = (
+    Quantity("time", "a.u.", "time, midpoints of the steps", lambda r: r.problem.times, ("time",)),
+    Quantity(
+        "time_populations",
+        "a.u.",
+        "time of the thinned-out populations",
+        lambda r: r.problem.times[r.stride - 1 :: r.stride],
+        ("time_populations",),
+        when=_if_thinned,
+    ),
+    Quantity(
+        "field",
+        "a.u.",
+        "electric field",
+        lambda r: r.field,
+        ("time",),
+        note="one value per step, used at the midpoint; field_between says how it goes on between",
+    ),
+    Quantity("field_guess", "a.u.", "electric field of the guess", lambda r: r.problem.guess, ("time",)),
+    Quantity("shape", "", "shape function S(t)", lambda r: r.problem.control.shape, ("time",)),
+    Quantity(
+        "populations",
+        "",
+        "level populations",
+        lambda r: r.populations,
+        ("time", "level"),
+        when=_if_whole,
+        note="at the end of the step whose midpoint is in time; the last row belongs to T",
+    ),
+    Quantity(
+        "populations_thinned",
+        "",
+        "level populations at the end of some steps",
+        lambda r: r.populations,
+        ("time_populations", "level"),
+        when=_if_thinned,
+    ),
+    Quantity("level", "", "vibrational level", lambda r: np.arange(r.levels), ("level",)),
+    Quantity(
+        "energies", "hartree", "eigenvalues", lambda r: r.problem.molecule.energies[: r.levels], ("level",)
+    ),
+    Quantity(
+        "energies_error",
+        "hartree",
+        "claimed error of each eigenvalue",
+        lambda r: r.errors and r.errors.energies,
+        ("level",),
+        note=FAR,
+    ),
+    Quantity(
+        "dipole_matrix",
+        "a.u.",
+        "dipole matrix elements <i|mu|j>",
+        lambda r: r.problem.molecule.dipole_matrix[: r.levels, : r.levels],
+        ("level", "level_to"),
+    ),
+    Quantity(
+        "dipole_matrix_error",
+        "a.u.",
+        "claimed error of each dipole matrix element",
+        lambda r: r.errors and r.errors.dipoles,
+        ("level", "level_to"),
+        note=FAR,
+    ),
+    Quantity("amplitudes_final", "", "level amplitudes at T", lambda r: r.amplitudes, ("level",)),
+    Quantity("x", "bohr", "grid points", lambda r: r.problem.molecule.x, ("x",)),
+    Quantity("potential", "hartree", "potential energy", lambda r: r.problem.molecule.potential, ("x",)),
+    Quantity("dipole", "a.u.", "dipole function", lambda r: r.problem.molecule.dipole, ("x",)),
+    Quantity(
+        "psi_initial",
+        "bohr^-1/2",
+        "initial wavefunction",
+        lambda r: r.problem.goal.initial(r.levels)[0] @ _states(r),
+        ("x",),
+    ),
+    Quantity(
+        "psi_target",
+        "bohr^-1/2",
+        "target wavefunction (the first, if any of several levels will do)",
+        lambda r: r.problem.goal.targets(r.levels)[0][0] @ _states(r),
+        ("x",),
+    ),
+    Quantity("psi_final", "bohr^-1/2", "wavefunction at T", lambda r: r.psi, ("x",)),
+    Quantity(
+        "frequency",
+        "hartree",
+        "angular frequency",
+        lambda r: spectrum(r.field, r.problem.duration)[0],
+        ("frequency",),
+    ),
+    Quantity(
+        "spectrum",
+        "a.u.",
+        "power spectrum of the field, |integral eps exp(i w t) dt|^2",
+        lambda r: spectrum(r.field, r.problem.duration)[1],
+        ("frequency",),
+    ),
+    Quantity(
+        "member_probability",
+        "",
+        "probability of every ensemble member",
+        lambda r: r.member_probabilities,
+        ("member",),
+        when=_has_ensemble,
+    ),
+    Quantity(
+        "member_field_scale",
+        "",
+        "field factor of every ensemble member",
+        lambda r: r.problem.members.scale,
+        ("member",),
+        when=_has_ensemble,
+    ),
+    Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
+    Quantity("history/probability", "", "probability", _history("probability"), ("evaluation",)),
+    Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
+    Quantity("history/fluence", "a.u.", "integral of eps^2", _history("fluence"), ("evaluation",)),
+    Quantity("history/gradient_norm", "a.u.", "norm of dJ/d eps", _history("gradient_norm"), ("evaluation",)),
+    Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
+    Quantity(
+        "history/gamma", "", "step that the line search returned", _extra("history/gamma"), ("iteration",)
+    ),
+    Quantity("history/beta", "", "amplification, Eq. (10)", _extra("history/beta"), ("iteration",)),
+    Quantity(
+        "history/line_search_evaluations",
+        "",
+        "evaluations of the growing sequence, Eq. (9)",
+        _extra("history/line_search_evaluations"),
+        ("iteration",),
+    ),
+    Quantity(
+        "line_search/gamma",
+        "",
+        "sequence of Eq. (9) in the first iteration",
+        _extra("line_search/gamma"),
+        ("candidate",),
+    ),
+    Quantity(
+        "line_search/objective", "", "J along the sequence", _extra("line_search/objective"), ("candidate",)
+    ),
+    Quantity(
+        "line_search/bisection",
+        "",
+        "midpoints of the bisection in the first iteration",
+        _extra("line_search/bisection"),
+        ("midpoint",),
+    ),
+)
+
+SCALARS: tuple[Quantity[Result], ...] = (
+    Quantity(
+        "probability",
+        "",
+        "P, mean over the ensemble if there is one",
+        lambda r: r.probability,
+        error=_error,
+        headline=True,
+    ),
+    Quantity(
+        "probability_verified",
+        "",
+        "P of the same field by an independent propagator on another grid",
+        lambda r: r.verification and r.verification.probability,
+        error=_verified_error,
+        headline=True,
+    ),
+    Quantity(
+        "objective", "", "J = P - alpha integral eps^2 dt", lambda r: r.objective, error=_error, headline=True
+    ),
+    Quantity(
+        "fluence",
+        "a.u.",
+        "integral of eps^2",
+        lambda r: float(np.sum(r.field**2)) * r.problem.propagator.tau,
+        headline=True,
+    ),
+    Quantity("peak_field", "a.u.", "largest |eps|", _peak, headline=True),
+    Quantity(
+        "peak_field_si",
+        "V/nm",
+        "largest |eps|",
+        lambda r: float(to_unit(_peak(r), "V/nm", "electric field")),
+        headline=True,
+    ),
+    Quantity(
+        "peak_intensity",
+        "W/cm2",
+        "intensity at the peak field, linear polarisation",
+        lambda r: _peak(r) ** 2 * float(to_unit(1.0, "W/cm2", "intensity")),
+    ),
+    Quantity(
+        "field_area", "a.u.", "integral of eps", lambda r: float(np.sum(r.field)) * r.problem.propagator.tau
+    ),
+    Quantity(
+        "sweeps",
+        "",
+        "forward and backward propagations of the optimisation",
+        lambda r: r.sweeps,
+        headline=True,
+    ),
+    Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
+    Quantity("probability_guess", "", "P of the first field", lambda r: r.guess_probability),
+    Quantity("threshold_reached", "", "whether P reached objective.threshold", lambda r: r.reached),
+    Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
+    Quantity("norm_error", "", "largest deviation of the norm at T", lambda r: r.norm_error, headline=True),
+    Quantity(
+        "truncation_leak", "", "largest population of the two highest levels kept", lambda r: r.truncation
+    ),
+    Quantity(
+        "wall_density", "", "largest |psi|^2 dx at a wall among the levels that were populated", _wall_density
+    ),
+    Quantity(
+        "gradient_norm",
+        "a.u.",
+        "norm of dJ/d eps at the end",
+        lambda r: float(r.history["gradient_norm"][-1]),
+        when=_has_gradients,
+    ),
+    Quantity(
+        "verification_steps",
+        "",
+        "time steps of the verification",
+        lambda r: r.verification and r.verification.steps,
+        when=_verified,
+    ),
+    Quantity(
+        "verification_propagator",
+        "",
+        "propagator of the verification",
+        lambda r: r.verification and r.verification.propagator,
+        when=_verified,
+    ),
+    Quantity(
+        "verification_points",
+        "",
+        "grid points of the verification",
+        lambda r: r.verification and r.verification.points,
+        when=_verified,
+    ),
+    Quantity("error_*", "", "part of the error of probability: *", _parts),
+    Quantity(
+        "field_between",
+        "",
+        "the field between its values: hold (constant in each step) or cubic",
+        lambda r: r.errors and r.errors.between,
+        when=_if_judged,
+    ),
+    Quantity(
+        "probability_worst",
+        "",
+        "smallest P in the ensemble",
+        lambda r: float(r.member_probabilities.min()),
+        when=_has_ensemble,
+    ),
+    Quantity(
+        "probability_spread",
+        "",
+        "standard deviation of P in the ensemble",
+        lambda r: float(r.member_probabilities.std()),
+        when=_has_ensemble,
+    ),
+    Quantity(
+        "line_search_evaluations_first",
+        "",
+        "evaluations of Eq. (9) in the first iteration",
+        _first("history/line_search_evaluations", int),
+        when=_searches_lines,
+    ),
+    Quantity(
+        "gamma_first",
+        "",
+        "gamma of the first iteration",
+        _first("history/gamma", float),
+        when=_searches_lines,
+    ),
+)
+
+QUANTITIES = (*SCALARS, *ARRAYS)
+TABLES = quantities.tables(QUANTITIES)
+HEADLINE = quantities.headline(QUANTITIES)
+
+
+def arrays(result: Result) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the results file by name."""
+    return quantities.arrays(QUANTITIES, result)
+
+
+def scalars(result: Result) -> dict[str, Scalar]:
+    """Return the scalars of the results file by name."""
+    return quantities.scalars(QUANTITIES, result)

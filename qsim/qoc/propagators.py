@@ -94,11 +94,16 @@ class Propagator(ABC):
         single: bool = False,
     ) -> None:
         self.device, self.members, self.initial = device, members, initial
-        self.steps, self.tau = steps, duration / steps
+        self.steps, self.duration, self.tau = steps, duration, duration / steps
+        self.single = single
         self.real = np.dtype(np.float32 if single else np.float64)
         self.complex = np.dtype(np.complex64 if single else np.complex128)
         self._chunk = 0
         self._layouts: dict[tuple[int, int, int], dict[str, Any]] = {}
+
+    @abstractmethod
+    def of_members(self, members: Members) -> Propagator:
+        """Return the same propagator for other members of the same molecules."""
 
     @property
     def pairs(self) -> int:
@@ -178,6 +183,10 @@ class Eigenbasis(Propagator):
             self._half[i] = np.exp(-0.5j * energies * self.tau)
             step[i] = _unitary((self._rotation[i].T * self._half[i] ** 2) @ self._rotation[i])
         self._step, self._slope = self._put(step, self.complex), self._put(slope, self.real)
+
+    def of_members(self, members: Members) -> Eigenbasis:
+        """Return the same propagator for other members of the same molecules."""
+        return Eigenbasis(self.device, members, self.initial, self.steps, self.duration, self.single)
 
     def trajectory_bytes(self) -> int:
         """N x K complex numbers."""
@@ -280,12 +289,17 @@ class CrankNicolson(Propagator):
     def __init__(self, *args: Any, shifts: NDArray[np.float64], store: bool = True, **options: Any) -> None:
         super().__init__(*args, **options)
         molecules = self.members.molecules
-        self.store, self._dx = store, molecules[0].dx
+        self.store, self.shifts, self._dx = store, shifts, molecules[0].dx
         self._h = self._put([m.diagonal + s for m, s in zip(molecules, shifts, strict=True)], self.real)
         self._mu = self._put([m.dipole for m in molecules], self.real)
         self._off = self._put([m.off for m in molecules], self.real)
         self._states = np.array([m.states[: self.levels] for m in molecules])
         self._bras = [self._put(states.T, self.complex) for states in self._states]
+
+    def of_members(self, members: Members) -> CrankNicolson:
+        """Return the same propagator for other members of the same molecules."""
+        same = (self.device, members, self.initial, self.steps, self.duration, self.single)
+        return CrankNicolson(*same, shifts=self.shifts, store=self.store)
 
     @property
     def points(self) -> int:

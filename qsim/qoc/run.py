@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.run.loop import drive
 from qsim.qoc import checks
 from qsim.qoc.claims import Errors, Judge
 from qsim.qoc.objective import Objective
-from qsim.qoc.optimizers import lbfgs as optimizers
-from qsim.qoc.optimizers.gauss_newton import gauss_newton
-from qsim.qoc.optimizers.krotov import krotov
+from qsim.qoc.optimizers.gauss_newton import GaussNewton
+from qsim.qoc.optimizers.krotov import Krotov
+from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import Finished, Search
-from qsim.qoc.optimizers.travolta import travolta
+from qsim.qoc.optimizers.travolta import Travolta
 from qsim.qoc.verify import Verification, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, Resumable, State
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
 
@@ -56,22 +60,31 @@ class Result:
     history: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
     extra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
 
+    @property
+    def levels(self) -> int:
+        """Number of levels K of the run."""
+        return int(self.problem.initial.shape[1])
+
+    @property
+    def claimed(self) -> bool:
+        """Whether an error of P is claimed."""
+        return self.errors is not None and self.errors.unclaimed is None
+
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser and analyse the field it found."""
-    deck = problem.deck
+    for text in problem.warnings:
+        monitor.warn(text)
     for text in problem.notices:
-        monitor.warn(text) if "critical point" in text else monitor.note(text)
-    objective = Objective(
-        problem.propagator, problem.targets, deck.objective.alpha, deck.objective.combine == "coherent"
-    )
-    limit = getattr(deck.optimizer, "max_sweeps", 1)
-    search = Search(objective, problem.control, monitor, deck.objective.threshold, limit)
-    monitor.begin(limit, "sweeps", deck.optimizer.type)
+        monitor.note(text)
+    goal, optimizer = problem.goal, problem.optimizer
+    objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
+    limit = getattr(optimizer, "max_sweeps", 1)
+    search = Search(objective, problem.control, goal.threshold, limit)
+    optimisation = Optimisation(problem, search, monitor.restored)
     with monitor.stage("optimise"):
-        optimise(problem, search)
-    monitor.end()
-    if deck.optimizer.type != "none" and not search.reached:
+        drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type)
+    if optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
         if best < STALLED and search.reason.startswith(("converged", "stopped")):
             raise NumericsError(
@@ -79,7 +92,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
                 hint="start from a stronger field, such as control.guess: ladder; or lower objective.alpha",
             )
         monitor.warn(
-            f"the threshold P = {deck.objective.threshold:g} was not reached (best {best:.6g}): {search.reason}"
+            f"the threshold P = {goal.threshold:g} was not reached (best {best:.6g}): {search.reason}"
         )
     final = (
         search.field
@@ -89,68 +102,98 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     return analyse(problem, search, final, monitor)
 
 
-def optimise(problem: Problem, search: Search) -> None:
-    """Run the optimiser that the deck names; the field is left in ``search.field``."""
-    options, control, objective = problem.deck.optimizer, problem.control, search.objective
-    try:
-        if options.type == "none":
-            given = (
-                control.field(control.parameters(problem.guess)) if constrained(problem) else problem.guess
-            )
-            p, j = objective.values(given)
-            search.field, search.best, search.reason = given, float(j[0]), "no optimisation"
-            search.record(given, float(p[0]), float(j[0]), 0.0)
-        elif options.type == "travolta":
-            travolta(search, problem.guess, options)
-        elif options.type == "krotov":
-            krotov(search, control.field(control.parameters(problem.guess)), options.step)
-        elif options.type == "gauss_newton" or _handed_over(search):
-            gauss_newton(search, control.parameters(problem.guess))
-        else:
-            finish = options.finish == "gauss_newton"
-            u = optimizers.lbfgs(
-                search,
-                control.parameters(problem.guess),
-                options.memory,
-                options.finish_at if finish else None,
-            )
-            if finish:
-                gauss_newton(search, u)
-    except Finished:
-        pass
+class Optimisation:
+    """The search that the deck names; the field is left in ``search.field``.
+
+    Parameters
+    ----------
+    problem : Problem
+    search : Search
+    saved : mapping, optional
+        State to continue from; one of another optimiser is not used.
+    """
+
+    def __init__(self, problem: Problem, search: Search, saved: Mapping[str, Any] | None = None) -> None:
+        self.problem = problem
+        self.search = search
+        self.saved = saved or {}
+        self.current: Resumable = _Given(problem, search)
+
+    def state(self) -> State:
+        """Return the state of the optimiser at work."""
+        return self.current.state()
+
+    def advance(self, report: Report) -> None:
+        """Run one optimiser, or two in succession."""
+        options, search = self.problem.optimizer, self.search
+        try:
+            if options.type == "none":
+                self.current.advance(report)
+            elif options.type == "travolta":
+                self._run(Travolta(search, self.problem.guess, options, self._saved("travolta")), report)
+            elif options.type == "krotov":
+                first = search.control.field(self._parameters())
+                self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
+            elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
+                finish = options.finish_at if options.finish == "gauss_newton" else None
+                lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))
+                self._run(lbfgs, report)
+                if options.finish == "gauss_newton":
+                    self._run(GaussNewton(search, lbfgs.last), report)
+            else:
+                saved = self._saved("gauss_newton")
+                self._run(GaussNewton(search, self._parameters(), saved), report)
+        except Finished:
+            pass
+
+    def _run(self, optimiser: Resumable, report: Report) -> None:
+        self.current = optimiser
+        optimiser.advance(report)
+
+    def _parameters(self) -> NDArray[np.float64]:
+        return self.problem.control.parameters(self.problem.guess)
+
+    def _saved(self, kind: str) -> Mapping[str, Any] | None:
+        return self.saved if self.saved.get("kind") == kind else None
 
 
-def constrained(problem: Problem) -> bool:
-    """Whether the deck puts any constraint on the field."""
-    control = problem.deck.control
-    return bool(control.bounds or control.zero_area or control.band or control.shape)
+class _Given:
+    """No search at all: the first field as it is, constraints applied."""
 
+    def __init__(self, problem: Problem, search: Search) -> None:
+        self.problem = problem
+        self.search = search
 
-def _handed_over(search: Search) -> bool:
-    """Whether a resumed L-BFGS run had already passed to Gauss-Newton."""
-    restored = search.monitor.restored
-    return restored is not None and restored.get("kind") == "gauss_newton"
+    def state(self) -> State:
+        return self.search.state()
+
+    def advance(self, report: Report) -> None:
+        search, field = self.search, search_guess(self.problem)
+        p, j = search.objective.values(field)
+        search.field, search.best = field, float(j[0])
+        search.reason = "no optimisation"
+        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
 
 
 def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:
     """Propagate the final field once more: amplitudes, populations, norm, verification."""
-    propagator, objective, deck = problem.propagator, search.objective, problem.deck
+    propagator, objective = problem.propagator, search.objective
     with monitor.stage("analyse"):
         guess = float(_propagate_members(objective, search_guess(problem))[0].mean())
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
         populations = propagator.populations(final)
-        leak, warning = checks.truncation(populations, deck)
+        leak, warning = checks.truncation(populations, problem.leak_tolerance)
         if warning:
             monitor.warn(warning)
         reached = populations.max(axis=0)
         if warning := checks.walls(problem.molecule, reached):
             monitor.warn(warning)
-        if warning := checks.strong_field(final, deck):
+        if warning := checks.strong_field(final, problem.intensity_limit, problem.guess_given):
             monitor.warn(warning)
         psi = _wavefunction(problem, nominal)
     verification, errors = None, None
-    if deck.verify.propagator != "none":
+    if problem.verify.propagator != "none":
         with monitor.stage("verify"):
             judge = Judge(problem, final, reached, members, objective.sweeps)
             errors = judge.errors()
@@ -201,7 +244,7 @@ def _propagate_members(
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:
     """Return the guess as the optimiser sees it, constraints applied."""
-    if not constrained(problem):
+    if not problem.constrained:
         return problem.guess
     return problem.control.field(problem.control.parameters(problem.guess))
 

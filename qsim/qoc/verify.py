@@ -14,29 +14,18 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.qoc import costs, reference
-from qsim.qoc.build import (
-    PHASE_ERROR,
-    amplitudes,
-    energy_shifts,
-    ensemble,
-    molecule_factors,
-    phase_steps,
-    target_vectors,
-    top_level,
-)
+from qsim.qoc.build import PHASE_ERROR, energy_shifts, phase_steps
 from qsim.qoc.claims import REACHED
 from qsim.qoc.fields import resample
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 from qsim.qoc.objective import Objective
-from qsim.qoc.propagators import CrankNicolson, Eigenbasis
+from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.claims import Errors, Judge
-    from qsim.qoc.molecule import Molecule
     from qsim.qoc.problem import Problem
-    from qsim.qoc.propagators import Members
 
 SUBSTEPS = 4  # of the eigenbasis for each step of the run
 EXTRA_LEVELS = 8  # retained levels beyond those of the run
@@ -85,7 +74,7 @@ def verify(
     judge, errors
         Errors of the run and what they were determined with.
     """
-    block = problem.deck.verify
+    block = problem.verify
     choice = {"cn": "crank_nicolson"}.get(block.propagator, block.propagator)
     if choice == "auto":
         choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
@@ -156,20 +145,17 @@ def _propagate(
     problem: Problem, choice: str, members: Members, steps: int, field: NDArray[np.float64], errors: Errors
 ) -> tuple[float, NDArray[np.complex128]]:
     """Return P, the mean over all members, and the final amplitudes of the sampled members (S, pairs, K)."""
-    deck = problem.deck
+    goal, duration = problem.goal, problem.duration
     levels = min(m.energies.size for m in members.molecules)
-    initial = np.array([amplitudes(i, levels) for i, _ in deck.system.state_pairs()])
-    targets = [target_vectors(t, levels) for _, t in deck.system.state_pairs()]
+    initial = goal.initial(levels)
     other: CrankNicolson | Eigenbasis
     if choice == "eigenbasis":
-        other = Eigenbasis(problem.device, members, initial, steps, deck.time.T)
+        other = Eigenbasis(problem.device, members, initial, steps, duration)
     else:
-        shifts = energy_shifts(members, top_level(deck), "auto")
-        other = CrankNicolson(
-            problem.device, members, initial, steps, deck.time.T, shifts=shifts, store=False
-        )
-    fine = resample(field, deck.time.T, steps, errors.between)
-    objective = Objective(other, targets, 0.0, deck.objective.combine == "coherent")
+        shifts = energy_shifts(members, goal.top, "auto")
+        other = CrankNicolson(problem.device, members, initial, steps, duration, shifts=shifts, store=False)
+    fine = resample(field, duration, steps, errors.between)
+    objective = Objective(other, goal.targets(levels), 0.0, goal.coherent)
     verified, sampled = 0.0, []
     for start in range(0, members.count, MEMBERS_AT_ONCE):
         part = slice(start, min(start + MEMBERS_AT_ONCE, members.count))
@@ -182,7 +168,7 @@ def _propagate(
 
 def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Members:
     """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
-    deck, block, ground = problem.deck, problem.deck.verify, judge.ground
+    block, ground = problem.verify, judge.ground
     levels = problem.initial.shape[1]
     if choice == "eigenbasis":
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
@@ -192,20 +178,17 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
     else:
         box, points = _stencil_grid(problem, judge, errors)
         maker = reference.stencil_levels
-    masters = dict(zip(molecule_factors(deck), problem.members.molecules, strict=True))
-
-    def make(mass: float, scale: float) -> Molecule:
-        found = maker(ground, box, points, levels, mass, scale)
-        return reference.aligned(found, masters[mass, scale])[0]
-
-    return ensemble(deck, levels, make)
+    whole = problem.members
+    made = [maker(ground, box, points, levels, mass, scale) for mass, scale in problem.factors]
+    aligned = [reference.aligned(*pair)[0] for pair in zip(made, whole.molecules, strict=True)]
+    return Members(tuple(aligned), whole.system, whole.scale)
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
     """Return walls and points of a sine basis for so many levels of every molecule."""
     boxes, points = [], reference.FEWEST
     for s in judge.systems:
-        run, scale = problem.members.molecules[s], molecule_factors(problem.deck)[s][1]
+        run, scale = problem.members.molecules[s], problem.factors[s][1]
         top = judge.top_energy(run, levels)
         boxes.append(judge.ground.box(top, run.mass, scale))
         points = max(points, reference.enough_points(judge.ground, boxes[-1], top, levels, run.mass, scale))
@@ -218,13 +201,13 @@ def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple
     The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
     decayed.
     """
-    grid, tolerance = problem.deck.system.grid, problem.deck.verify.tolerance
+    grid, tolerance = problem.system.grid, problem.verify.tolerance
     excess = 0.0 if errors.unclaimed else errors.grid / (0.2 * SAFETY * tolerance)
     finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
     used = np.flatnonzero(judge.reached > REACHED)
     boxes = []
     for s in judge.systems:
-        run, scale = problem.members.molecules[s], molecule_factors(problem.deck)[s][1]
+        run, scale = problem.members.molecules[s], problem.factors[s][1]
         top = run.energies[min(int(used.max(initial=0)) + 1, run.energies.size - 1)]
         boxes.append(judge.ground.box(float(top), run.mass, scale))
     box = _around(boxes)
@@ -240,15 +223,15 @@ def _around(boxes: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steps(problem: Problem, choice: str, judge: Judge) -> int:
-    deck, block, run_steps = problem.deck, problem.deck.verify, problem.times.size
+    block, run_steps = problem.verify, problem.times.size
     if block.steps != "auto":
         return int(block.steps)
     if choice == "eigenbasis":
         return min(SUBSTEPS * run_steps, max(run_steps, MAX_STEPS))
     wanted = phase_steps(
         problem.molecule,
-        top_level(deck),
-        deck.time.T,
+        problem.goal.top,
+        problem.duration,
         max(SAFETY * block.tolerance, 1e-2 * PHASE_ERROR),
     )
     return _multiple(wanted, run_steps)

@@ -182,7 +182,8 @@ def test_bounds_in_another_unit(qoc):
 )
 def test_an_absurd_field_without_bounds(qoc, peak, bounds, warns):
     control = {"guess": {"type": "ladder"}, **({} if bounds is None else {"bounds": list(bounds)})}
-    text = checks.strong_field(np.array([0.0, -peak]), qoc.load(**deck(control=control)).deck)
+    problem = qoc.build(**deck(control=control))
+    text = checks.strong_field(np.array([0.0, -peak]), problem.intensity_limit, problem.guess_given)
     assert (text is not None) == warns
     if warns:
         assert "1.4e+15 W/cm2" in text
@@ -203,10 +204,10 @@ def test_a_field_from_a_file_gets_the_shape_once(qoc):
 
 
 def test_a_search_without_a_step_has_not_converged():
-    from qsim.qoc.optimizers.lbfgs import _no_step
+    from qsim.qoc.optimizers.search import no_step
 
-    assert _no_step(-1e-5).startswith("stopped before convergence")
-    assert _no_step(-1e-14).startswith("converged")
+    assert no_step(-1e-5).startswith("stopped before convergence")
+    assert no_step(-1e-14).startswith("converged")
 
 
 # --------------------------------------------------------------------------------- formulas of the checks

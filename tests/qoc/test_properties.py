@@ -10,7 +10,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.qoc.build import midpoints
+from qsim.qoc.build import build, midpoints, nominal_molecule
 from qsim.qoc.checks import capped_probability
 from qsim.qoc.fields import resample
 from qsim.qoc.molecule import Molecule, lowest_states, molecule
@@ -40,8 +40,7 @@ PROPAGATORS = pytest.mark.parametrize(
 
 
 def objective_of(problem):
-    deck = problem.deck.objective
-    return Objective(problem.propagator, problem.targets, deck.alpha, deck.combine == "coherent")
+    return Objective(problem.propagator, problem.targets, problem.goal.alpha, problem.goal.coherent)
 
 
 def derivative(function, step):
@@ -676,6 +675,13 @@ def test_resampling_between_step_counts():
     assert np.abs(np.diff(fine)).max() < 0.05
 
 
+def test_the_plan_hands_its_molecule_to_the_build(qoc):
+    loaded = qoc.load(**morse01({"type": "none"}))
+    planned = loaded.once(nominal_molecule)
+    loaded.update_run(seed=1)  # between plan and build, the seed is drawn
+    assert build(loaded, cpu(1)).molecule is planned
+
+
 # --------------------------------------------------------------------------------------------- restarts
 
 
@@ -743,7 +749,9 @@ def test_a_stopped_run_continues_bit_for_bit(qoc, name, tmp_path):
     arrays, scalars = fingerprint(qoc.run(**blocks))
     reports = arrays["probability"].size
     assert reports > 3
-    for after in {1, 2, reports // 2, reports - 1, reports}:
+    # where another method takes over, that is at the first P above finish_at, the next one starts from the same place
+    handover = 1 + int(np.argmax(arrays["probability"] >= 0.9))
+    for after in {1, 2, reports // 2, reports - 1, reports, handover}:
         path = tmp_path / f"{after}.ckpt.h5"
         monitor = Stopping(path, after)
         try:

@@ -16,10 +16,10 @@ import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from pydantic import ValidationError
 from typing_extensions import TypeVar
@@ -71,6 +71,7 @@ __all__ = [
 MAX_BYTES = 4 * 2**20
 
 D = TypeVar("D", bound=Deck, default=Deck)
+T = TypeVar("T")
 
 
 @dataclass
@@ -100,6 +101,7 @@ class LoadedDeck(Generic[D]):
     overrides: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     _warnings: dict[str, None] = field(default_factory=dict, repr=False)  # each once, in order, without limit
+    _made: dict[Callable[[D], object], object] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -131,6 +133,18 @@ class LoadedDeck(Generic[D]):
         context = {"base": self.path.parent, "digest": True}
         data = self.deck.model_dump(mode="json", by_alias=True, context=context)
         return {key: value for key, value in data.items() if key not in ("run", "output", "title")}
+
+    def once(self, make: Callable[[D], T]) -> T:
+        """Return ``make(deck)``, computed once: what the plan makes, the build need not make again.
+
+        Parameters
+        ----------
+        make
+            A function at module level. It must not depend on the block ``run``, whose seed is drawn between plan and build.
+        """
+        if make not in self._made:
+            self._made[make] = make(self.deck)
+        return cast("T", self._made[make])
 
     def update_run(self, **changes: Any) -> None:
         """Replace keys of the ``run`` block, for instance the seed by the one that was drawn."""

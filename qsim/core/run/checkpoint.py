@@ -311,7 +311,7 @@ def _read_text(file: _Opened, name: str) -> str:
 
 def compatible(
     meta: Mapping[str, Any],
-    loaded: LoadedDeck,
+    loaded: LoadedDeck[Any],
     device: str,
     *,
     precision: str = "",

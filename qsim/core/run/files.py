@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import temporary_name
@@ -55,7 +55,7 @@ class RunFiles:
     stem: Path
 
     @classmethod
-    def of(cls, loaded: LoadedDeck, output: Path | None) -> RunFiles:
+    def of(cls, loaded: LoadedDeck[Any], output: Path | None) -> RunFiles:
         """Choose the paths: `output` (the ``-o`` option), else the deck's ``output.file``, else its name.
 
         Relative paths start at the current folder.  A name without ``.h5`` gets it; an existing folder is

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from qsim import __version__
+from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.device import Device, out_of_memory, select
@@ -34,20 +36,13 @@ from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor
 from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
-from qsim.core.run.stages import BuildStage, DeckStage, OutputStage, Plan, RunStage, stage, unknown_figures
+from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
-__all__ = [
-    "BuildStage",
-    "DeckStage",
-    "Options",
-    "Outcome",
-    "OutputStage",
-    "Plan",
-    "RunStage",
-    "draw_figure",
-    "execute",
-    "stage",
-]
+__all__ = ["Options", "Outcome", "draw_figure", "execute"]
+
+D = TypeVar("D", bound=Deck)
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         One of the errors of `qsim.core.errors`; `Stopped` after a checkpoint was written on request.
     """
     start = time.monotonic()
-    job = _job(method, path, options or Options())
+    job = _job(Method[Deck, object, object](method), path, options or Options())
     if job.options.dry_run:
         plan, device, notices = _plan(job)
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
@@ -149,9 +144,9 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         return _work(job, start, lock.notices)
 
 
-def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
+def _work(job: _Job[D, P, R], start: float, told: Sequence[str]) -> Outcome:
     """Carry out a run whose files may be written; `told` is what the user should know of them."""
-    method, loaded, files = job.loaded.deck.method, job.loaded, job.files
+    method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = _plan(job)
     restored = _restore(job, device)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
@@ -162,9 +157,9 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
             with monitor.stage("build"):
-                problem = stage(method, "build").build(loaded, device)
+                problem = method.build.build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
-                result = stage(method, "run").run(problem, monitor)
+                result = method.run.run(problem, monitor)
                 device.synchronize()
             monitor.end()
             with monitor.stage("write"):
@@ -173,7 +168,7 @@ def _work(job: _Job, start: float, told: Sequence[str]) -> Outcome:
         return _publish(job, job.figures, monitor)
 
 
-def _plan(job: _Job) -> tuple[Plan, Device, list[str]]:
+def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     """Return the plan of a run, with the memory of the interpreter, and where it computes.
 
     Raises
@@ -182,7 +177,7 @@ def _plan(job: _Job) -> tuple[Plan, Device, list[str]]:
         If the method refuses the deck, the device cannot be used, or the problem does not fit.
     """
     loaded, settings = job.loaded, job.loaded.deck.run
-    plan = stage(loaded.deck.method, "build").plan(loaded)
+    plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     device, notices = select(
         job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
@@ -193,12 +188,12 @@ def _plan(job: _Job) -> tuple[Plan, Device, list[str]]:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What one run is about: deck, options, files, and the figures that the deck asks for."""
+class _Job(Generic[D, P, R]):
+    """What one run is about: method, deck, options, files, and the figures that the deck asks for."""
 
-    loaded: LoadedDeck
+    method: Method[D, P, R]
+    loaded: LoadedDeck[D]
     options: Options
-    output: OutputStage
     files: RunFiles
     figures: Sequence[str]
     extra: Sequence[Path] = ()
@@ -220,25 +215,22 @@ class _Job:
         inputs = list(_paths_in(self.loaded.deck))
         return [
             path
-            for path in self.files.of_earlier_run(list(self.output.FIGURES), self.extra)
+            for path in self.files.of_earlier_run(list(self.method.output.FIGURES), self.extra)
             if not any(_same(path, source) for source in inputs)
         ]
 
 
-def _job(method: str, path: str | Path, options: Options) -> _Job:
-    loaded = load_deck(path, stage(method, "deck").DECK, options.overrides)
-    output = stage(method, "output")
-    figures = _figure_names(loaded, output) if options.figures else []
+def _job(method: Method[D, P, R], path: str | Path, options: Options) -> _Job[D, P, R]:
+    loaded = load_deck(path, method.deck.DECK, options.overrides)
+    figures = _figure_names(loaded, method.output) if options.figures else []
     files = RunFiles.of(loaded, Path(options.output) if options.output else None)
-    extra_paths = getattr(output, "extra_paths", None)
-    extra = list(extra_paths(loaded.deck, files.stem)) if extra_paths is not None else []
-    return _Job(loaded, options, output, files, figures, extra)
+    return _Job(method, loaded, options, files, figures, method.extra_paths(loaded.deck, files.stem))
 
 
 # ------------------------------------------------------------------------------------ before the work
 
 
-def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
+def _figure_names(loaded: LoadedDeck[D], output: OutputStage[R]) -> Sequence[str]:
     loaded.raise_for(unknown_figures(loaded.deck, output))
     asked = loaded.deck.output.figures
     if isinstance(asked, str):
@@ -246,7 +238,7 @@ def _figure_names(loaded: LoadedDeck, output: OutputStage) -> Sequence[str]:
     return list(dict.fromkeys(asked))
 
 
-def _refuse_what_cannot_be_written(job: _Job) -> None:
+def _refuse_what_cannot_be_written(job: _Job[D, P, R]) -> None:
     """Refuse, before the work, what would fail or destroy something after it."""
     if not job.replaces:
         job.files.require_new(job.figures, job.extra)
@@ -283,14 +275,14 @@ def _listed(paths: Sequence[Path]) -> str:
     return ", ".join(str(path) for path in paths[:8]) + more
 
 
-def _nothing_to_add(job: _Job) -> bool:
+def _nothing_to_add(job: _Job[D, P, R]) -> bool:
     """Tell whether the checkpoint is that of a complete run of this very problem."""
     meta = checkpoint.load_meta(job.files.checkpoint)
     complete = bool(meta.get("complete", False))
     return complete and not changed_keys(meta.get("physics", {}), json_ready(job.loaded.physics()))
 
 
-def _already_complete(job: _Job) -> Outcome:
+def _already_complete(job: _Job[D, P, R]) -> Outcome:
     """Return the outcome of a run that is complete, provided that it was this deck's.
 
     A run that was killed after it wrote its results gets the figures and the summary that it still lacks.
@@ -330,7 +322,7 @@ class _Restored:
     notices: Sequence[str] = ()
 
 
-def _restore(job: _Job, device: Device) -> _Restored:
+def _restore(job: _Job[D, P, R], device: Device) -> _Restored:
     """Read the checkpoint, if the run is to be continued from one."""
     loaded, file = job.loaded, job.files.checkpoint
     if not job.resuming:
@@ -343,7 +335,7 @@ def _restore(job: _Job, device: Device) -> _Restored:
         device.label,
         precision=loaded.deck.run.precision,
         version=__version__,
-        free=getattr(stage(loaded.deck.method, "deck"), "EXTENDABLE", ()),
+        free=job.method.extendable,
         allow_changes=job.options.allow_changes,
     )
     seed = loaded.deck.run.seed
@@ -354,7 +346,9 @@ def _restore(job: _Job, device: Device) -> _Restored:
     )
 
 
-def _monitor(job: _Job, device: Device, restored: _Restored, signals: Signals, start: float) -> Monitor:
+def _monitor(
+    job: _Job[D, P, R], device: Device, restored: _Restored, signals: Signals, start: float
+) -> Monitor:
     loaded = job.loaded
     if loaded.deck.run.seed is None:
         loaded.update_run(seed=restored.meta["seed"] if restored.meta else draw_seed())
@@ -380,7 +374,7 @@ def _monitor(job: _Job, device: Device, restored: _Restored, signals: Signals, s
     )
 
 
-def _greet(monitor: Monitor, loaded: LoadedDeck, device: Device, notices: Sequence[str]) -> None:
+def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: Sequence[str]) -> None:
     settings = loaded.deck.run
     title = f": {loaded.deck.title}" if loaded.deck.title else ""
     monitor.note(f"{loaded.deck.method} {loaded.name}{title}")
@@ -391,7 +385,7 @@ def _greet(monitor: Monitor, loaded: LoadedDeck, device: Device, notices: Sequen
         monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
 
 
-def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
+def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
     """Return what ``--dry-run`` shows."""
     ready: dict[str, Any] = json_ready(
         {
@@ -421,9 +415,9 @@ def _planned(loaded: LoadedDeck, plan: Plan, device: Device, notices: Sequence[s
 # ------------------------------------------------------------------------------------- after the work
 
 
-def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
+def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> None:
     """Write the results file; what an earlier run of this name left beside it goes then."""
-    loaded, output = job.loaded, job.output
+    loaded, method = job.loaded, job.method
     earlier = job.earlier() if job.replaces else []
     provenance = collect(
         loaded,
@@ -433,16 +427,15 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
         elapsed=monitor.elapsed,
         warnings=monitor.warnings,
     )
-    tables = output.tables(result) if hasattr(output, "tables") else output.TABLES
-    arrays = {name: device.to_host(array) for name, array in output.arrays(result).items()}
+    arrays = {name: device.to_host(array) for name, array in method.output.arrays(result).items()}
     write = partial(
         write_results,
         method=loaded.deck.method,
         title=loaded.deck.title,
         status="complete",
-        tables=tables,
+        tables=method.tables(result),
         arrays=arrays,
-        scalars=output.scalars(result),
+        scalars=method.output.scalars(result),
         provenance=provenance,
         log=monitor.log,
     )
@@ -456,7 +449,7 @@ def _write(job: _Job, device: Device, result: Any, monitor: Monitor) -> None:
             monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
 
 
-def _rescued(error: FileError, job: _Job, write: Callable[[Path], Path]) -> FileError:
+def _rescued(error: FileError, job: _Job[D, P, R], write: Callable[[Path], Path]) -> FileError:
     """Write the results where there may be space, since they cost work; return the error that says where they are."""
     text, hint = str(error), error.hint or ""
     if job.files.checkpoint.exists():
@@ -475,35 +468,34 @@ def _rescued(error: FileError, job: _Job, write: Callable[[Path], Path]) -> File
     return FileError(text, hint=hint)
 
 
-def _keep_state(job: _Job, result: Any, monitor: Monitor) -> None:
+def _keep_state(job: _Job[D, P, R], result: R, monitor: Monitor) -> None:
     """Remove the checkpoint, which has served its purpose, or replace it by the state that more can be added to."""
-    final_state = getattr(stage(job.loaded.deck.method, "run"), "final_state", None)
-    if final_state is None:
+    state = job.method.final_state(result)
+    if state is None:
         job.files.checkpoint.unlink(missing_ok=True)
         return
     meta = {**monitor.meta, "elapsed": monitor.elapsed, "complete": True}
     try:
-        checkpoint.save(job.files.checkpoint, final_state(result), meta)
+        checkpoint.save(job.files.checkpoint, state, meta)
     except FileError as error:  # the results are written
         monitor.warn(f"{error}; this run cannot be continued")
 
 
-def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
+def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outcome:
     """Draw figures of the results file and write its summary.
 
     A figure that fails does not cost the others or the summary: its error is raised after those are written.
     """
-    output, files = job.output, job.files
+    method, files = job.method, job.files
     # of a complete run, the checkpoint is what --resume adds to
     written = [files.results, *([files.checkpoint] if files.checkpoint.exists() else [])]
     failures: list[Exception] = []
     with open_results(files.results) as results:
-        if hasattr(output, "extra_files"):
-            written += output.extra_files(results, files.stem)
+        written += method.extra_files(results, files.stem)
         with monitor.stage("figures"):
             for name in names:
                 try:
-                    written += draw_figure(output, results, name, files.stem)
+                    written += draw_figure(method.output, results, name, files.stem)
                 except Exception as error:
                     error.add_note(
                         f"while drawing the figure '{name}'; the results in {files.results} are complete"
@@ -526,7 +518,7 @@ def _publish(job: _Job, names: Sequence[str], monitor: Monitor) -> Outcome:
     return Outcome(content, files.results)
 
 
-def draw_figure(output: OutputStage, results: Results, name: str, stem: Path) -> list[Path]:
+def draw_figure(output: OutputStage[R], results: Results, name: str, stem: Path) -> list[Path]:
     """Draw one figure of a results file as ``<stem>.<name>.png`` and ``.pdf``.
 
     Returns

@@ -25,7 +25,7 @@ CUPY_NAMES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 
 
 def collect(
-    loaded: LoadedDeck,
+    loaded: LoadedDeck[Any],
     device: Device,
     *,
     command: str,

@@ -1,8 +1,14 @@
 """The stages of a method: what its modules must hold, and how they are found.
 
-A method is a folder ``qsim/<name>/`` whose modules ``deck``, ``build``, ``run`` and ``output`` are its
-stages.  There is no class to derive from and nothing to register: the protocols below say what each module
-must hold, and `stage` imports one of them by the method's name, so that checking a deck never loads a kernel.
+A method is a folder ``qsim/<name>/`` whose modules ``deck``, ``build``, ``run`` and ``output`` are its stages.  There is no
+class to derive from and nothing to register: the protocols below say what each module must hold, and `Method` imports
+each of them only when it is asked for, so that checking a deck never loads a kernel.
+
+Three types go through the stages: the deck ``D``, the problem ``P`` that `build` makes of it, and the result ``R`` of the run::
+
+    deck: D  ->  plan(LoadedDeck[D])  ->  build(LoadedDeck[D], Device): P  ->  run(P, Monitor): R  ->  output functions of R
+
+`qsim.methods` states them once for each method, and mypy compares all its modules with them.
 """
 
 from __future__ import annotations
@@ -12,15 +18,20 @@ import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, cast, overload
+
+from typing_extensions import TypeVar
 
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from qsim.core.deck.blocks import Deck, Finding
+    from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar, Table
@@ -30,12 +41,22 @@ __all__ = [
     "BuildStage",
     "DeckStage",
     "FigureFunction",
+    "Method",
     "OutputStage",
     "Plan",
     "RunStage",
+    "Stages",
     "stage",
     "unknown_figures",
 ]
+
+D = TypeVar("D", bound="Deck")
+P = TypeVar("P")
+R = TypeVar("R")
+P_co = TypeVar("P_co", covariant=True)
+P_contra = TypeVar("P_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
 
 FigureFunction = Callable[["Results"], "Figure | None"]
 """Draws one figure from a results file; None if the file does not hold what it shows."""
@@ -57,7 +78,7 @@ class Plan:
     steps
         Number of steps of the run; 0 if it is not known.
     findings
-        Doubts and mistakes that the cross-checks of the deck model could not see.
+        Warnings and mistakes that the rules of the deck could not see.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -66,49 +87,55 @@ class Plan:
     findings: Sequence[Finding] = ()
 
 
-class DeckStage(Protocol):
-    """``deck.py``: the model of the deck.
+class DeckStage(Protocol[D]):
+    """``deck``: the model of the deck.
 
     It may also hold ``EXTENDABLE``, dotted keys such as ``evolve.t_final`` or ``series.*.vmc.blocks`` in which a resumed run may
     differ.
     """
 
     @property
-    def DECK(self) -> type[Deck]:
+    def DECK(self) -> type[D]:
         """The deck model."""
 
-    def references(self, deck: Any, /) -> tuple[str, ...]:
+    def references(self, deck: D, /) -> tuple[str, ...]:
         """Return the BibTeX keys of what this deck uses."""
 
 
-class BuildStage(Protocol):
-    """``build.py``: from the deck to operators and states on the device."""
+class BuildStage(Protocol[D, P_co]):
+    """``build.py``: from the deck to operators and states on the device.
 
-    def plan(self, loaded: Any, /) -> Plan:
+    What is dear to make and needed by both functions is made once, by :meth:`~qsim.core.deck.load.LoadedDeck.once`.
+    """
+
+    def plan(self, loaded: LoadedDeck[D], /) -> Plan:
         """Return sizes, memory and findings without a device and without large arrays."""
 
-    def build(self, loaded: Any, device: Device, /) -> Any:
-        """Return the problem: everything the run needs."""
+    def build(self, loaded: LoadedDeck[D], device: Device, /) -> P_co:
+        """Return the problem: everything the run needs, in numbers, arrays and made objects."""
 
 
-class RunStage(Protocol):
+class RunStage(Protocol[P_contra, R_co]):
     """``run.py``: the only long stage; resumable, and without input or output but through the monitor.
 
     It may also hold ``final_state(result)``, the state from which a complete run can be continued where the keys of
     ``EXTENDABLE`` ask for more; it is kept as the checkpoint.
     """
 
-    def run(self, problem: Any, monitor: Monitor, /) -> Any:
+    def run(self, problem: P_contra, monitor: Monitor, /) -> R_co:
         """Return the result."""
 
 
-class OutputStage(Protocol):
+class OutputStage(Protocol[R_contra]):
     """``output.py``: what is written and drawn.
 
     It may also hold ``HEADLINE``, names of the scalars that are shown first, and ``tables(result)``, declarations
     that take the place of ``TABLES`` where the axes of an array depend on the deck, and ``extra_files(results, stem)``, which
     writes what the deck asks for beside the results file and returns the paths; with it comes ``extra_paths(deck,
     stem)``, the paths that it and the run may write, which are then neither overwritten without --force nor left over by it.
+
+    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`,
+    and makes the rest of it.
     """
 
     @property
@@ -119,21 +146,100 @@ class OutputStage(Protocol):
     def FIGURES(self) -> Mapping[str, FigureFunction]:
         """Functions from a results file to a figure."""
 
-    def arrays(self, result: Any, /) -> Mapping[str, Any]:
+    def arrays(self, result: R_contra, /) -> Mapping[str, NDArray[Any]]:
         """Return the arrays, host or device, by table name."""
 
-    def scalars(self, result: Any, /) -> Mapping[str, Scalar]:
+    def scalars(self, result: R_contra, /) -> Mapping[str, Scalar]:
         """Return the headline numbers."""
 
 
+@dataclass(frozen=True)
+class Stages(Generic[D, P, R]):
+    """The stages of one method side by side; its arguments show mypy that each takes what the one before it makes."""
+
+    deck: DeckStage[D]
+    build: BuildStage[D, P]
+    run: RunStage[P, R]
+    output: OutputStage[R]
+
+
+class Method(Generic[D, P, R]):
+    """A method: its four stages, each imported when it is first asked for, and what they may hold besides.
+
+    Parameters
+    ----------
+    name
+        Name of the method, which is that of its folder.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def deck(self) -> DeckStage[D]:
+        """The model of the deck."""
+        return stage(self.name, "deck")
+
+    @property
+    def build(self) -> BuildStage[D, P]:
+        """From the deck to the problem; loads the kernels.
+
+        Raises
+        ------
+        DeviceError
+            If the environment asks for a number of threads that numba does not take.
+        """
+        return stage(self.name, "build")
+
+    @property
+    def run(self) -> RunStage[P, R]:
+        """From the problem to the result."""
+        return stage(self.name, "run")
+
+    @property
+    def output(self) -> OutputStage[R]:
+        """From the result to names and figures."""
+        return stage(self.name, "output")
+
+    @property
+    def extendable(self) -> Sequence[str]:
+        """Keys of the deck in which a resumed run may differ."""
+        return cast("Sequence[str]", getattr(self.deck, "EXTENDABLE", ()))
+
+    @property
+    def headline(self) -> Sequence[str]:
+        """Names of the scalars that are shown first."""
+        return cast("Sequence[str]", getattr(self.output, "HEADLINE", ()))
+
+    def tables(self, result: R) -> Sequence[Table]:
+        """Return the declarations of the arrays of a result."""
+        declared: Callable[[R], Sequence[Table]] | None = getattr(self.output, "tables", None)
+        return self.output.TABLES if declared is None else declared(result)
+
+    def final_state(self, result: R) -> Mapping[str, object] | None:
+        """Return the state from which a complete run can be continued; None if it cannot."""
+        make: Callable[[R], Mapping[str, object]] | None = getattr(self.run, "final_state", None)
+        return None if make is None else make(result)
+
+    def extra_paths(self, deck: D, stem: Path) -> Sequence[Path]:
+        """Return what a run of the deck may write besides results, summary and figures."""
+        paths: Callable[[D, Path], Sequence[Path]] | None = getattr(self.output, "extra_paths", None)
+        return [] if paths is None else list(paths(deck, stem))
+
+    def extra_files(self, results: Results, stem: Path) -> Sequence[Path]:
+        """Write what the deck asks for beside the results file; return the paths."""
+        write: Callable[[Results, Path], Sequence[Path]] | None = getattr(self.output, "extra_files", None)
+        return [] if write is None else write(results, stem)
+
+
 @overload
-def stage(name: str, part: Literal["deck"]) -> DeckStage: ...
+def stage(name: str, part: Literal["deck"]) -> DeckStage[Any]: ...
 @overload
-def stage(name: str, part: Literal["build"]) -> BuildStage: ...
+def stage(name: str, part: Literal["build"]) -> BuildStage[Any, Any]: ...
 @overload
-def stage(name: str, part: Literal["run"]) -> RunStage: ...
+def stage(name: str, part: Literal["run"]) -> RunStage[Any, Any]: ...
 @overload
-def stage(name: str, part: Literal["output"]) -> OutputStage: ...
+def stage(name: str, part: Literal["output"]) -> OutputStage[Any]: ...
 def stage(name: str, part: str) -> Any:
     """Import one stage module of a method.
 
@@ -151,7 +257,7 @@ def stage(name: str, part: str) -> Any:
     return importlib.import_module(f"qsim.{name}.{part}")
 
 
-def unknown_figures(deck: Deck, output: OutputStage) -> list[Finding]:
+def unknown_figures(deck: Deck, output: OutputStage[Any]) -> list[Finding]:
     """Return the mistakes in the figures that a deck asks for."""
     from qsim.core.deck.blocks import Finding
 

@@ -6,78 +6,107 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qoc.optimizers.search import no_step
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
+    from qsim.qoc.control import Parametrisation
     from qsim.qoc.optimizers.search import Search
-from qsim.qoc.optimizers.lbfgs import _into_box, _no_step, _resumes, _saved
 
-__all__ = ["GN_FLAT", "GN_TRIALS", "gauss_newton"]
+__all__ = ["FLAT", "GaussNewton"]
 
-GN_TRIALS = 10  # damping values tried in one Gauss-Newton iteration
+TRIALS = 10  # damping values tried in one iteration
+FLAT = 1e-13  # gain below which the search has converged
+FIRST_DAMPING = 1e-3  # of the mean squared derivative
+LEAST_DAMPING = 1e-12
 
 
-GN_FLAT = 1e-13  # gain below which Gauss-Newton has converged
-
-
-def gauss_newton(search: Search, u: NDArray[np.float64]) -> None:
+class GaussNewton:
     """Maximise J by damped Gauss-Newton on the amplitudes outside the target.
 
     Minimises ``sum |r|^2 + alpha sum eps^2 tau`` with ``r_k = <k|psi(T)>``, k outside the target: phase-free, and quadratically
-    convergent where r vanishes at the solution.  One forward sweep and one backward sweep with all costates an iteration.
+    convergent where r vanishes at the solution.  One forward and one backward sweep with all costates per iteration.
+
+    Parameters
+    ----------
+    search : Search
+    u : (size,) float64
+        First parameters.
+    saved : mapping, optional
+        State to continue from; `u` is then taken from it.
     """
-    objective, control = search.objective, search.control
-    weight = objective.alpha * objective.tau
-    damping = 1e-3
-    if _resumes(search, "gauss_newton"):
-        saved = _saved(search)
-        search.restore(saved)
-        u, damping = saved["u"], float(saved["damping"])
-        _, j, run = objective.trial(control.field(u))
-        objective.sweeps -= 1  # this sweep was counted before the checkpoint
-    else:
-        u = _into_box(control, u)
-        field = control.field(u)
+
+    kind = "gauss_newton"
+
+    def __init__(
+        self, search: Search, u: NDArray[np.float64], saved: Mapping[str, Any] | None = None
+    ) -> None:
+        self.search = search
+        self.u = _into_box(search.control, u)
+        self.damping = FIRST_DAMPING
+        self.continued = saved is not None
+        if saved is not None:
+            search.restore(saved)
+            self.u = saved["u"]
+            self.damping = float(saved["damping"])
+
+    def state(self) -> State:
+        """Return parameters and damping at the start of an iteration."""
+        return {"kind": self.kind, "u": self.u, "damping": self.damping, **self.search.state()}
+
+    def advance(self, report: Report) -> None:
+        """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""
+        search, control = self.search, self.search.control
+        objective = search.objective
+        weight = objective.alpha * objective.tau
+        field = control.field(self.u)
         p, j, run = objective.trial(field)
-        search.record(field, p, j, np.nan_to_num(0.0))
-
-    def state() -> dict[str, Any]:
-        return {"kind": "gauss_newton", "u": u, "damping": damping, **search.state()}
-
-    while True:
-        field = control.field(u)
-        r, jacobian = objective.jacobian(run)
-        rows = control.pull_back(u, np.concatenate([jacobian.real, jacobian.imag]))
-        residual = np.concatenate([r.real, r.imag])
-        slope = rows.T @ residual + weight * control.pull_back(u, field)
-        metric = control.metric(u)
-        free = metric > 0
-        strength = float(np.einsum("rn,rn->", rows, rows)) / rows.shape[0]
-        if strength == 0.0:
-            search.refuse_critical_point(rows, 1.0 - float(residual @ residual))
-        for _ in range(GN_TRIALS):
-            step = _damped_step(rows[:, free], slope[free], weight * metric[free] + damping * strength)
-            new = u.copy()
-            new[free] += step
-            new = _into_box(control, new)
-            candidate = control.field(new)
-            p, value, next_run = objective.trial(candidate)
-            if value > j:
-                break
-            damping *= 8.0
-            if objective.sweeps >= search.max_sweeps:
-                search.reason = f"limit of {search.max_sweeps} sweeps reached"
-                return
+        if self.continued:
+            objective.sweeps -= 1  # this sweep was counted before the checkpoint
         else:
-            search.reason = _no_step(value - j)
-            return
-        damping = max(damping / 10.0, 1e-12)
-        gain, j, u, run = value - j, value, new, next_run
-        search.iterations += 1
-        search.record(candidate, p, j, 2.0 * float(np.linalg.norm(slope)), None if gain < GN_FLAT else state)
-        if gain < GN_FLAT:
-            search.reason = "converged (J is stationary)"
-            return
+            search.record(report, field, p, j, 0.0, savable=False)
+        while True:
+            r, jacobian = objective.jacobian(run)
+            rows = control.pull_back(self.u, np.concatenate([jacobian.real, jacobian.imag]))
+            residual = np.concatenate([r.real, r.imag])
+            slope = rows.T @ residual + weight * control.pull_back(self.u, control.field(self.u))
+            metric = control.metric(self.u)
+            free = metric > 0
+            strength = float(np.einsum("rn,rn->", rows, rows)) / rows.shape[0]
+            if strength == 0.0:
+                search.refuse_critical_point(rows, 1.0 - float(residual @ residual))
+            for _ in range(TRIALS):
+                diagonal = weight * metric[free] + self.damping * strength
+                new = self.u.copy()
+                new[free] += _damped_step(rows[:, free], slope[free], diagonal)
+                new = _into_box(control, new)
+                candidate = control.field(new)
+                p, value, next_run = objective.trial(candidate)
+                if value > j:
+                    break
+                self.damping *= 8.0
+                search.refuse_more_than_allowed()
+            else:
+                search.reason = no_step(value - j)
+                return
+            self.damping = max(self.damping / 10.0, LEAST_DAMPING)
+            gain = value - j
+            j, self.u, run = value, new, next_run
+            search.iterations += 1
+            norm = 2.0 * float(np.linalg.norm(slope))
+            search.record(report, candidate, p, j, norm, savable=gain >= FLAT)
+            if gain < FLAT:
+                search.reason = "converged (J is stationary)"
+                return
+
+
+def _into_box(control: Parametrisation, u: NDArray[np.float64]) -> NDArray[np.float64]:
+    box = control.box()
+    return u if box is None else np.clip(u, box[0], box[1])
 
 
 def _damped_step(

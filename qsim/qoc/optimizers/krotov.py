@@ -6,81 +6,122 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qoc.optimizers.gauss_newton import FLAT
+from qsim.qoc.optimizers.search import no_step
+from qsim.qoc.propagators import Eigenbasis
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.propagators import Eigenbasis
-from qsim.qoc.optimizers.gauss_newton import GN_FLAT
-from qsim.qoc.optimizers.lbfgs import _no_step, _resumes, _saved
+    from qsim.qoc.propagators import Run
 
-__all__ = ["KROTOV_EASE", "KROTOV_TRIALS", "krotov"]
+__all__ = ["Krotov"]
 
-KROTOV_TRIALS = 25  # doublings of Krotov's lambda in one iteration
-
-
-KROTOV_EASE = 0.8  # factor of lambda after a step that raised J
+TRIALS = 25  # doublings of lambda in one iteration
+EASE = 0.8  # factor of lambda after a step that raised J
 
 
-def krotov(search: Search, field: NDArray[np.float64], step: float | str) -> None:
-    """Maximise J by Krotov's sequential update; lambda doubles until J rises and eases after every success."""
-    objective, control = search.objective, search.control
-    propagator: Eigenbasis = objective.propagator  # type: ignore[assignment]
-    lam = 0.0 if step == "auto" else float(step)
-    if _resumes(search, "krotov"):
-        saved = _saved(search)
-        search.restore(saved)
-        field, lam, j = saved["current"], float(saved["lam"]), float(saved["j"])
-        run = propagator.forward(field[None])
-    else:
-        field = np.clip(field, control.low, control.high)
-        objective.sweeps += 1
-        run = propagator.forward(field[None])
-        p = float(objective.member_probabilities(run.amplitudes)[0].mean())
-        j = p - float(objective.penalty(field))
-        search.record(field, p, j, 0.0)
+class Krotov:
+    """Maximise J by Krotov's sequential update; lambda doubles until J rises and eases after every success.
 
-    def state() -> dict[str, Any]:
-        return {"kind": "krotov", "current": field, "lam": lam, "j": j, **search.state()}
+    Parameters
+    ----------
+    search : Search
+    field : (N,) float64
+        First field, a.u.
+    step : float or str
+        Lambda, or ``auto``.
+    saved : mapping, optional
+        State to continue from; `field` is then taken from it.
+    """
 
-    while True:
-        bras = objective.costates(run.amplitudes[0]) / propagator.members.count
-        if lam == 0.0:
-            lam = _first_lambda(search, field)
-        objective.sweeps += 1
-        for _ in range(KROTOV_TRIALS):
-            new = propagator.krotov(
-                field, bras, control.shape / lam, objective.alpha, control.low, control.high
-            )
+    kind = "krotov"
+
+    def __init__(
+        self,
+        search: Search,
+        field: NDArray[np.float64],
+        step: float | str,
+        saved: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(search.objective.propagator, Eigenbasis):
+            raise TypeError("Krotov's method runs in the eigenbasis")  # the deck's rules see to that
+        self.search = search
+        self.propagator = search.objective.propagator
+        self.field = np.clip(field, search.control.low, search.control.high)
+        self.automatic = step == "auto"
+        self.lam = 0.0 if self.automatic else float(step)
+        self.j = -np.inf
+        self.continued = saved is not None
+        if saved is not None:
+            search.restore(saved)
+            self.field = saved["current"]
+            self.lam = float(saved["lam"])
+            self.j = float(saved["j"])
+
+    def state(self) -> State:
+        """Return field, lambda and J at the start of an iteration."""
+        return {
+            "kind": self.kind,
+            "current": self.field,
+            "lam": self.lam,
+            "j": self.j,
+            **self.search.state(),
+        }
+
+    def advance(self, report: Report) -> None:
+        """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""
+        search, control = self.search, self.search.control
+        objective = search.objective
+        run = self.propagator.forward(self.field[None])
+        if not self.continued:
             objective.sweeps += 1
-            next_run = propagator.forward(new[None])
-            objective.norm_error = max(objective.norm_error, next_run.norm_error)
-            p = float(objective.member_probabilities(next_run.amplitudes)[0].mean())
-            value = p - float(objective.penalty(new))
-            if value > j:
-                break
-            lam *= 2.0
-            if objective.sweeps >= search.max_sweeps:
-                search.reason = f"limit of {search.max_sweeps} sweeps reached"
+            p, self.j = self._values(run, self.field)
+            search.record(report, self.field, p, self.j, 0.0, savable=False)
+        while True:
+            bras = objective.costates(run.amplitudes[0]) / self.propagator.members.count
+            if self.lam == 0.0:
+                self.lam = self._first_lambda()
+            objective.sweeps += 1
+            for _ in range(TRIALS):
+                new = self.propagator.krotov(
+                    self.field, bras, control.shape / self.lam, objective.alpha, control.low, control.high
+                )
+                objective.sweeps += 1
+                next_run = self.propagator.forward(new[None])
+                objective.norm_error = max(objective.norm_error, next_run.norm_error)
+                p, value = self._values(next_run, new)
+                if value > self.j:
+                    break
+                self.lam *= 2.0
+                search.refuse_more_than_allowed()
+            else:
+                search.reason = no_step(value - self.j)
                 return
-        else:
-            search.reason = _no_step(value - j)
-            return
-        gain, change = value - j, float(np.linalg.norm(new - field))
-        field, run, j = new, next_run, value
-        used = lam
-        if step == "auto":
-            lam *= KROTOV_EASE
-        search.iterations += 1
-        search.record(field, p, j, change * used * objective.tau, None if gain < GN_FLAT else state)
-        if gain < GN_FLAT:
-            search.reason = "converged (J is stationary)"
-            return
+            gain = value - self.j
+            norm = float(np.linalg.norm(new - self.field)) * self.lam * objective.tau
+            self.field, run, self.j = new, next_run, value
+            if self.automatic:
+                self.lam *= EASE
+            search.iterations += 1
+            search.record(report, self.field, p, self.j, norm, savable=gain >= FLAT)
+            if gain < FLAT:
+                search.reason = "converged (J is stationary)"
+                return
 
+    def _values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
+        """Return P and J of a field that was propagated."""
+        objective = self.search.objective
+        p = float(objective.member_probabilities(run.amplitudes)[0].mean())
+        return p, p - float(objective.penalty(field))
 
-def _first_lambda(search: Search, field: NDArray[np.float64]) -> float:
-    """Lambda with which the first update is as large as half the field."""
-    result = search.objective.evaluate(field)
-    search.refuse_critical_point(result.gradient, result.probability)
-    size = float(np.abs(field).max()) or 1e-3
-    return float(np.abs(result.gradient).max()) / search.objective.tau / (0.5 * size)
+    def _first_lambda(self) -> float:
+        """Return the lambda with which the first update is as large as half the field."""
+        result = self.search.objective.evaluate(self.field)
+        self.search.refuse_critical_point(result.gradient, result.probability)
+        size = float(np.abs(self.field).max()) or 1e-3
+        return float(np.abs(result.gradient).max()) / self.search.objective.tau / (0.5 * size)

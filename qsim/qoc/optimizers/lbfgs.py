@@ -1,8 +1,6 @@
-"""L-BFGS-B, Gauss-Newton and Krotov.  The paper's own line search is in ``travolta.py``.
+"""SciPy's L-BFGS-B, continued bit for bit.
 
-Every optimiser is a function ``(search, u, options)`` that returns when :class:`~qsim.qoc.optimizers.search.Finished` is raised
-or nothing improves any more; the search remembers the best field.  Checkpoints continue bit for bit: Gauss-Newton and Krotov save
-the parameters at the start of an iteration; L-BFGS-B, whose memory belongs to SciPy, replays its recorded evaluations.
+Its memory belongs to SciPy, so a checkpoint holds all evaluations, which are replayed.
 """
 
 from __future__ import annotations
@@ -12,25 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qoc.optimizers.search import Finished
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Search
 
-STATIONARY = (
-    1e-11  # change of J by the smallest step tried from which a search without success has not converged
-)
+__all__ = ["Lbfgs"]
 
 
-# ------------------------------------------------------------------------------------------- L-BFGS-B
+class _Handover(Exception):
+    """P has reached the probability at which another method goes on."""
 
 
-def lbfgs(
-    search: Search, u: NDArray[np.float64], memory: int, stop_at: float | None = None
-) -> NDArray[np.float64]:
-    """Maximise J with SciPy's L-BFGS-B; returns the last parameters evaluated.
+class Lbfgs:
+    """Maximise J with SciPy's L-BFGS-B.
 
     Parameters
     ----------
@@ -40,104 +37,112 @@ def lbfgs(
     memory : int
         Stored corrections.
     stop_at : float, optional
-        Return (without finishing the search) once P reaches this.
+        End (without finishing the search) once P reaches this.
+    saved : mapping, optional
+        State to continue from.
+
+    Attributes
+    ----------
+    last : (size,) float64
+        Last parameters evaluated.
     """
-    from scipy.optimize import minimize
 
-    # in these units the first field has length one, and so has the first step that SciPy tries
-    scale = float(np.linalg.norm(u)) or 1.0
-    log: list[dict[str, Any]] = []
-    replay = list(_saved(search)["evaluations"]) if _resumes(search, "lbfgs") else []
-    box = search.control.box()
-    last = u
+    kind = "lbfgs"
 
-    class Handover(Exception):
-        pass
+    def __init__(
+        self,
+        search: Search,
+        u: NDArray[np.float64],
+        memory: int,
+        stop_at: float | None = None,
+        saved: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.search = search
+        self.last = u
+        self.memory = memory
+        self.stop_at = stop_at
+        self.saved = saved
+        self.replay: list[dict[str, Any]] = [] if saved is None else list(saved["evaluations"])
+        self.log: list[dict[str, Any]] = []
 
-    def state() -> dict[str, Any]:
-        return {"kind": "lbfgs", "evaluations": log, **search.state()}
+    def state(self) -> State:
+        """Return all evaluations so far."""
+        return {"kind": self.kind, "evaluations": self.log, **self.search.state()}
 
-    def value(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        nonlocal last
-        last = y * scale
-        if len(log) < len(replay):
-            entry = replay[len(log)]
-            if not np.array_equal(entry["u"], last):
-                raise NumericsError(
-                    "the checkpoint cannot be replayed: the optimiser asks for other points than before",
-                    hint="resume with the versions of SciPy and qsim that wrote it, or start again with --force",
-                )
-            log.append(entry)
-            if len(log) == len(replay):
-                search.restore(_saved(search))
+    def advance(self, report: Report) -> None:
+        """Iterate until SciPy is satisfied; the state can be saved after each evaluation."""
+        from scipy.optimize import minimize
+
+        # in these units the first field has length one, and so has the first step that SciPy tries
+        scale = float(np.linalg.norm(self.last)) or 1.0
+        start = self.last / scale
+
+        def value(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            entry = self._evaluation(report, y * scale)
             return -entry["objective"], -entry["gradient"] * scale
-        entry = {"u": last.copy()}
-        log.append(entry)  # completed below, before any checkpoint can be written
 
-        field = search.control.field(last)
-        result = search.objective.evaluate(field)
-        entry["objective"], entry["gradient"] = (
-            result.objective,
-            search.control.pull_back(last, result.gradient),
-        )
-        if len(log) == 1:
-            search.refuse_critical_point(entry["gradient"], result.probability)
-        search.record(
-            field, result.probability, result.objective, float(np.linalg.norm(result.gradient)), state
-        )
-        if stop_at is not None and result.probability >= stop_at:
-            raise Handover
-        return -entry["objective"], -entry["gradient"] * scale
+        def count(_: object) -> None:
+            if len(self.log) >= len(self.replay):
+                self.search.iterations += 1
 
-    def count(_: Any) -> None:
-        if len(log) >= len(replay):
-            search.iterations += 1
+        options = {"maxcor": self.memory, "maxiter": 10**7, "maxfun": 10**7, "ftol": 1e-14, "gtol": 1e-11}
+        try:
+            outcome = minimize(
+                value,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self._bounds(scale),
+                callback=count,
+                options=options,
+            )
+        except _Handover:
+            self.search.reason = "handed over"
+            return
+        message = str(outcome.message).strip().lower()
+        success = "converged" if outcome.success else "stopped before convergence"
+        self.search.reason = f"{success} ({message})"
 
-    bounds = None
-    if box is not None:
+    def _bounds(self, scale: float) -> list[tuple[float, float]] | None:
+        box = self.search.control.box()
+        if box is None:
+            return None
         with np.errstate(over="ignore"):  # a bound that no double holds is none
             low, high = box[0] / scale, box[1] / scale
-        bounds = list(zip(low, high, strict=True))
-    options = {"maxcor": memory, "maxiter": 10**7, "maxfun": 10**7, "ftol": 1e-14, "gtol": 1e-11}
-    try:
-        outcome = minimize(
-            value, u / scale, jac=True, method="L-BFGS-B", bounds=bounds, callback=count, options=options
-        )
-        message = str(outcome.message).strip().lower()
-        search.reason = (
-            f"converged ({message})" if outcome.success else f"stopped before convergence ({message})"
-        )
-    except Handover:
-        search.reason = "handed over"
-    return last
+        return list(zip(low, high, strict=True))
 
+    def _evaluation(self, report: Report, u: NDArray[np.float64]) -> dict[str, Any]:
+        """Return J and its gradient at some parameters, computed or from the checkpoint."""
+        self.last = u
+        if len(self.log) < len(self.replay):
+            return self._replayed(u)
+        search = self.search
+        entry: dict[str, Any] = {"u": u.copy()}
+        self.log.append(entry)  # completed below, before any checkpoint can be written
+        field = search.control.field(u)
+        result = search.objective.evaluate(field)
+        entry["objective"] = result.objective
+        entry["gradient"] = search.control.pull_back(u, result.gradient)
+        if len(self.log) == 1:
+            search.refuse_critical_point(entry["gradient"], result.probability)
+        norm = float(np.linalg.norm(result.gradient))
+        search.record(report, field, result.probability, result.objective, norm)
+        self._hand_over(result.probability)
+        return entry
 
-# --------------------------------------------------------------------------------------- Gauss-Newton
+    def _hand_over(self, probability: float) -> None:
+        if self.stop_at is not None and probability >= self.stop_at:
+            raise _Handover
 
-
-def _into_box(control: Any, u: NDArray[np.float64]) -> NDArray[np.float64]:
-    box = control.box()
-    return u if box is None else np.clip(u, box[0], box[1])
-
-
-# --------------------------------------------------------------------------------------------- Krotov
-
-
-def _no_step(loss: float) -> str:
-    """Say how a search without a step to a larger J ends: at a maximum if the smallest step changes J by rounding only."""
-    if abs(loss) < STATIONARY:
-        return "converged (J is stationary to rounding)"
-    return f"stopped before convergence (no step improves J; the smallest one tried changes it by {loss:.2g})"
-
-
-def _resumes(search: Search, kind: str) -> bool:
-    """Whether the monitor brings a checkpoint of this optimiser."""
-    return search.monitor.restored is not None and search.monitor.restored.get("kind") == kind
-
-
-def _saved(search: Search) -> Any:
-    """State of the checkpoint, known to be there."""
-    return search.monitor.restored
-
-
-__all__ = ["Finished", "lbfgs"]
+    def _replayed(self, u: NDArray[np.float64]) -> dict[str, Any]:
+        entry = self.replay[len(self.log)]
+        if not np.array_equal(entry["u"], u):
+            raise NumericsError(
+                "the checkpoint cannot be replayed: the optimiser asks for other points than before",
+                hint="resume with the versions of SciPy and qsim that wrote it, or start again with --force",
+            )
+        self.log.append(entry)
+        if len(self.log) == len(self.replay) and self.saved is not None:
+            self.search.restore(self.saved)
+            self._hand_over(self.search.history["probability"][-1])
+        return entry

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report
     from qsim.qoc.control import Parametrisation
-    from qsim.qoc.objective import Evaluation, Objective
+    from qsim.qoc.objective import Objective
 
 COLUMNS = ("sweeps", "probability", "objective", "fluence", "gradient_norm", "seconds")
+STATIONARY = 1e-11
+"""Change of J by the smallest step tried from which a search without success has not converged."""
 
 
 class Finished(Exception):
@@ -24,13 +29,12 @@ class Finished(Exception):
 
 
 class Search:
-    """One optimisation: evaluates, records, remembers the best field, stops.
+    """One optimisation: counts, records, remembers the best field, and knows when to end.
 
     Parameters
     ----------
     objective : Objective
     control : Parametrisation
-    monitor : Monitor
     threshold : float
         Probability that ends the search.
     max_sweeps : int
@@ -38,15 +42,12 @@ class Search:
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        control: Parametrisation,
-        monitor: Monitor,
-        threshold: float,
-        max_sweeps: int,
+        self, objective: Objective, control: Parametrisation, threshold: float, max_sweeps: int
     ) -> None:
-        self.objective, self.control, self.monitor = objective, control, monitor
-        self.threshold, self.max_sweeps = threshold, max_sweeps
+        self.objective = objective
+        self.control = control
+        self.threshold = threshold
+        self.max_sweeps = max_sweeps
         self.history: dict[str, list[float]] = {name: [] for name in COLUMNS}
         self.extra: dict[str, Any] = {}
         self.iterations = 0
@@ -57,27 +58,34 @@ class Search:
         self._start = time.monotonic()
         self._before = 0.0
 
-    # -------------------------------------------------------------------------------------- evaluation
-
-    def evaluate(self, u: NDArray[np.float64], state: Any = None) -> tuple[Evaluation, NDArray[np.float64]]:
-        """Return P, J and dJ/d eps at the field of ``u``, and dJ/du; records and may raise :class:`Finished`."""
-        field = self.control.field(u)
-        result = self.objective.evaluate(field)
-        gradient = self.control.pull_back(u, result.gradient)
-        self.record(
-            field, result.probability, result.objective, float(np.linalg.norm(result.gradient)), state
-        )
-        return result, gradient
-
     def record(
         self,
+        report: Report,
         field: NDArray[np.float64],
         probability: float,
         objective: float,
         gradient_norm: float,
-        state: Any = None,
+        *,
+        savable: bool = True,
     ) -> None:
-        """Enter one field into the history; raise :class:`Finished` at the threshold or the limit."""
+        """Enter one field into the history and report it.
+
+        Parameters
+        ----------
+        report
+            Where progress goes.
+        field : (N,) float64
+            Field, a.u.
+        probability, objective, gradient_norm : float
+            P, J and the norm of dJ/d eps.
+        savable : bool
+            Whether the optimiser can be continued from here.
+
+        Raises
+        ------
+        Finished
+            At the threshold or the limit.
+        """
         row = {
             "sweeps": self.objective.sweeps,
             "probability": probability,
@@ -91,13 +99,22 @@ class Search:
         if objective > self.best or probability >= self.threshold:
             self.best, self.field = objective, field.copy()
         # a checkpoint of the last report would be continued beyond it: the result itself follows at once
-        last = probability >= self.threshold or self.objective.sweeps >= self.max_sweeps
+        last = probability >= self.threshold or self.spent
         done = min(self.objective.sweeps, self.max_sweeps)
-        self.monitor.step(done, None if last else state, P=probability, J=objective)
+        report(Progress(done, {"P": probability, "J": objective}, savable=savable and not last))
         if probability >= self.threshold:
             self.reached, self.reason = True, "threshold reached"
             raise Finished
-        if self.objective.sweeps >= self.max_sweeps:
+        self.refuse_more_than_allowed()
+
+    @property
+    def spent(self) -> bool:
+        """Whether all sweeps are used up."""
+        return self.objective.sweeps >= self.max_sweeps
+
+    def refuse_more_than_allowed(self) -> None:
+        """Raise :class:`Finished` if all sweeps are used up."""
+        if self.spent:
             self.reason = f"limit of {self.max_sweeps} sweeps reached"
             raise Finished
 
@@ -111,8 +128,8 @@ class Search:
 
     # ------------------------------------------------------------------------------------------ state
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+    def state(self) -> dict[str, object]:
+        """Return what a checkpoint must hold of every search."""
         return {
             "history": {k: np.array(v, dtype=float) for k, v in self.history.items()},
             "extra": {k: np.array(v, dtype=float) for k, v in self.extra.items()},
@@ -123,7 +140,7 @@ class Search:
             "field": self.field,
         }
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint's state."""
         self.history = {k: [float(x) for x in v] for k, v in state["history"].items()}
         self.extra = {k: [float(x) for x in v] for k, v in state["extra"].items()}
@@ -132,3 +149,10 @@ class Search:
         self.objective.norm_error = float(state["norm_error"])
         self.best, self.field = float(state["best"]), state["field"]
         self._before = self.history["seconds"][-1] if self.history["seconds"] else 0.0
+
+
+def no_step(loss: float) -> str:
+    """Say how a search without a step to a larger J ends: at a maximum if the smallest step changes J by rounding only."""
+    if abs(loss) < STATIONARY:
+        return "converged (J is stationary to rounding)"
+    return f"stopped before convergence (no step improves J; the smallest one tried changes it by {loss:.2g})"

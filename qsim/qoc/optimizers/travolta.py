@@ -11,78 +11,117 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.optimizers.search import Finished
+from qsim.core.run.loop import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.model import Travolta
+    from qsim.core.run.loop import Report, State
+    from qsim.qoc.deck.model import Travolta as Options
+    from qsim.qoc.objective import Objective
     from qsim.qoc.optimizers.search import Search
+
+__all__ = ["Travolta"]
 
 SMALLEST = float(np.finfo(float).eps)  # left end of the bisection, as in the ancestor code
 CUDA_CANDIDATES = 128  # gammas tried in one batch on a GPU
 
 
-def travolta(search: Search, field: NDArray[np.float64], options: Travolta) -> None:
-    """Run the paper's Algorithm 1 from a field (N,) and record every iteration in ``search``."""
-    objective = search.objective
-    scale = 1.0 if options.gradient_tau is None else options.gradient_tau / objective.tau
-    if search.monitor.restored is not None and search.monitor.restored.get("kind") == "travolta":
-        search.restore(search.monitor.restored)
-        field = search.monitor.restored["current"]
-    batch = CUDA_CANDIDATES if objective.propagator.device.is_cuda else 1
+class Travolta:
+    """The paper's Algorithm 1.
 
-    while True:
-        at_start = {"kind": "travolta", "current": field, **search.state()}
+    Parameters
+    ----------
+    search : Search
+    field : (N,) float64
+        First field, a.u.
+    options : Travolta
+        Block of the deck.
+    saved : mapping, optional
+        State to continue from; `field` is then taken from it.
+    """
 
-        def state(saved: dict[str, Any] = at_start) -> dict[str, Any]:
-            return saved
+    kind = "travolta"
 
-        result = objective.evaluate(field)
-        if search.iterations == 0 and options.max_iterations > 0:
-            search.refuse_critical_point(result.gradient, result.probability)
-        search.record(
-            field, result.probability, result.objective, float(np.linalg.norm(result.gradient)), state
-        )
-        if search.iterations >= options.max_iterations:
-            search.reason = f"limit of {options.max_iterations} iterations reached"
-            return
-        beta = amplification(result.probability, options)
-        direction = beta * scale * result.gradient
+    def __init__(
+        self,
+        search: Search,
+        field: NDArray[np.float64],
+        options: Options,
+        saved: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.search = search
+        self.field = field
+        self.options = options
+        if saved is not None:
+            search.restore(saved)
+            self.field = saved["current"]
+        self._at_start: dict[str, object] = {}
 
-        def probe(
-            gammas: NDArray[np.float64], f: Any = field, d: Any = direction, s: Any = state
-        ) -> NDArray[np.float64]:
-            search.monitor.poll(s)
-            if objective.sweeps >= search.max_sweeps:
-                search.reason = f"limit of {search.max_sweeps} sweeps reached"
-                raise Finished
-            return objective.values(f + gammas[:, None] * d)[1]
+    def state(self) -> State:
+        """Return the field at the start of the iteration, which is repeated as a whole."""
+        return self._at_start
 
-        gammas, values = grow(probe, result.objective, options, batch, objective)
+    def advance(self, report: Report) -> None:
+        """Iterate until the threshold or a limit is reached."""
+        search, options = self.search, self.options
+        objective = search.objective
+        scale = 1.0 if options.gradient_tau is None else options.gradient_tau / objective.tau
+        batch = CUDA_CANDIDATES if objective.propagator.device.is_cuda else 1
+        while True:
+            self._at_start = {"kind": self.kind, "current": self.field, **search.state()}
+            result = objective.evaluate(self.field)
+            if search.iterations == 0 and options.max_iterations > 0:
+                search.refuse_critical_point(result.gradient, result.probability)
+            norm = float(np.linalg.norm(result.gradient))
+            search.record(report, self.field, result.probability, result.objective, norm)
+            if search.iterations >= options.max_iterations:
+                search.reason = f"limit of {options.max_iterations} iterations reached"
+                return
+            beta = amplification(result.probability, options)
+            line = _Line(self, report, beta * scale * result.gradient)
+            gammas, values = grow(line.values, result.objective, options, batch, objective)
+            gamma, middles = bisect(line.slope, gammas[-1], options.bisection_tolerance)
+            if search.iterations == 0:
+                search.extra["line_search/gamma"] = gammas
+                search.extra["line_search/objective"] = values
+                search.extra["line_search/bisection"] = middles
+            search.extra.setdefault("history/gamma", []).append(gamma)
+            search.extra.setdefault("history/beta", []).append(beta)
+            search.extra.setdefault("history/line_search_evaluations", []).append(float(len(gammas)))
+            self.field = self.field + gamma * line.direction
+            search.iterations += 1
 
-        def slope(gamma: float, f: Any = field, d: Any = direction, p: Any = probe) -> float:
-            if options.derivative == "exact":
-                return -float(objective.evaluate(f + gamma * d).gradient @ d)
-            h = options.derivative_step
-            up, down = p(np.array([gamma + h, gamma - h]))
-            return -float(up - down) / (2.0 * h)
 
-        gamma, middles = bisect(slope, gammas[-1], options.bisection_tolerance)
-        if search.iterations == 0:
-            search.extra["line_search/gamma"] = gammas
-            search.extra["line_search/objective"] = values
-            search.extra["line_search/bisection"] = middles
-        search.extra.setdefault("history/gamma", []).append(gamma)
-        search.extra.setdefault("history/beta", []).append(beta)
-        search.extra.setdefault("history/line_search_evaluations", []).append(float(len(gammas)))
-        field = field + gamma * direction
-        search.iterations += 1
+class _Line:
+    """J along ``eps + gamma d``; each look at it is a point at which the run can stop."""
+
+    def __init__(self, owner: Travolta, report: Report, direction: NDArray[np.float64]) -> None:
+        self.owner = owner
+        self.report = report
+        self.direction = direction
+
+    def values(self, gammas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return J at some gammas."""
+        self.report(Progress())
+        self.owner.search.refuse_more_than_allowed()
+        fields = self.owner.field + gammas[:, None] * self.direction
+        return self.owner.search.objective.values(fields)[1]
+
+    def slope(self, gamma: float) -> float:
+        """Return the derivative of -J, exact or by a difference."""
+        options = self.owner.options
+        if options.derivative == "exact":
+            field = self.owner.field + gamma * self.direction
+            return -float(self.owner.search.objective.evaluate(field).gradient @ self.direction)
+        h = options.derivative_step
+        up, down = self.values(np.array([gamma + h, gamma - h]))
+        return -float(up - down) / (2.0 * h)
 
 
-def amplification(probability: float, options: Travolta) -> float:
+def amplification(probability: float, options: Options) -> float:
     """Return beta of Eq. (10): ``factor / sqrt(P)`` below the threshold, else 1."""
     if not options.amplified or probability >= options.amplify_below or probability <= 0.0:
         return 1.0
@@ -92,9 +131,9 @@ def amplification(probability: float, options: Travolta) -> float:
 def grow(
     probe: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     start: float,
-    options: Travolta,
+    options: Options,
     batch: int,
-    objective: Any,
+    objective: Objective,
 ) -> tuple[list[float], list[float]]:
     """Return the increasing sequence of Eq. (9) and J at each gamma, up to the first strict decrease or the threshold.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsim.core.device.rng import key_from_seed, uniform
+from qsim.core.run.loop import Progress, drive
 
 
 @dataclass
@@ -16,26 +17,36 @@ class Result:
     fail: str
 
 
+class Counting:
+    """The map, step by step."""
+
+    def __init__(self, problem, saved=None):
+        self.problem = problem
+        self.values = np.empty(problem.steps)
+        self.done, self.value = 0, problem.start
+        if saved is not None:
+            self.done, self.value = saved["done"], saved["value"]
+            self.values[: self.done] = saved["values"][: self.done]
+
+    def state(self):
+        return {"done": self.done, "value": self.value, "values": self.values[: self.done]}
+
+    def advance(self, report):
+        problem, key = self.problem, key_from_seed(self.problem.seed)
+        while self.done < problem.steps:
+            kick = 1e-3 * float(uniform(key, 0, self.done, 1)[0])
+            self.value = problem.growth * self.value * (1.0 - self.value) * (1.0 - kick)
+            self.values[self.done] = self.value
+            self.done += 1
+            if problem.fail == "bug":
+                raise RuntimeError("the counter lost count")
+            shown = math.nan if problem.fail == "nan" and self.done == 5 else self.value
+            report(Progress(self.done, {"value": shown}))
+            if problem.pause:
+                time.sleep(problem.pause)
+
+
 def run(problem, monitor):
-    values = np.empty(problem.steps)
-    done, value = 0, problem.start
-    if monitor.restored is not None:
-        done, value = monitor.restored["done"], monitor.restored["value"]
-        values[:done] = monitor.restored["values"][:done]
-    key = key_from_seed(problem.seed)
-
-    def state():
-        return {"done": done, "value": value, "values": values[:done]}
-
-    monitor.begin(problem.steps, "steps", "counting")
-    while done < problem.steps:
-        kick = 1e-3 * float(uniform(key, 0, done, 1)[0])
-        value = problem.growth * value * (1.0 - value) * (1.0 - kick)
-        values[done] = value
-        done += 1
-        if problem.fail == "bug":
-            raise RuntimeError("the counter lost count")
-        monitor.step(done, state, value=math.nan if problem.fail == "nan" and done == 5 else value)
-        if problem.pause:
-            time.sleep(problem.pause)
-    return Result(values, problem.seed, problem.fail)
+    counting = Counting(problem, monitor.restored)
+    drive(counting, monitor, total=problem.steps, unit="steps", what="counting")
+    return Result(counting.values, problem.seed, problem.fail)

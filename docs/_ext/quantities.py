@@ -1,0 +1,36 @@
+"""Write one page per method with everything that its results files may hold, from the method's own declarations."""
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from qsim import methods
+from qsim.core.results.quantities import quantity_reference
+from qsim.core.run.stages import stage
+
+
+def generate(app: Sphinx) -> None:
+    """Write reference/results/<method>.md for the methods that declare their quantities; unchanged pages are left alone."""
+    folder = Path(app.srcdir) / "reference" / "results"
+    folder.mkdir(exist_ok=True)
+    pages = {}
+    for method in methods.available():
+        declared = getattr(stage(method, "output"), "QUANTITIES", None)
+        if declared is not None:
+            pages[folder / f"{method}.md"] = page(method, quantity_reference(declared))
+    for stale in set(folder.glob("*.md")) - set(pages):
+        stale.unlink()
+    for path, text in pages.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def page(method: str, text: str) -> str:
+    """Return the page of one method."""
+    return f"# Results of `{method}`\n\n{methods.TABLE[method]}\n\n{text}\n"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", generate)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,161 @@
+"""Quantities: what a method computes, declared once with name, value, unit, meaning and axes.
+
+From one tuple of `Quantity` follow the arrays and scalars of the results file with their units and descriptions, the numbers
+that are shown first, and the page of the documentation that lists them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from typing_extensions import TypeVar
+
+from qsim.core.results.tables import Scalar, Table, Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Quantity", "arrays", "headline", "quantity_reference", "scalars", "tables"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Quantity(Generic[R]):
+    """One quantity of the result ``R`` of a method: a scalar, or with axes an array.
+
+    Parameters
+    ----------
+    name
+        Name of a scalar, or path of an array below ``/results``.  A ``*`` stands for a part that is known only at run time
+        (``"error_*"``, ``"basis/l*/beta"``); `value` then returns a mapping from full names to values.
+    unit
+        Unit; ``""`` for pure numbers.
+    text
+        Meaning in one sentence without a full stop.  A ``*`` in it becomes the part of the name that the ``*`` stands for.
+    value
+        Function from the result to the value: a number or text, or an array on the host or the device. None: an array that this
+        result does not have, or a scalar without a value.
+    axes
+        Name of each axis of an array; None for a scalar.
+    error
+        Function from the result to the error of a scalar; None: no error is claimed.
+    when
+        Tells whether a result has this quantity at all; by default it always has.
+    note
+        Convention that a reader must know.
+    label
+        Text for plot axes; by default the last part of the name.
+    headline
+        True for the scalars that are shown first at the end of a run, in the order of their declaration.
+    """
+
+    name: str
+    unit: str
+    text: str
+    value: Callable[[R], object]
+    axes: tuple[str, ...] | None = None
+    error: Callable[[R], float | None] | None = None
+    when: Callable[[R], bool] | None = None
+    note: str = ""
+    label: str = ""
+    headline: bool = False
+
+    def named(self, result: R) -> Iterator[tuple[str, object]]:
+        """Yield full names and values of this quantity in a result.
+
+        Raises
+        ------
+        TypeError
+            If a quantity with a ``*`` in its name gives no mapping.
+        ValueError
+            If the mapping has names that do not fit.
+        """
+        if self.when is not None and not self.when(result):
+            return
+        value = self.value(result)
+        if "*" not in self.name:
+            if value is not None or self.axes is None:
+                yield self.name, value
+            return
+        if not isinstance(value, Mapping):
+            raise TypeError(f"the quantity '{self.name}' must give a mapping from names to values")
+        for name, item in value.items():
+            if not fnmatch.fnmatchcase(name, self.name):
+                raise ValueError(f"the quantity '{self.name}' gives '{name}'")
+            yield name, item
+
+    def meaning(self, name: str) -> str:
+        """Return the text for a name that stands for the pattern."""
+        before, star, after = self.name.partition("*")
+        if not star:
+            return self.text
+        part = name[len(before) : len(name) - len(after)]
+        return self.text.replace("*", part.replace("_", " "))
+
+
+def tables(quantities: Iterable[Quantity[R]]) -> tuple[Table, ...]:
+    """Return the declarations of all arrays."""
+    return tuple(
+        Table(quantity.name, quantity.axes, quantity.unit, quantity.text, quantity.label, quantity.note)
+        for quantity in quantities
+        if quantity.axes is not None
+    )
+
+
+def arrays(quantities: Iterable[Quantity[R]], result: R) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a result by name; those of the device are still there."""
+    return {
+        name: cast("NDArray[Any]", value)
+        for quantity in quantities
+        if quantity.axes is not None
+        for name, value in quantity.named(result)
+    }
+
+
+def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
+    """Return the scalars of a result by name, with units, errors and meanings."""
+    found: dict[str, Scalar] = {}
+    for quantity in quantities:
+        if quantity.axes is not None:
+            continue
+        for name, value in quantity.named(result):
+            error = None if quantity.error is None else quantity.error(result)
+            found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+    return found
+
+
+def headline(quantities: Iterable[Quantity[R]]) -> tuple[str, ...]:
+    """Return the names of the scalars that are shown first."""
+    return tuple(quantity.name for quantity in quantities if quantity.headline)
+
+
+def quantity_reference(quantities: Iterable[Quantity[Any]]) -> str:
+    """Return Markdown tables of all quantities: scalars and arrays, each a section of level 2."""
+    declared = list(quantities)
+    single = ["| name | unit | meaning |", "|---|---|---|"]
+    many = ["| name | axes | unit | meaning |", "|---|---|---|---|"]
+    for quantity in declared:
+        unit = f"`{quantity.unit}`" if quantity.unit else ""
+        if quantity.axes is None:
+            claim = "; with an error, where one is claimed" if quantity.error is not None else ""
+            single.append(f"| {_code(quantity.name)} | {unit} | {_plain(quantity.text)}{claim} |")
+        else:
+            note = f"; {_plain(quantity.note)}" if quantity.note else ""
+            axes = ", ".join(map(_code, quantity.axes))
+            many.append(f"| {_code(quantity.name)} | {axes} | {unit} | {_plain(quantity.text)}{note} |")
+    return "\n\n".join(["## Scalars", "\n".join(single), "## Arrays", "\n".join(many)])
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _plain(text: str) -> str:
+    """Return a text whose formulas Markdown does not take for marks of its own."""
+    for mark in "\\|<>*_$`[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text

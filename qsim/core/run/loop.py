@@ -1,0 +1,100 @@
+"""The one loop behind everything that can be stopped and resumed.
+
+A long computation is a `Resumable`: `advance` computes to the end and reports a `Progress` wherever it can be interrupted,
+`state` returns what continues it bit for bit, and its constructor takes that state back (``monitor.restored``).  `drive` is the
+only place that begins and ends tasks, shows progress, writes checkpoints and stops, so that wall time, signals and the ranks
+of a distributed run are dealt with once.
+
+Reports are calls, not values of a generator, because some computations (SciPy's optimisers) call back from within a library.
+Computations nest: an outer `advance` hands its report on to that of an inner one, and the outer `state` holds that of the inner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qsim.core.run.progress import Monitor
+
+__all__ = ["Progress", "Report", "Resumable", "State", "drive"]
+
+State = Mapping[str, object]
+"""What a checkpoint holds: nested mappings and lists of numbers, texts and arrays (host or device)."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A point at which a computation can be interrupted.
+
+    Parameters
+    ----------
+    done
+        Steps done so far, also those before a restart; None leaves the count as it was.
+    observables
+        Numbers to show, which must be finite.
+    savable
+        False where the state cannot be saved: a stop then waits for the next point.
+    """
+
+    done: int | None = None
+    observables: Mapping[str, float] = field(default_factory=dict)
+    savable: bool = True
+
+
+Report = Callable[[Progress], None]
+"""Takes a progress; does not return if the computation is to stop."""
+
+
+class Resumable(Protocol):
+    """A computation that can be saved wherever it reports."""
+
+    def advance(self, report: Report, /) -> None:
+        """Compute to the end, from where the constructor's state left off."""
+
+    def state(self) -> State:
+        """Return what a checkpoint must hold to continue from the report that is being made."""
+
+
+def drive(
+    computation: Resumable,
+    monitor: Monitor,
+    *,
+    total: int | None,
+    unit: str,
+    what: str = "",
+    done: int | None = None,
+) -> None:
+    """Run a computation to its end, with progress, checkpoints and stops.
+
+    Parameters
+    ----------
+    computation
+        What to run.
+    monitor
+        Observer of the run.
+    total, unit, what, done
+        As for :meth:`~qsim.core.run.progress.Monitor.begin`: number of steps, what is counted, the name of the task, and steps
+        done in an earlier process.
+
+    Raises
+    ------
+    NumericsError
+        If an observable is not finite.
+    Stopped
+        If a stop was requested, or the wall time is nearly over; the state is saved.
+    Interrupted
+        If a stop was requested and the task cannot be saved.
+    """
+
+    def report(progress: Progress) -> None:
+        state = computation.state if progress.savable else None
+        if progress.done is None:
+            monitor.poll(state)
+        else:
+            monitor.step(progress.done, state, **progress.observables)
+
+    monitor.begin(total, unit, what, done=done)
+    computation.advance(report)
+    monitor.end()

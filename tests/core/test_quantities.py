@@ -1,0 +1,68 @@
+"""Quantities: one declaration gives arrays, scalars, headline and the page of the documentation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
+from qsim.core.results.tables import Scalar, Table
+
+
+@dataclass
+class Result:
+    x: np.ndarray
+    energy: float | None = -0.5
+    error: float | None = 0.25
+    parts: dict[str, float] | None = None
+    whole: bool = True
+
+
+QUANTITIES = (
+    Quantity("norm", "", "norm at the end", lambda r: 1.0, when=lambda r: r.whole),
+    Quantity("energy", "hartree", "E", lambda r: r.energy, error=lambda r: r.error, headline=True),
+    Quantity("error_*", "", "part of the error: *", lambda r: r.parts or {}),
+    Quantity("x", "bohr", "points |x|", lambda r: r.x, ("x",), note="ascending", label="$x$"),
+    Quantity("some/y", "", "a table", lambda r: r.x**2 if r.whole else None, ("x",)),
+)
+
+
+def test_scalars_have_unit_error_and_meaning():
+    found = scalars(QUANTITIES, Result(np.zeros(3), parts={"error_time_step": 0.1}))
+    assert found == {
+        "norm": Scalar(1.0, "", None, "norm at the end"),
+        "energy": Scalar(-0.5, "hartree", 0.25, "E"),
+        "error_time_step": Scalar(0.1, "", None, "part of the error: time step"),
+    }
+    assert list(found) == ["norm", "energy", "error_time_step"]
+    assert headline(QUANTITIES) == ("energy",)
+
+
+def test_a_scalar_without_a_value_stays_and_one_that_does_not_apply_goes():
+    found = scalars(QUANTITIES, Result(np.zeros(3), energy=None, error=None, whole=False))
+    assert found == {"energy": Scalar(None, "hartree", None, "E")}
+
+
+def test_arrays_are_those_that_the_result_has():
+    assert tables(QUANTITIES) == (
+        Table("x", ("x",), "bohr", "points |x|", "$x$", "ascending"),
+        Table("some/y", ("x",), "", "a table"),
+    )
+    assert arrays(QUANTITIES, Result(np.arange(3.0))).keys() == {"x", "some/y"}
+    assert arrays(QUANTITIES, Result(np.arange(3.0), whole=False)).keys() == {"x"}
+
+
+def test_names_that_do_not_fit_the_pattern():
+    with pytest.raises(ValueError, match=r"'error_\*' gives 'other'"):
+        scalars(QUANTITIES, Result(np.zeros(3), parts={"other": 0.1}))
+    with pytest.raises(TypeError, match="must give a mapping"):
+        scalars([Quantity("a*", "", "", lambda r: 1.0)], Result(np.zeros(3)))
+
+
+def test_the_page_names_every_quantity_once():
+    page = quantity_reference(QUANTITIES)
+    for quantity in QUANTITIES:
+        assert page.count(f"\n| `{quantity.name}` | ") == 1
+    assert "| `x` | `x` | `bohr` | points \\|x\\|; ascending |" in page
+    assert "| `energy` | `hartree` | E; with an error, where one is claimed |" in page
+    assert "part of the error: \\*" in page
