@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
-AWAY = 1.0  # standard deviations of the local energy that walkers may be off where they start
+AWAY = 1.0  # standard deviations of the local energy that walkers may be off where a section starts
+STRAYED = (
+    3.0  # and where they are placed: normal around the atoms, whatever the exponents of the orbitals are
+)
+HINDERED = 4.0 / 3.0  # power of the acceptance: long moves are refused more often, in three dimensions
 INDEPENDENT = 10.0  # times the memory of walkers after which copies do not remember each other
 MEMORIES = 3.0  # memories that a run must last, by those at other time steps
 HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
@@ -35,6 +39,10 @@ FORGOTTEN = 0.5  # of the error bar: what may be left of that
 RELAXATION = (
     4.0 / 3.0
 )  # slowest decay of a 1s electron, 8/3 zeta^2 in time, in units of its inverse kinetic energy
+VALENCE = (
+    8.0 / 3.0
+)  # 1/hartree: that of an electron with zeta = 1, where the mean kinetic energy is that of a core
+RESOLVED = 3.0  # relaxations in a run whose correlation, however uncertain, is not longer than the run itself
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -133,7 +141,7 @@ def analyse(
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
     found["variance"] = derived(
-        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None
+        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None, positive=True
     )
     found["acceptance"] = reblock(blocks["acceptance"])
     if "population" in blocks:
@@ -146,7 +154,7 @@ def analyse(
             f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
             f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
         )
-    for text in _warnings(series, found, rows, _Start.of(series, cut, particles)):
+    for text in _warnings(series, found, rows, _Start.of(series, cut, particles), particles):
         monitor.warn(f"{series.label}: {text}")
     bias = _population_bias(series, found["energy"], rows)
     if bias > 0.0 and (error := found["energy"].error):
@@ -201,7 +209,11 @@ def _without_error(
 
 
 def _warnings(
-    series: Series, found: Mapping[str, Estimate], rows: _Rows | None, start: _Start | None
+    series: Series,
+    found: Mapping[str, Estimate],
+    rows: _Rows | None,
+    start: _Start | None,
+    particles: int,
 ) -> Iterator[str]:
     """Yield what the blocks that are kept do not show."""
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
@@ -210,16 +222,31 @@ def _warnings(
             "smaller timestep"
         )
     energy = found["energy"]
-    if energy.reason:
+    too_short = bool(energy.reason) and not _is_resolved(series, rows, particles)
+    if too_short:
         yield energy.reason
     if not energy.error or rows is None:
         return  # nothing fluctuates
     if start and start.missing:
         yield start.text(series)
-    elif not energy.reason and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
+    elif not too_short and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
         rows.tested
     ):
         yield f"the energy or a part of it still drifts (by chance: {100 * chance:.1g} %); a longer warm-up helps"
+
+
+def _is_resolved(series: Series, rows: _Rows | None, particles: int) -> bool:
+    """Tell whether a run lasts for several relaxations: few degrees of freedom are then all that Student's factor needs to know.
+
+    A run shorter than its correlation looks the same by itself, but its error bar is too small by any factor.
+    """
+    if rows is None or "block_time" not in series.info:
+        return False
+    length = rows.sums.shape[0] / rows.per_block * series.info["block_time"]
+    slowest = rows.relaxation(particles)
+    if particles > 2:
+        slowest = max(slowest, VALENCE)
+    return 0.0 < RESOLVED * slowest <= length
 
 
 @dataclass(frozen=True)
@@ -321,11 +348,13 @@ class _Start:
         slowest = rows.memory() / rows.per_block * time
         if not slowest > 0.0:
             return None
-        scales = [("warm", slowest), ("settled", rows.relaxation(particles))]
+        # rejected moves take no walker anywhere: the time that it needs in time steps is longer by that
+        moved = max(series.info.get("acceptance", 1.0), 1e-3) ** HINDERED
+        scales = [("warm", slowest, AWAY), ("settled", rows.relaxation(particles) / moved, STRAYED)]
         found = [
             cls(series.info.get(name, math.inf), cut, scale * math.log(max(1.0, left)), time)
-            for name, scale in scales
-            if (left := AWAY * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
+            for name, scale, away in scales
+            if (left := away * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
         ]
         return max(found, key=lambda one: one.needed - one.warm)
 

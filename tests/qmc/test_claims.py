@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError
+from qsim.qmc.analysis import STRAYED, _is_resolved, _Rows, _Start
 from qsim.qmc.kernels import walk
+from qsim.qmc.sampling.series import Series
 from qsim.qmc.statistics.samples import MOST_ROWS, Samples
 from qsim.qmc.statistics.timestep import bounded, extrapolate
 from qsim.qmc.wavefunction.singular import divergences
@@ -53,6 +55,46 @@ def test_walkers_that_have_not_left_their_start_are_told(qmc, charge, zeta, keys
     assert not any("warm-up is too short" in text for text in enough["warnings"])
     kinetic = enough["scalars"]["vmc_kinetic"]
     assert abs(kinetic["value"] - zeta**2) < 4.0 * kinetic["error"]
+
+
+def rows_of(acceptance=1.0, count=100, walkers=64):
+    """Return a series of blocks of 0.1/hartree and kinetic energy 2 hartree, whose energies forget in a block or two."""
+    samples = Samples(walkers)
+    generator = np.random.default_rng(3)
+    energy = np.zeros(walkers)
+    for _ in range(count):
+        sums = np.ones((walkers, 8))
+        energy = 0.5 * energy + generator.standard_normal(walkers)
+        sums[:, 0] = 2.0 + 0.1 * generator.standard_normal(walkers)
+        sums[:, 5] = energy
+        samples.add(sums)
+    info = {
+        "block_time": 0.1,
+        "walkers": float(walkers),
+        "warm": 100.0,
+        "settled": 0.0,
+        "acceptance": acceptance,
+    }
+    return Series("vmc", "vmc, tau = 0.1", 0.1, {}, info, samples=samples)
+
+
+@pytest.mark.parametrize("acceptance", [1.0, 0.5])
+def test_walkers_need_time_to_leave_where_they_are_placed(acceptance):
+    """T ln(2 away sqrt(N T / 2 t)) with T = 4/3 over the kinetic energy, longer where moves are refused."""
+    start = _Start.of(rows_of(acceptance), 0, 1)
+    slowest = 4.0 / 3.0 / 2.0 / acceptance ** (4.0 / 3.0)
+    expected = slowest * math.log(2.0 * STRAYED * math.sqrt(64 * slowest / 2.0 / 10.0))
+    assert start.needed == pytest.approx(expected, rel=0.01)
+    assert start.missing == math.ceil(start.needed / 0.1)
+
+
+@pytest.mark.parametrize(
+    ("count", "particles", "resolved"), [(21, 1, True), (19, 1, False), (79, 3, False), (81, 3, True)]
+)
+def test_a_run_of_three_relaxations_is_resolved(count, particles, resolved):
+    """Of one particle they last 2/3 each; of several, the outer ones are taken to be as slow as in hydrogen, 8/3."""
+    series = rows_of(count=count)
+    assert _is_resolved(series, _Rows.of(series, 0), particles) == resolved
 
 
 def test_sections_after_a_long_one_need_no_warm_up(qmc):

@@ -1,10 +1,12 @@
 """Error bars of qmc cover known means as a normal law says, on random decks; a planted lie is caught."""
 
 import dataclasses
+import re
 
 import pytest
 
 from qsim.core.run.coverage import Claim, cover
+from qsim.qmc.coverage import _withdrawing
 from qsim.qmc.coverage.oracles import IONS, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
 from qsim.qmc.statistics import blocking as statistics
 
@@ -25,6 +27,15 @@ def test_error_bars_cover_known_means(covered):
 def test_error_bars_are_taken_back_where_they_do_not_hold(covered):
     """Most claims stand; of those that warnings take back, some would have held."""
     assert covered.withdrawn < 0.3 * len(covered.statistical)
+
+
+def test_warnings_about_other_sections_take_nothing_back():
+    series = [{"vmc": {"timestep": 0.1}}, {"vmc": {"timestep": 0.25}}, {"dmc": {"timesteps": [0.02, 0.01]}}]
+    text = "vmc, tau = {}: the energy or a part of it still drifts"
+    assert re.search(_withdrawing(series, "vmc"), text.format(0.25))
+    assert not re.search(_withdrawing(series, "vmc"), text.format(0.1))
+    assert re.search(_withdrawing(series, "dmc"), "dmc, tau = 0.01: the warm-up is too short")
+    assert not re.search(_withdrawing(series, "optimize"), text.format(0.25))
 
 
 def test_a_planted_lie_is_caught(monkeypatch):

@@ -25,7 +25,7 @@ from qsim.qmc.statistics.blocking import (
     warm_up,
     weighted_mean,
 )
-from qsim.qmc.statistics.correlation import correlation, drift, memory, student
+from qsim.qmc.statistics.correlation import correlation, drift, lognormal, memory, skewness, student
 from qsim.qmc.statistics.timestep import curve, extrapolate
 
 
@@ -113,6 +113,30 @@ def test_student_factor_covers_as_a_normal_law(degrees):
 
     assert t.cdf(3 * student(degrees), degrees) == pytest.approx(norm.cdf(3), abs=1e-9) or degrees == 1.5
     assert 1.0 < student(degrees) <= 10.0
+
+
+def test_skewness_of_means():
+    """That of n exponential numbers is 2, of their mean 2 / sqrt(n); of 200 normal samples 5 % show one by chance."""
+    generator = np.random.default_rng(12)
+    exponential = generator.exponential(size=(50, 4000))
+    assert np.mean([skewness(x) for x in exponential]) == pytest.approx(2.0 / np.sqrt(4000), rel=0.05)
+    normal = generator.standard_normal((200, 100))
+    assert np.mean([skewness(x) > 0.0 for x in normal]) < 0.12
+    joined = correlation(exponential[:, :64] - 1.0)
+    assert joined.factor > 1.005 * student(joined.degrees)
+
+
+@pytest.mark.parametrize("relative", [0.01, 0.2])
+def test_three_errors_of_a_scale_reach_as_far_as_those_of_its_logarithm(relative):
+    assert 1.0 + 3.0 * relative * lognormal(relative) == pytest.approx(np.exp(3.0 * relative), rel=1e-12)
+
+
+def test_error_bars_of_variances_cover_the_truth():
+    """128 squares of Gamma numbers, as in a trap: of 400 series 8 % lie beyond three symmetric error bars, and below 3.5 %."""
+    x = np.random.default_rng(13).gamma(1.5, size=(400, 128))
+    found = [derived(lambda e, s: s - e * e, [row, row * row], positive=True) for row in x]
+    assert np.mean([abs(one.mean - 1.5) > 3.0 * one.error for one in found]) < 0.035
+    assert np.mean([abs(one.mean - 1.5) < one.error for one in found]) < 0.88
 
 
 def test_chains_that_are_copies_are_one():

@@ -7,6 +7,7 @@ walkers, few blocks, steps so small that blocks repeat each other, walkers that 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,8 @@ TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding l
 NEGLIGIBLE = 0.02  # time steps in units of the time scale: their error is far below the statistical one
 
 UNRELIABLE = {
-    "vmc": r"vmc, tau[^:]*: .*(correlation times|still drifts|warm-up is too short|hardly left their places)",
-    "optimize": "(?!)",
-    "dmc": r"dmc, tau[^:]*: .*(correlation times|still drifts|warm-up is too short|population-control|not reliable)|"
-    r"extrapolation is not reliable|timesteps",
+    "vmc": r"correlation times|still drifts|warm-up is too short|hardly left their places",
+    "dmc": r"correlation times|still drifts|warm-up is too short|population-control|not reliable",
 }
 """Warnings with which a section takes its error bars back."""
 
@@ -276,16 +275,29 @@ def _judge(
                     scalar.value - value,
                     float(scalar.error),
                     oracle=size,
-                    warning=UNRELIABLE[name.split("_")[0]],
+                    warning=_withdrawing(series, name.split("_")[0]),
                     statistical=True,
                 )
             )
     if estimator is not None and kinds[-1] == "vmc":
-        claims += _bin(results, f"series_{len(kinds) - 1}/", means, estimator, place)
+        claims += _bin(
+            results, f"series_{len(kinds) - 1}/", means, estimator, place, _withdrawing(series, "vmc")
+        )
     return claims
 
 
-def _bin(results: Results, group: str, means: Means, name: str, place: float) -> list[Claim]:
+def _withdrawing(series: list[dict[str, Any]], kind: str) -> str:
+    """Return the pattern of warnings about the last section of a kind, from which its results are; others say nothing of it."""
+    if kind == "optimize":
+        return "(?!)"
+    block = next(item[kind] for item in reversed(series) if kind in item)
+    taus = block["timesteps"] if kind == "dmc" else [block["timestep"]]
+    labels = "|".join(re.escape(f"{kind}, tau = {tau:g}") for tau in taus)
+    pattern = f"({labels}): .*({UNRELIABLE[kind]})"
+    return f"{pattern}|extrapolation is not reliable" if kind == "dmc" else pattern
+
+
+def _bin(results: Results, group: str, means: Means, name: str, place: float, warning: str) -> list[Claim]:
     """Judge one bin of an estimator, drawn by its population."""
     from scipy.integrate import quad
 
@@ -300,4 +312,4 @@ def _bin(results: Results, group: str, means: Means, name: str, place: float) ->
     if not np.isfinite(error):
         return []
     true = float(inside[k] / volume)
-    return [Claim(name, value - true, error, oracle=1e-6 * true, warning=UNRELIABLE["vmc"], statistical=True)]
+    return [Claim(name, value - true, error, oracle=1e-6 * true, warning=warning, statistical=True)]

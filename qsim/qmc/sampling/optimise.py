@@ -31,6 +31,7 @@ from qsim.qmc.sampling.linear_method import (
 )
 from qsim.qmc.sampling.series import ENERGIES, Resume, Series
 from qsim.qmc.sampling.vmc import Rows, mode_of, thermalise
+from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness, student
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -388,9 +389,9 @@ class _Run:
             energy_squared=float(np.mean(E**2)),
             weight=float(E.size),
             acceptance=float(device.to_host(device.xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
-            energy_error=_error(deviation),
+            energy_error=_claimed(deviation),
             variance=variance,
-            variance_error=_error(deviation**2 - variance),
+            variance_error=_claimed(deviation**2 - variance, scale=variance),
             target=(1.0 - x) * mean + x * float(square.mean()),
             target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
         )
@@ -519,3 +520,10 @@ def _error(influence: NDArray[np.float64]) -> float:
     """Return the error of a mean from deviations (sets, W): walkers are independent, sets of one walker are not."""
     walkers = influence.mean(axis=0)
     return float(np.std(walkers, ddof=1) / np.sqrt(walkers.size))
+
+
+def _claimed(influence: NDArray[np.float64], scale: float = 0.0) -> float:
+    """Return the error bar that is shown: `_error` with the factors for few walkers, for skew ones, and for a scale."""
+    error = _error(influence)
+    error *= student(influence.shape[1] - 1.0) * (1.0 + SKEW * skewness(influence.mean(axis=0)))
+    return error * lognormal(error / scale) if scale > 0.0 else error

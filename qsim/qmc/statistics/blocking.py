@@ -29,7 +29,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
-from qsim.qmc.statistics.correlation import correlation, student
+from qsim.qmc.statistics.correlation import correlation, lognormal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -168,6 +168,7 @@ def derived(
     columns: Sequence[ArrayLike],
     weights: ArrayLike | None = None,
     chains: Chains | None = None,
+    positive: bool = False,
 ) -> Estimate:
     r"""Return a function of the weighted means of several columns, such as a variance, with its error.
 
@@ -184,6 +185,8 @@ def derived(
         Weights of the blocks.
     chains
         Influences of the same function in more detail.
+    positive
+        Whether the function is a scale, whose logarithm has the symmetric error: a variance.
 
     Returns
     -------
@@ -200,7 +203,11 @@ def derived(
     for _ in range(found.level):  # blocks that are independent
         sums, w = _pairs(sums), _pairs(w)
     whole, without = _leave_one_out(function, sums, w)
-    return replace(found, mean=w.size * whole - (w.size - 1) * float(np.mean(without)))
+    found = replace(found, mean=w.size * whole - (w.size - 1) * float(np.mean(without)))
+    if positive and found.error and found.error_of_error is not None and found.mean > 0.0:
+        factor = lognormal(found.error / found.mean)
+        found = replace(found, error=found.error * factor, error_of_error=found.error_of_error * factor)
+    return found
 
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
@@ -301,7 +308,7 @@ def _estimate(
             f"{n} blocks are about {max(1.0, rows / found.time):.0f} correlation times of {time:.2g} blocks, too few to know an "
             "error bar, which may be too small; take more or longer blocks, or more walkers"
         )
-    error = found.error * student(found.degrees)
+    error = found.error * found.factor
     deepest = int(np.flatnonzero(curve.blocks >= min(SMALLEST_LEVEL, n))[-1])
     return Estimate(
         mean,
