@@ -306,9 +306,7 @@ def _try(case: tuple[str, str], size: str, options: argparse.Namespace) -> Found
     try:
         if options.cold:
             with tempfile.TemporaryDirectory(prefix="qsim-cold-") as cache:
-                return measure(
-                    case, size, options.device, figures=options.figures, cache=Path(cache)
-                )
+                return measure(case, size, options.device, figures=options.figures, cache=Path(cache))
         return measure(case, size, options.device, figures=options.figures)
     except RuntimeError as error:
         return Found(*case, size, 0, 0, 0, error=str(error))
