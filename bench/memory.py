@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # instead of bench/: `bench` and `qsim` are packages of the checkout
 
-from bench.memory_decks import CASES, Deck, write  # noqa: E402
+from bench.memory_decks import CASES, write  # noqa: E402
 
 SAMPLE = 0.002  # s between two samples of the device's memory
 SIZES = ("small", "large")
