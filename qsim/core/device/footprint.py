@@ -37,13 +37,14 @@ FIGURES = 75_000_000
 FIRST_RUN = {
     "qoc": 45_000_000,
     "trotter": 60_000_000,
-    "tridiag": 70_000_000,
+    "tridiag": 50_000_000,
     "sturmian": 15_000_000,
     "qmc": 130_000_000,
 }
 """Bytes on top of that of a run that compiles its CPU kernels (Numba, LLVM) since no earlier run left them in the cache.
 
-Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 MB, trotter 60, tridiag 86
+Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 MB, trotter 60, tridiag 35
+(`propagate`, whose arrays come after the compiler) to 86
 (`solve`), sturmian 17, qmc 140 (`dmc`)."""
 FIRST_RUN_OTHERS = 60_000_000
 """The same of a method without a number of its own."""
