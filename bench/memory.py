@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # instead of bench/: `bench` and `qsim` are packages of the checkout
 
-from bench.memory_decks import CASES, Deck, write  # noqa: E402
+from bench.memory_decks import CASES, write  # noqa: E402
 
 SAMPLE = 0.002  # s between two samples of the device's memory
 SIZES = ("small", "large")
@@ -306,9 +306,7 @@ def _try(case: tuple[str, str], size: str, options: argparse.Namespace) -> Found
     try:
         if options.cold:
             with tempfile.TemporaryDirectory(prefix="qsim-cold-") as cache:
-                return measure(
-                    case, size, options.device, figures=options.figures, cache=Path(cache)
-                )
+                return measure(case, size, options.device, figures=options.figures, cache=Path(cache))
         return measure(case, size, options.device, figures=options.figures)
     except RuntimeError as error:
         return Found(*case, size, 0, 0, 0, error=str(error))

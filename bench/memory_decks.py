@@ -211,9 +211,9 @@ STURMIAN = {
     "integrals": (_two(10, 2, **TABLES), _two(80, 2, 20, **TABLES)),
     "integrals, one route": (_two(10, 2, **PRODUCTS), _two(64, 2, **PRODUCTS)),
     "basis": (_two(10, 2, 6, **ALONE), _two(60, 2, 30, R=300, **ALONE)),
-    "scatter, e_h": (_collision(1, 12, 0, E_H), _collision(1, 30, 2, E_H)),
-    "scatter, photo": (_collision(2, 12, 1, PHOTO, L=1), _collision(2, 24, 2, PHOTO, L=1)),
-    "scatter, born": (_collision(2, 12, 1, BORN), _collision(2, 24, 2, BORN)),
+    "scatter, e_h": (_collision(1, 24, 0, E_H), _collision(1, 30, 2, E_H)),
+    "scatter, photo": (_collision(2, 24, 1, PHOTO, L=1), _collision(2, 24, 2, PHOTO, L=1)),
+    "scatter, born": (_collision(2, 24, 1, BORN), _collision(2, 24, 2, BORN)),
     "scatter, resonances": (_collision(2, 12, 0, RESONANCES), _collision(2, 24, 2, RESONANCES)),
 }
 

@@ -36,6 +36,7 @@ ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
 MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
+SEGMENT = 64_000_000  # bytes of a trajectory that the analysis on the grid keeps: propagators.SEGMENT_BYTES
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
 
 
@@ -90,7 +91,7 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
     kind = deck.optimizer.type
     item = 8 if deck.run.precision == "single" else 16
     each = steps * (points if grid else levels) * item
-    one = 0 if grid else each  # the analysis on the grid works in segments
+    one = min(each, SEGMENT) if grid else each  # the analysis on the grid works in segments
     if grid and not stores(deck, each):
         each = points * item
     trajectories = members * len(deck.system.state_pairs())

@@ -151,7 +151,7 @@ def _estimate(
     reduce = keys.get(deck.task.type, "grid.R")
     if isinstance(deck.basis, FeDvr) or points > 20 * max(biggest, 1):
         reduce = "grid.R"
-    return sizes, memory.as_memory(parts, reduce)
+    return sizes, memory.as_memory(parts, reduce, kernels=deck.task.type != "basis")
 
 
 def _stages(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[dict[str, int]]:

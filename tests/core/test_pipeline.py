@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qsim
-from qsim.core.device.device import INTERPRETER
+from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError, NumericsError, Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute

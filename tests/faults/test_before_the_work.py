@@ -11,7 +11,7 @@ import pytest
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device import caches
-from qsim.core.device.device import INTERPRETER
+from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
 from qsim.core.results.results import open_results
 from qsim.core.run.files import refuse_inputs
@@ -278,7 +278,7 @@ def test_the_interpreter_counts(counter, run, no_work, monkeypatch):
         if fits:
             run(deck, dry_run=True)
         else:
-            with pytest.raises(MemoryLimitError, match="Python and its libraries 225 MB"):
+            with pytest.raises(MemoryLimitError, match="Python and its libraries 220 MB"):
                 run(deck, dry_run=True)
 
 

@@ -3,9 +3,6 @@
 Random decks are in tests/tridiag/test_coverage.py; here each estimate is provoked by itself.
 """
 
-import resource
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -337,71 +334,6 @@ def test_days_of_work_are_announced(tmp_path):
         "solver": {"memory": "1 GB"},
     }
     assert any("days of work" in text for text in run(tmp_path, deck, dry=True)["warnings"])
-
-
-PEAK = """
-import resource, sys
-from pathlib import Path
-from qsim.core.run.pipeline import Options, execute
-dry = sys.argv[2] == "dry"
-found = execute("tridiag", sys.argv[1], Options(device="cpu", output=Path(sys.argv[1]).with_suffix(".h5"), figures=False,
-                verbosity=-1, force=True, dry_run=dry)).summary
-memory = found["memory"] if dry else {}
-print(memory["host"] + memory["device"] if dry else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-def peak(tmp_path, deck, what):
-    path = tmp_path / "deck.yaml"
-    path.write_text(yaml.safe_dump({"method": "tridiag", **deck}), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(path), what], capture_output=True, text=True, check=True
-    )
-    return float(done.stdout.split()[-1])
-
-
-def propagation(n, **more):
-    return {
-        "task": "propagate",
-        "grid": {"xmin": -0.1 * n, "xmax": 0.1 * n, "points": n, **more.pop("grid", {})},
-        "potential": {"type": "softcore"},
-        "time": {"dt": 0.02, "t_final": 0.06, "outputs": 2, "verify": False},
-        "observe": [{"density": {"points": 2}}],
-        **more,
-    }
-
-
-def random_system(n, solver=None, **more):
-    return {
-        "task": "solve",
-        "system": {"source": "random", "n": n, "seed": 2, **more},
-        "solver": solver or {},
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(resource, "RUSAGE_SELF"), reason="no peak memory here")
-@pytest.mark.parametrize(
-    "make",
-    [
-        propagation,
-        lambda n: propagation(n, grid={"stencil": "three_point"}),
-        lambda n: propagation(n, solver={"mode": "exact"}),
-        random_system,
-        lambda n: random_system(n, dtype="real"),
-        lambda n: random_system(n // 3, rhs=3),
-        lambda n: random_system(n, {"type": "lapack"}),
-        lambda n: {
-            "task": "scaling",
-            "scaling": {"n": [n], "blocks": [64, 256], "iterations": [1], "repeats": 1},
-        },
-    ],
-)
-def test_the_memory_of_a_dry_run_is_that_of_the_run(tmp_path, make):
-    sizes = (2_000_000, 4_000_000)
-    small, large = (peak(tmp_path, make(n), "run") for n in sizes)
-    least, most = (peak(tmp_path, make(n), "dry") for n in sizes)
-    assert 0.87 < (large - small) / (most - least) < 1.15
 
 
 @pytest.mark.parametrize("stencil", ["numerov", "three_point"])

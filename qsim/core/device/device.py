@@ -17,6 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from qsim.core.device.footprint import (
+    CONTEXT,
+    CUDA_LIBRARIES,
+    FIGURES,
+    FIRST_RUN,
+    FIRST_RUN_OTHERS,
+    INTERPRETER,
+    NUMBA,
+    kernels_are_compiled,
+)
 from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory, resident_memory
 from qsim.core.errors import DeviceError, MemoryLimitError
 
@@ -35,12 +45,6 @@ __all__ = [
     "select",
 ]
 
-INTERPRETER = 225_000_000
-"""Bytes of host memory of Python, the libraries of a run and its compiled kernels, before any array.
-
-Measured as the peak of small CPU runs without figures: 205 MB (trotter) to 238 MB (qmc)."""
-FIGURES = 75_000_000
-"""Bytes on top of that while figures are drawn; measured: 33 MB (tridiag, one line) to 103 MB (tridiag, maps)."""
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
 
 
@@ -69,15 +73,41 @@ class Memory:
     fits: Callable[[int], str] | None = None
     interpreter: int = 0
     """Bytes of `host` that belong to Python and its libraries, not to the problem."""
+    kernels: bool = True
+    """Whether the run needs compiled CPU kernels."""
+    context: int = 0
+    """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
-    def with_interpreter(self, *, figures: bool = False) -> Memory:
-        """Return the memory of the whole process: that of the problem, `INTERPRETER` and, if drawn, `FIGURES`."""
-        own = {"Python and its libraries": INTERPRETER, **({"figures": FIGURES} if figures else {})}
+    def with_interpreter(self, method: str = "", *, figures: bool = False, cuda: bool = False) -> Memory:
+        """Return the memory of the whole process: that of the problem and what `footprint` lists.
+
+        Parameters
+        ----------
+        method
+            Name of the method; its kernels are compiled by this run if the cache holds none.
+        figures
+            Whether figures are drawn.
+        cuda
+            Whether the run computes on a GPU.
+        """
+        own = {"Python and its libraries": INTERPRETER if self.kernels else INTERPRETER - NUMBA}
+        if figures:
+            own["figures"] = FIGURES
+        if self.kernels and not cuda and not kernels_are_compiled(method):
+            own["first run: compiling kernels"] = FIRST_RUN.get(method, FIRST_RUN_OTHERS)
+        if cuda:
+            own["CuPy and the CUDA libraries"] = CUDA_LIBRARIES
+        whole = sum(own.values())
+        parts = {**self.parts, **own}
+        if cuda:
+            parts["CUDA context (on the device)"] = CONTEXT
         return replace(
             self,
-            host=self.host + sum(own.values()),
-            parts={**self.parts, **own},
-            interpreter=sum(own.values()),
+            host=self.host + whole,
+            device=self.device + (CONTEXT if cuda else 0),
+            parts=parts,
+            interpreter=whole,
+            context=CONTEXT if cuda else 0,
         )
 
 
@@ -169,7 +199,7 @@ class Device:
         present = min(memory.interpreter, resident_memory())
         to_come = memory.interpreter - present
         for need, own, free, where in (
-            (device, 0, self.free_memory() if device else 0, f"on {self.label}"),
+            (device - memory.context, 0, self.free_memory() if device else 0, f"on {self.label}"),
             (host - present, to_come, free_host_memory() if host else 0, "in host memory"),
         ):
             if free and need > free:

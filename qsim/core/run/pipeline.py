@@ -182,7 +182,8 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     device, notices = select(
         job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
     )
-    plan = replace(plan, memory=plan.memory.with_interpreter(figures=bool(job.figures)))
+    memory = plan.memory.with_interpreter(loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda)
+    plan = replace(plan, memory=memory)
     device.require(plan.memory)
     return plan, device, [*caches.NOTICES, *notices]
 

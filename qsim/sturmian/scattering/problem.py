@@ -346,7 +346,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     }
     host = parts["one-electron functions"]
     return Plan(
-        memory=Memory(host=host, device=sum(parts.values()), parts=parts, reduce="grid.R"),
+        memory=Memory(host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R"),
         sizes=sizes,
         steps=0,
         findings=findings,

@@ -1,0 +1,99 @@
+"""Memory that a process needs besides the arrays of its problem: interpreter, libraries, compiler, CUDA context.
+
+All are measured peaks, to be measured again when libraries change: ``python bench/memory.py`` prints estimate and measured peak
+of whole commands (host: largest resident set of the process; device: sampled use), ``--cold`` with an empty cache of
+compiled kernels, ``--figures`` with figures, ``--device cuda`` on a GPU. A constant is right if the ratios of small decks are
+between 0.87 and 1.15.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+__all__ = [
+    "CONTEXT",
+    "CUDA_LIBRARIES",
+    "FIGURES",
+    "FIRST_RUN",
+    "FIRST_RUN_OTHERS",
+    "INTERPRETER",
+    "NUMBA",
+    "kernels_are_compiled",
+]
+
+INTERPRETER = 220_000_000
+"""Bytes of host memory of Python, the libraries of a run and its compiled kernels, before any array.
+
+Measured as the peak of small CPU runs without figures, less their arrays: 195 MB (sturmian) to 238 MB (qmc)."""
+NUMBA = 50_000_000
+"""Bytes of those that belong to Numba and the kernels; a run without them takes less (sturmian, task `basis`: 152 MB)."""
+FIGURES = 75_000_000
+"""Bytes on top of that while figures are drawn; measured: 33 MB (tridiag, one line) to 103 MB (tridiag, maps)."""
+FIRST_RUN = {
+    "qoc": 45_000_000,
+    "trotter": 60_000_000,
+    "tridiag": 50_000_000,
+    "sturmian": 15_000_000,
+    "qmc": 130_000_000,
+}
+"""Bytes on top of that of a run that compiles its CPU kernels (Numba, LLVM) since no earlier run left them in the cache.
+
+Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 MB, trotter 60, tridiag 35
+(`propagate`, whose arrays come after the compiler) to 86
+(`solve`), sturmian 17, qmc 140 (`dmc`)."""
+FIRST_RUN_OTHERS = 60_000_000
+"""The same of a method without a number of its own."""
+CUDA_LIBRARIES = 300_000_000
+"""Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
+
+To be measured: a guess (``bench/memory.py --device cuda``: host measured - host estimated of small decks, plus this number)."""
+CONTEXT = 500_000_000
+"""Bytes of device memory of a CUDA context with the modules of the libraries, before any array.
+
+To be measured: a guess (``bench/memory.py --device cuda``: device measured - pool held)."""
+
+
+def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether an earlier run has left compiled CPU kernels of a method, for this version of Python.
+
+    Numba keeps an index file for each kernel: in ``NUMBA_CACHE_DIR``, else beside the sources or in the user's cache
+    folder.  An index older than its source is stale.  A run of another task may have left kernels that are not those
+    of this one: then some are still compiled.
+
+    Parameters
+    ----------
+    method
+        Name of the method, the package below `qsim`.
+    environ
+        Environment to look at.
+    """
+    sources = list((Path(__file__).resolve().parents[2] / method).rglob("*.py"))
+    return not sources or any(_compiled(source, environ) for source in sources)
+
+
+def _compiled(source: Path, environ: Mapping[str, str]) -> bool:
+    """Tell whether the cache holds a kernel of a source."""
+    pattern = f"{source.stem}.*.py{sys.version_info.major}{sys.version_info.minor}.nbi"
+    with contextlib.suppress(OSError):
+        made = source.stat().st_mtime
+        for folder in _folders(source, environ):
+            if any(index.stat().st_mtime >= made for index in folder.glob(pattern)):
+                return True
+    return False
+
+
+def _folders(source: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where Numba keeps the kernels of a source (`numba.core.caching`: folders are told apart by a hash of the path)."""
+    parent = source.parent
+    own = f"{parent.name}_{hashlib.sha1(str(parent).encode(), usedforsecurity=False).hexdigest()}"
+    if chosen := environ.get("NUMBA_CACHE_DIR"):
+        yield Path(chosen) / own
+        return
+    yield parent / "__pycache__"
+    home = environ.get("HOME") or "/nonexistent"
+    yield Path(environ.get("XDG_CACHE_HOME") or Path(home) / ".cache") / "numba" / own

@@ -1,0 +1,126 @@
+"""The memory that a dry run announces, beside the peaks of the same commands in processes of their own.
+
+The decks and the measurement are those of ``bench/memory.py``, which prints all numbers.
+"""
+
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bench.memory import measure
+from bench.memory_decks import CASES
+from qsim.core.device.footprint import kernels_are_compiled
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="reads the peak of memory as POSIX gives it")
+METHODS = sorted({method for method, _ in CASES})
+WITHIN = (0.87, 1.15)  # estimate / peak
+# a bound, not an estimate, on a CPU: the solver asks for room for all directions that it may need, and the
+# system gives memory for those that it writes
+BOUNDS = {
+    case
+    for case in CASES
+    if case[1] in ("scatter, e_h", "scatter, photo", "scatter, born", "scatter, resonances")
+}
+
+
+@cache
+def found(case, size, device="cpu"):
+    """Return estimate and peak, after a run of the small deck, which compiles the kernels."""
+    measure(case, "small", device, dry=False)
+    return measure(case, size, device)
+
+
+def within(estimate, peak, case=None):
+    least, most = WITHIN
+    return least < estimate / peak and (case in BOUNDS or estimate / peak < most)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_the_announced_memory_is_that_of_the_command(case, size):
+    run = found(case, size)
+    assert within(run.estimated_host, run.host, case), run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_the_announced_memory_grows_as_the_peak(case):
+    """The part that grows with the deck: the interpreter and its libraries are the same in both runs."""
+    small, large = (found(case, size) for size in ("small", "large"))
+    more = large.estimated_host - small.estimated_host
+    if more < 2e7:
+        pytest.skip("the decks differ by less than the scatter of an interpreter's own memory")
+    assert within(more, large.host - small.host, case), (small, large)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_a_first_run_announces_the_compiler(method, tmp_path):
+    case = next(case for case in CASES if case[0] == method)
+    run = measure(case, "small", cache=tmp_path)
+    assert "first run: compiling kernels" in run.parts
+    assert within(run.estimated_host, run.host), run
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_the_announced_memory_of_the_device_is_that_of_the_command(case):
+    """Context and arrays together, as the driver counts them; nothing else may use the device meanwhile."""
+    run = found(case, "large", "cuda")
+    assert within(run.estimated_device, run.device), run
+    assert within(run.estimated_host, run.host), run
+
+
+# ------------------------------------------------------------------------------------ compiled kernels
+
+
+def _age(path, seconds):
+    status = path.stat()
+    os.utime(path, (status.st_atime, status.st_mtime - seconds))
+
+
+def test_an_empty_cache_holds_no_kernels(tmp_path):
+    assert not kernels_are_compiled("trotter", {"NUMBA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_kernels_in_the_chosen_folder_are_found_unless_they_are_stale(tmp_path):
+    from numba.core.caching import UserProvidedCacheLocator
+
+    import qsim
+
+    source = Path(qsim.__file__).parent / "trotter/kernels/layers_cpu.py"
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    below = UserProvidedCacheLocator.get_suitable_cache_subpath(str(source))
+    folder = tmp_path / below
+    folder.mkdir()
+    index = folder / f"layers_cpu.step-40.{version}.nbi"
+    index.touch()
+    environ = {"NUMBA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    assert kernels_are_compiled("trotter", environ)
+    assert not kernels_are_compiled("qmc", environ)
+    assert not kernels_are_compiled("trotter", {**environ, "NUMBA_CACHE_DIR": str(tmp_path / "other")})
+    _age(index, 1e9)
+    assert not kernels_are_compiled("trotter", environ)
+
+
+def test_a_measured_peak_is_not_that_of_the_process_that_asks():
+    """A process inherits the peak of its parent until its program is loaded; the measurement goes around that."""
+    import subprocess
+
+    from bench.memory import STARTER
+
+    large = bytearray(300_000_000)
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", STARTER, sys.executable, "-I", "-S", "-c", "pass"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tempfile.gettempdir(),
+    )
+    assert int(found.stdout) < 60_000_000 < len(large)
