@@ -7,6 +7,8 @@ there is one, the published value are then to be put in by hand.
 import pytest
 
 from qsim import methods
+from qsim.core.results import plotting
+from qsim.core.run import files
 from qsim.core.run.check import cases, folders, run_case
 
 # methods and decks appear in any order; a folder of decks that no method runs must not go unseen
@@ -15,6 +17,15 @@ FOLDERS = sorted(path.name for path in PLACE.inputs.iterdir() if path.is_dir())
 CASES = cases(FOLDERS, PLACE)
 
 
+@pytest.fixture
+def formats(request, monkeypatch):
+    """Write PNG files only, but for `--slow`: a PDF file takes twice as long and draws the same."""
+    if not request.config.getoption("--slow"):
+        for module in (plotting, files):
+            monkeypatch.setattr(module, "FORMATS", ("png",))
+
+
+@pytest.mark.usefixtures("formats")
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
