@@ -382,7 +382,7 @@ def test_a_trial_function_far_from_any_state_loses_its_population(qmc):
 
 PLANS = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 ANY = st.sampled_from(

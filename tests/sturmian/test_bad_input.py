@@ -345,7 +345,7 @@ def test_warnings(sturmian, name):
 
 PLANS = settings(
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 RUNS = settings(PLANS, max_examples=20)

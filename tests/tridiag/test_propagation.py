@@ -7,6 +7,7 @@ their own.
 
 import json
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from qsim.tridiag.tdse import halo as decay
 from qsim.tridiag.tdse import propagator as propagation
 from qsim.tridiag.tdse.lattice import Lattice, apply_h, bands, energy, mass
 from qsim.tridiag.tdse.propagator import Propagator
+from tests.pairs import pairwise
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -134,10 +136,9 @@ def test_the_inverse_mass_by_images():
 # ------------------------------------------------------------------------------------- every mode
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("options", MODES, ids=str)
+@pytest.mark.parametrize(
+    ("stencil", "absorber", "field", "options"), pairwise(STENCILS, ABSORBERS, FIELDS, MODES), ids=str
+)
 def test_modes_agree_with_lapack(device, stencil, absorber, field, options):
     n, dt, steps, every = 889, 0.05, 40, 7
     lattice = soft_core(n, 0.2, stencil, absorber)
@@ -174,8 +175,10 @@ def test_short_grids(device, n, stencil):
         close(samples, sums(lattice, expected[4::5]), 1e-13)
 
 
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("every", [1, 3, 7, 31, 32, 33, 50, 64, 65, 99, 100, 101, 1000])
+@pytest.mark.parametrize(
+    ("every", "field"),
+    list(zip([1, 3, 7, 31, 32, 33, 50, 64, 65, 99, 100, 101, 1000], cycle(FIELDS), strict=False)),
+)
 def test_samples_every_so_many_steps(device, field, every):
     """Fewer, as many and more than the steps of a pass, dividing the run or not: samples are the sums of psi then."""
     steps = 100
@@ -292,18 +295,18 @@ LATTICES = {
 }
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("name", LATTICES)
 @pytest.mark.parametrize(
-    ("dt", "steps"), [(0.02, 1), (0.02, 8), (0.02, 32), (0.1, 1), (0.1, 16), (0.002, 32)]
+    ("stencil", "name", "step"),
+    pairwise(STENCILS, list(LATTICES), [(0.02, 1), (0.02, 8), (0.02, 32), (0.1, 1), (0.1, 16), (0.002, 32)]),
 )
-def test_halos_cover_what_a_point_does(stencil, name, dt, steps):
+def test_halos_cover_what_a_point_does(stencil, name, step):
     """A unit amplitude, by exact steps on a long grid: beyond the halo less than the tolerance is left in any potential.
 
     Elimination only multiplies there, so that even tails far below the rounding error of 1 are right.  Halos are as short as
     1.02 times what these need; a Propagator adds 10 %, and tries the result.
     """
     n, dx = 3001, 0.2
+    dt, steps = step
     x = dx * (np.arange(n) - n // 2)
     potential = LATTICES[name](np.clip(x, -25, 25))
     lattice = Lattice(x[0], dx, n, stencil, potential)
@@ -337,6 +340,18 @@ def test_halos_grow_with_the_digits(tolerance):
     )  # a tail is ten times its largest entry
     found = decay.halo("three_point", dx, dt, 1, (0.0,), tolerance)
     assert abs(found - np.log(amplitude / tolerance) / kappa) < 2
+
+
+def test_strong_fields_widen_the_halo(device):
+    """``V - x E`` swings by the strongest field times the farther wall; no trial has to lengthen the halo."""
+    lattice = soft_core(2501, 0.2, centre=0.4)
+    electric = np.array([0.1, -1.5, 0.3])
+    propagator = Propagator(device, lattice, noise(2501), 0.02, electric)
+    swing = 1.5 * 0.2 * 2501 * 0.6
+    found = propagator._potentials()
+    assert max(found) == pytest.approx(lattice.potential.max() + swing, rel=0.02)
+    assert min(found) == pytest.approx(lattice.potential.min() - swing, rel=0.02)
+    assert propagator.margin == 1.1
 
 
 def test_endless_halos():
@@ -390,9 +405,7 @@ def test_a_halo_too_short_is_found_out(device, monkeypatch, error):
     assert (propagator.mode == "local") == (error < 0.7)
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("depth", [5.0, 60.0, 1000.0])
+@pytest.mark.parametrize(("stencil", "field", "depth"), pairwise(STENCILS, FIELDS, [5.0, 60.0, 1000.0]))
 def test_deep_wells_and_strong_fields(device, stencil, field, depth):
     """V, x E and A far from small on the lattice: whatever is chosen is right."""
     n, steps, dt = 2501, 40, 0.02

@@ -324,7 +324,7 @@ def test_a_step_that_does_not_divide_the_outputs_is_told(trotter):
 
 PLANS = settings(
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 RUNS = settings(PLANS, max_examples=25)

@@ -205,7 +205,7 @@ def _pull(wavefunction, R):
 
 def test_t_moves_follow_the_heat_bath():
     """How often the first electron near an ion jumps, against ``t / (1 + t)`` of its walkers; false alarm below 1e-4."""
-    device, count, tau = cpu(2), 300, 0.05
+    device, count, tau = cpu(2), 150, 0.05
     wavefunction = water()
     some = ensemble(device, wavefunction, 30)
     walk.walk(device, some.state, some.tables, 0.2, DRIFT, 30, some.stream(1))

@@ -6,6 +6,7 @@ psi keeps its norm, so that errors of earlier steps do not grow.
 """
 
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from qsim.core.device.device import Device, cpu
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.tdse.halo import halo
 from qsim.tridiag.tdse.lattice import Lattice, bands, mass, step_table
+from tests.pairs import pairwise
 
 ROUNDING = 8.0  # of the bound above; at most 2.5 was seen on a CPU
 STENCILS = ["three_point", "numerov"]
@@ -150,9 +152,7 @@ def close(found, expected, tolerance):
 # -------------------------------------------------------------------------------------- one large chunk
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("stencil", "absorber", "field"), pairwise(STENCILS, ABSORBERS, FIELDS))
 def test_whole_grids(device, stencil, absorber, field):
     for n in SIZES:
         case = Case.make(n, stencil, absorber, field)
@@ -228,9 +228,7 @@ def test_chunks_that_see_the_whole_grid(device, stencil, chunk):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("stencil", "absorber", "field"), pairwise(STENCILS, ABSORBERS, FIELDS))
 def test_chunks_with_halos(device, stencil, absorber, field):
     """Twelve steps, halos by their decay; n around whole numbers of chunks, groups of lanes, and of chunks and halos."""
     dx, dt, steps = 0.4, 0.04, 12
@@ -285,8 +283,9 @@ def test_threads_do_not_change_a_bit(monkeypatch):
 # ------------------------------------------------------------------------------------------ samples
 
 
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("every", [1, 2, 3, 7, 13, 14])
+@pytest.mark.parametrize(
+    ("every", "absorber"), list(zip([1, 2, 3, 7, 13, 14], cycle(ABSORBERS), strict=False))
+)
 def test_samples_are_sums_of_psi(device, absorber, every):
     """Also of the steps left over, and none if there are fewer steps than `every`."""
     shapes = ((97, 97, 0), (97, 12, 97), (96, 12, 97), (98, 49, 97), (3, 1, 3), (1, 1, 0), (311, 20, 60))
@@ -320,9 +319,7 @@ def test_slots_of_samples():
 # ------------------------------------------------------------------------------------ single and CUDA
 
 
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("stencil", "absorber", "field"), pairwise(STENCILS, ABSORBERS, FIELDS))
 def test_single_precision(device, stencil, absorber, field):
     for n in (1, 8, 65, 251):
         case = Case.make(n, stencil, absorber, field)
@@ -336,9 +333,7 @@ def test_single_precision(device, stencil, absorber, field):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("stencil", STENCILS)
-@pytest.mark.parametrize("absorber", ABSORBERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("stencil", "absorber", "field"), pairwise(STENCILS, ABSORBERS, FIELDS))
 def test_twins_agree(cuda, stencil, absorber, field):
     """Chunks of the size of a run, eight steps, samples: CPU against CUDA."""
     dx, dt, steps = 0.4, 0.04, 8
