@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
-BOUND, COLLISIONS = 0.75, 0.17  # shares of the decks; the rest makes the basis alone
+BOUND, INTEGRALS, COLLISIONS = 0.73, 0.05, 0.15  # shares of the decks; the rest makes the basis alone
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
@@ -29,5 +29,8 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     if kind > 1.0 - COLLISIONS:
         deck, judge = collisions.collision(rng)
         return Trial(deck, lambda results: judge(results, deck))
+    if kind < BOUND + INTEGRALS:
+        deck, model = decks.integrals(rng)
+        return Trial(deck, lambda results: judges.integrals(results, deck, model))
     deck, model = decks.basis(rng)
     return Trial(deck, lambda results: judges.basis(results, deck, model))
