@@ -142,7 +142,7 @@ def _estimate(
         parts = memory.largest(_stages(deck, values, sectors))
     elif deck.task.type == "integrals":
         sizes["integrals"] = max([biggest, *(deck.task.N or [])]) ** 4
-        parts = memory.integrals(deck, points, biggest)
+        parts = memory.integrals(deck, values, points, biggest)
     else:
         given = getattr(deck.task, "l", None)
         ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})

@@ -97,8 +97,8 @@ def relaxation(size: Size, elements: int, order: int) -> dict[str, int]:
     }
 
 
-def integrals(deck: SturmianDeck, n: int, largest: int) -> dict[str, int]:
-    """Return bytes of the integrals: of both routes while they are compared, or of one with its packed pairs."""
+def integrals(deck: SturmianDeck, values: parameters.Values, n: int, largest: int) -> dict[str, int]:
+    """Return bytes of the integrals: of both routes while they are compared, or of one with its packed pairs; and errors."""
     task = deck.task
     assert task.type == "integrals"
     item = COMPLEX if task.dtype == "complex" else REAL
@@ -116,18 +116,24 @@ def integrals(deck: SturmianDeck, n: int, largest: int) -> dict[str, int]:
         "integrals": (compared if routes > 1 else alone) + before**4 * item,
         "pair densities": 2 * most * most * n * item,
         "repulsion kernel": 3 * n * n * REAL,
+        "finer grid": EIGENVECTORS * _finer(deck, values) ** 2 * REAL,
     }
+
+
+def _finer(deck: SturmianDeck, values: parameters.Values) -> int:
+    """Return the size of the finer grid in its larger box, on which functions are made again for their errors."""
+    bounds = parameters.bounds_of(deck, values)
+    elements = bounds.size - 1
+    if deck.grid.ecs is None and values.energy is not None and values.energy < 0.0:
+        width = float(bounds[-1] - bounds[-2])
+        elements += math.ceil(BEYOND / (math.sqrt(-2.0 * values.energy) * width))
+    return reference.finer_size(elements, values.order)
 
 
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
     """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
-    bounds = parameters.bounds_of(deck, values)
     item = COMPLEX if deck.grid.ecs is not None else REAL
-    elements, n = bounds.size - 1, parameters.grid_size(deck, values)
-    if deck.grid.ecs is None and values.energy is not None and values.energy < 0.0:
-        width = float(bounds[-1] - bounds[-2])
-        elements += math.ceil(BEYOND / (math.sqrt(-2.0 * values.energy) * width))
-    fine = reference.finer_size(elements, values.order)
+    n, fine = parameters.grid_size(deck, values), _finer(deck, values)
     functions = sum(2 * n * values.size(l, n) for l in ls)
     return {
         "one-electron matrices": (functions + n * n) * item,

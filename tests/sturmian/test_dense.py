@@ -435,3 +435,28 @@ def test_dense_deck_is_the_matrix_free_deck(tmp_path, device, channels):
         assert dense_state.residual < 1e-9
         for name, value in free_state.moments.items():
             assert abs(dense_state.moments[name] - value) < 1e-6 * max(1.0, abs(value)), name
+
+
+@pytest.mark.parametrize("route", ["poisson_gemm", "simpson"])
+@pytest.mark.parametrize(("R", "order"), [(9.0, 8), (16.0, 5)])
+def test_tables_of_integrals_state_their_errors(sturmian, route, R, order):
+    """A small box, a coarse grid and few points of the quadrature, against a large box and a fine grid."""
+    deck = {
+        "system": {"Z": 2},
+        "basis": {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.7}, "energy": -0.8, "N": 5},
+        "task": {"type": "integrals", "route": route, "l": 2, "points": 24},
+    }
+    found = sturmian.run(**{**deck, "grid": {"R": R, "order": order}}).arrays()
+    exact = sturmian.run(
+        **{
+            **deck,
+            "task": {"type": "integrals", "route": "poisson_gemm", "l": 2},
+            "grid": {"R": 45, "order": 16},
+        }
+    ).arrays()
+    for name in ("overlap", "coulomb", "exchange"):
+        off = np.abs(np.abs(found[f"integrals/{name}"]) - np.abs(exact[f"integrals/{name}"]))
+        errors = found[f"integrals/{name}_error"]
+        assert off.max() > 1e-9
+        assert np.all(off <= 3.0 * errors + 1e-10)
+        assert errors.max() <= 3.0 * off.max() + 1e-10

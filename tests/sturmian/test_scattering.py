@@ -403,3 +403,23 @@ def test_a_lie_about_the_grid_is_caught_by_the_claims(sturmian, monkeypatch):
     found = with_errors(sturmian, TEMKIN_POET)
     value, error = found["sigma_elastic_singlet_0"]
     assert abs(value - ELASTIC[0]) > 3.0 * error
+
+
+@pytest.mark.parametrize(("energy", "R", "length"), [(0.15, 21, 13), (0.18, 17, 12)])
+def test_what_a_short_contour_reflects_is_in_the_errors(sturmian, energy, R, length):
+    """Two solutions with short contours agree by accident; a long contour tells."""
+    short = {
+        "system": {"Z": 1},
+        "grid": {"R": R, "order": 9, "ecs": {"angle": 0.27, "length": length}},
+        "basis": "fedvr",
+        "channels": {"L": 0, "S": 1, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "e_h", "energy": energy},
+    }
+    found = with_errors(sturmian, short)
+    exact = summary_of(
+        sturmian, change(short, {"grid__ecs": {"angle": 0.3, "length": 45}, "task__errors": False})
+    )
+    for name in ("sigma_elastic_triplet_0", "sigma_total_triplet_0", "s_matrix_re_L0_triplet_0"):
+        value, error = found[name]
+        assert abs(value - exact[name]) <= error
+        assert error < 0.2 * abs(value) or name.startswith("s_matrix")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.sturmian.coverage import decks, judges
+from qsim.sturmian.coverage import collisions, decks, judges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
+BOUND, INTEGRALS, COLLISIONS = 0.73, 0.05, 0.15  # shares of the decks; the rest makes the basis alone
+
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and say how to judge it."""
     from qsim.core.run.coverage import Trial
 
-    if rng.random() < 0.9:
+    kind = rng.random()
+    if kind < BOUND:
         deck, model = decks.bound(rng, folder)
         return Trial(deck, lambda results: judges.bound(results, deck, model))
+    if kind > 1.0 - COLLISIONS:
+        deck, judge = collisions.collision(rng)
+        return Trial(deck, lambda results: judge(results, deck))
+    if kind < BOUND + INTEGRALS:
+        deck, model = decks.integrals(rng)
+        return Trial(deck, lambda results: judges.integrals(results, deck, model))
     deck, model = decks.basis(rng)
     return Trial(deck, lambda results: judges.basis(results, deck, model))

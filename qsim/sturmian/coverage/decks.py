@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Model", "basis", "bound"]
+__all__ = ["Model", "basis", "bound", "integrals"]
 
 MOST_WORK = 6e6  # pairs times roots times cubed radial functions of a deck
 
@@ -316,3 +316,18 @@ def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
     if _coin(rng, 0.5):
         deck["grid"]["elements"] = int(rng.integers(2, 16))
     return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")
+
+
+def integrals(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
+    """Draw a deck of repulsion integrals between the functions of one l."""
+    deck, model = basis(rng)
+    l = int(rng.integers(0, 3))
+    deck["basis"]["N"] = int(rng.integers(2, 9))
+    deck["channels"] = {"L": 0, "S": 0, "pairs": [[l, l]]}
+    deck["task"] = {"type": "integrals", "l": [int(rng.integers(0, 4))]}
+    if _coin(rng, 0.6):
+        deck["task"]["route"] = "poisson_gemm"
+    else:
+        deck["task"] |= {"route": _pick(rng, "simpson", ["simpson", "poisson_gemm"])}
+        deck["task"] |= {"points": int(rng.integers(16, 97)), "inner": int(_pick(rng, 3, 5, 9))}
+    return deck, model

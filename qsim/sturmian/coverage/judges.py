@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from qsim.core.results.tables import Scalar
     from qsim.sturmian.coverage.decks import Model
 
-__all__ = ["basis", "bound"]
+__all__ = ["basis", "bound", "integrals"]
 
 PARTS = ("solver", "radial", "box")
 UNSURE = 1e-3  # hartree: error of the oracle from which it tells nothing
 COUNT = 16  # functions of each l of the oracle
+TABLES = 10.0  # times what two sets of functions of the oracle differ by, of an integral
 WITHDRAWS = "not a bound state|was not estimated"  # that errors may be too small is said by these
 
 
@@ -134,6 +135,69 @@ def basis(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
             )
         )
     return claims
+
+
+def integrals(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
+    """Return the claims of the tables of overlaps and repulsion integrals."""
+    block, (l, _) = deck["basis"], deck["channels"]["pairs"][0]
+    generating = block["generating"]
+    exponent = math.sqrt(-2.0 * block["energy"])
+    edge = generating["r0"] if isinstance(generating, dict) and "r0" in generating else 0.0
+    alpha = _value(results.scalars["basis_alpha"]) if "basis_alpha" in results.scalars else 0.0
+    count = int(block["N"])
+    sets = [
+        Functions(exponent, 2.0 / exponent, size, model.value, (edge,) if edge else ()) for size in (44, 36)
+    ]
+    both = [_tables(functions, l, block, alpha, count, deck["task"]["l"][0]) for functions in sets]
+    claims = []
+    for name, true, other in zip(("overlap", "coulomb", "exchange"), *both, strict=True):
+        found = np.asarray(results[f"integrals/{name}"][...])
+        if name == "overlap":  # functions of either sign
+            found, true, other = np.abs(found), np.abs(true), np.abs(other)
+        where = f"integrals/{name}_error"
+        errors = np.asarray(results[where][...]) if where in results else np.full(found.shape, math.nan)
+        oracle = TABLES * np.abs(true - other).max() + 1e-8 * np.abs(true).max()
+        if oracle > 1e-3 * np.abs(true).max():
+            continue  # more than the oracle can tell
+        worst = int(np.argmax(np.abs(found - true) / (10.0 * np.nan_to_num(errors) + oracle)))
+        claims.append(
+            Claim(
+                f"integrals/{name}",
+                float((found - true).ravel()[worst]),
+                float(errors.ravel()[worst]),
+                0.0,
+                float(oracle),
+                "errors of the integrals could not be estimated",
+            )
+        )
+    return claims
+
+
+def _tables(functions: Functions, l: int, block: dict[str, Any], alpha: float, count: int, order: int) -> Any:
+    """Return overlaps, R[nn, mm] and R[nm, nm] of the functions of lowest strength."""
+    from scipy.linalg import eigh
+
+    u, _ = functions.functions(l)
+    v = _generating(block["generating"], alpha, functions.r)
+    A = _root(functions.one_body(l) - block["energy"] * np.eye(functions.count))
+    V = _root((u * (functions.w * v)) @ u.T)
+    if _definite(A):
+        mu, vectors = eigh(V, A)
+        order_of = np.argsort(-mu)
+    else:
+        values, right = np.linalg.eig(np.linalg.solve(A, V))
+        mu, vectors = values.real, right.real
+        held = np.abs(mu) > 1e-10 * np.abs(mu).max()
+        order_of = np.argsort(np.where(held, 1.0 / np.where(held, mu, 1.0), np.inf))
+    kept = vectors[:, order_of[:count]]
+    kept = kept / np.sqrt(np.einsum("an,ab,bn->n", kept, V, kept))
+    S = kept.T @ u
+    n = len(S)
+    rho = (S[:, None] * S[None]).reshape(n * n, -1)
+    fields = functions.potential_of(rho, order)
+    exchange = ((rho * functions.w) * fields).sum(axis=1).reshape(n, n)
+    own = np.arange(n) * (n + 1)
+    return (S * functions.w) @ S.T, (rho[own] * functions.w) @ fields[own].T, exchange
 
 
 def _strengths(functions: Functions, l: int, block: dict[str, Any], alpha: float) -> Any:

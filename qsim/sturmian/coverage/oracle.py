@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -30,7 +31,7 @@ MIDDLES = (1.0, 3.0)  # of the functions, times the charge, bohr
 TRIED = 9  # functions with which exponent and middle are chosen
 
 Array = NDArray[np.float64]
-Potential = Callable[[Array], Array]
+Potential = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,20 @@ class Functions:
         Potential energy of one electron, hartree.
     breaks
         Radii where the potential is not smooth, bohr.
+    turn : float or complex
+        Factor of the radii in all operators: ``exp(i theta)`` turns them into the complex plane.
     """
 
     def __init__(
-        self, exponent: float, middle: float, count: int, potential: Potential, breaks: Sequence[float] = ()
+        self,
+        exponent: float,
+        middle: float,
+        count: int,
+        potential: Potential,
+        breaks: Sequence[float] = (),
+        turn: complex = 1.0,
     ) -> None:
+        self.turn = turn
         self.exponent, self.middle, self.count, self.potential = exponent, middle, count, potential
         self._repulsion: dict[tuple[int, tuple[int, int], tuple[int, int]], Array] = {}
         self._functions: dict[int, tuple[Array, Array]] = {}
@@ -134,7 +144,7 @@ class Functions:
     @cached_property
     def V(self) -> Array:
         """Potential at the nodes."""
-        return np.asarray(self.potential(self.r), float)
+        return np.asarray(self.potential(self.turn * self.r))
 
     def functions(self, l: int) -> tuple[Array, Array]:
         """Return the functions and their derivatives at the nodes, (count, points)."""
@@ -153,8 +163,8 @@ class Functions:
     def one_body(self, l: int) -> Array:
         """Return the one-electron Hamiltonian, (count, count)."""
         u, slope = self.functions(l)
-        weight = self.w * (self.V + 0.5 * l * (l + 1) / self.r**2)
-        return 0.5 * (slope * self.w) @ slope.T + (u * weight) @ u.T
+        weight = self.w * (self.V + 0.5 * l * (l + 1) / (self.turn * self.r) ** 2)
+        return np.asarray(0.5 / self.turn**2 * (slope * self.w) @ slope.T + (u * weight) @ u.T)
 
     def potential_of(self, density: Array, l: int) -> Array:
         """Return ``int r<^l / r>^(l+1) density dr'`` at the nodes; density (m, points)."""
@@ -189,12 +199,16 @@ class Functions:
     def direct(self, L: int, bra: tuple[int, int], ket: tuple[int, int]) -> Array:
         """Return ``<a b|H|c d>`` as (a, b, c, d)."""
         N = self.count
-        H = np.zeros((N, N, N, N))
+        H = np.zeros((N, N, N, N), type(self.turn))
         for l in range(
             max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1])), min(bra[0] + ket[0], bra[1] + ket[1]) + 1
         ):
             if A := coefficient(L, bra, ket, l):
-                H += A * self.repulsion(l, (bra[0], ket[0]), (bra[1], ket[1])).transpose(0, 2, 1, 3)
+                H += (
+                    A
+                    / self.turn
+                    * self.repulsion(l, (bra[0], ket[0]), (bra[1], ket[1])).transpose(0, 2, 1, 3)
+                )
         if bra == ket:
             one = np.eye(N)
             H += np.einsum("ac,bd->abcd", self.one_body(bra[0]), one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HIGHEST = 8  # principal quantum number of a level that is looked for
 FIRST = 2  # of the levels that follow the n^-3 law
+RETURNED = 2.0  # relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour
 
 Measured = tuple[float, float]
 """A value and its error."""
@@ -46,6 +47,8 @@ class Observed:
     pairs : list of (la, lb)
     matrix : complex
         Element of the S-matrix from 1s to 1s with the orbital momentum L of the other electron (e_h).
+    total_error, matrix_error : float
+        What the end of the contour reflects, of ``total`` and ``matrix``; levels and sharing hold it in their errors.
     """
 
     L: int
@@ -57,6 +60,26 @@ class Observed:
     break_up: NDArray[np.complex128] | None
     pairs: list[tuple[int, int]]
     matrix: complex = 1.0 + 0j
+    total_error: float = 0.0
+    matrix_error: float = 0.0
+
+
+def reflection(k: float, setup: Setup) -> float:
+    """Return the relative amplitude of a wave that comes back from the end of the contour, ``exp(-2 K l sin(angle))``.
+
+    K is the wave number at the end of a contour of length l, ``K^2 = k^2 + 2 (charge - 1) / (R + l)`` outside of one bound
+    electron.  There the functions are zero, which reflects whatever is left of an outgoing wave.  Two solutions with contours of
+    nearly the same length may agree by accident in what returns to them, so that their difference does not tell it.
+
+    Parameters
+    ----------
+    k : float
+        Wave number far outside, 1/bohr.
+    setup : Setup
+    """
+    numbers = setup.numbers
+    pull = 2.0 * max(setup.potential.charge - 1.0, 0.0) / (numbers.R + numbers.length)
+    return math.exp(-2.0 * math.sqrt(k * k + pull) * numbers.length * math.sin(numbers.angle))
 
 
 def observe(
@@ -81,8 +104,12 @@ def observe(
     levels: dict[tuple[int, int], Measured] = {}
     series: dict[tuple[int, int], list[tuple[int, float, float]]] = {}
     matrix = 1.0 + 0j
+    total_error = matrix_error = 0.0
     for channel in found:
         value, spread = weight * channel.flux, weight * channel.flux_error
+        returned = RETURNED * reflection(channel.k, setup)
+        total_error += returned * value
+        spread += 2.0 * returned * value
         before = levels.get((channel.n, channel.l), (0.0, 0.0))
         levels[channel.n, channel.l] = (before[0] + value, before[1] + spread)
         series.setdefault((channel.l, channel.leaves), []).append((channel.n, value, spread))
@@ -90,6 +117,7 @@ def observe(
             # the incident electron is number 2: for L = 0 the one component is read with electron 1 outside, which exchanges them
             sign = (-1) ** S if L == 0 else 1
             matrix = 1.0 + 2j * channel.k * math.sqrt(2.0) * sign * channel.amplitude
+            matrix_error = returned * abs(matrix - 1.0)
     rest = _rest(series, solution.pairs) if E > 0.0 else (0.0, 0.0)
     sharing, break_up = None, None
     ends = solution.ends()
@@ -97,12 +125,29 @@ def observe(
         x, _ = spectra.energies()
         densities = [amplitudes.density(solution, setup.continuum, E, x * E, R) for R in ends]
         sharing = spectra.extrapolate(ends, 2.0 * math.pi * weight * E * np.array(densities))
+        returned = RETURNED * reflection(math.sqrt(2.0 * E), setup)
+        total_error += returned * abs(sharing.total)
+        sharing = replace(
+            sharing,
+            error=sharing.error + 2.0 * returned * np.abs(sharing.value),
+            total_error=sharing.total_error + 2.0 * returned * abs(sharing.total),
+        )
     if E > 0.0 and ejected is not None:
         break_up = np.array(
             [amplitudes.breakup(solution, setup.continuum, E, np.array(ejected), R) for R in ends]
         )
     return Observed(
-        L, S, weight * solution.flux, levels, rest, sharing, break_up, list(solution.pairs), matrix
+        L,
+        S,
+        weight * solution.flux,
+        levels,
+        rest,
+        sharing,
+        break_up,
+        list(solution.pairs),
+        matrix,
+        total_error,
+        matrix_error,
     )
 
 

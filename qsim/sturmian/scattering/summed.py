@@ -150,7 +150,10 @@ def combined(
     level_error = sum(error for _, error in levels.values())
     # the total is stationary: two solutions may agree in it by more than they deserve
     share = STATIONARY if solutions.whole_grid else FUNCTIONS_STATIONARY
-    total = _total(parts), solutions.error(_total) + share * level_error
+    own = sum(part.total_error for part in parts)
+    total = _total(parts), solutions.error(_total) + share * level_error + own
+    if kin.E < 0.0:
+        levels, total = _closed(levels, total)
     direct, sdcs, sdcs_error, ripple = _sharing(solutions, kin)
     missing, defect = _unitarity(total, direct, levels, rest)
     made = Summed(
@@ -184,7 +187,8 @@ def _matrix_error(solutions: Solutions, L: int) -> float:
     def element(of: Sequence[Observed]) -> complex:
         return next(part.matrix for part in of if part.L == L)
 
-    return solutions.error(element)
+    own = next(part.matrix_error for part in solutions.parts if part.L == L)
+    return solutions.error(element) + own
 
 
 def _total(of: Sequence[Observed]) -> float:
@@ -237,6 +241,22 @@ def _sharing(
     direct = whole(solutions.parts), own + solutions.error(whole)
     ripple = max(sharing.ripple for sharing in sharings)
     return direct, curve(solutions.parts), error + solutions.errors(curve), ripple
+
+
+def _closed(
+    levels: dict[tuple[int, int], Measured], total: Measured
+) -> tuple[dict[tuple[int, int], Measured], Measured]:
+    """Return levels and total below the threshold of break-up with errors not smaller than what they miss each other by.
+
+    There the levels are all there is: a difference shows an error of the total, or of the levels, the largest of which has most
+    of it.
+    """
+    if not levels:
+        return levels, total
+    missing = abs(total[0] - sum(value for value, _ in levels.values()))
+    largest = max(levels, key=lambda name: levels[name][0])
+    value, error = levels[largest]
+    return {**levels, largest: (value, max(error, missing))}, (total[0], max(total[1], missing))
 
 
 def _unitarity(

@@ -73,6 +73,18 @@ def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
 
     Complex ones are compared with the nearest; NaN where the finer grid has no such functions.
     """
+    found = finer_functions(problem, functions)
+    if found is None:
+        return np.full(functions.size, np.nan)
+    _, other = found
+    if not np.iscomplexobj(functions.beta):
+        return np.asarray(np.abs(other.beta - functions.beta))
+    distances = np.abs(functions.beta[:, None] - other.beta[None, :])
+    return np.asarray(distances.min(axis=1))
+
+
+def finer_functions(problem: Problem, functions: Sturmians) -> tuple[RadialGrid, Sturmians] | None:
+    """Return a finer grid, in a larger box if the functions decay, and as many functions there; None if it has not so many."""
     grid = problem.grid
     bounds = grid.bounds
     if not grid.is_complex and not grid.keep_last and not _fills_the_box(problem):
@@ -85,11 +97,8 @@ def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
             other = parameters.sturmians(problem.deck, problem.values, fine, functions.l, functions.size)
         except InvalidInput:
             continue
-        if not np.iscomplexobj(functions.beta):
-            return np.asarray(np.abs(other.beta - functions.beta))
-        distances = np.abs(functions.beta[:, None] - other.beta[None, :])
-        return np.asarray(distances.min(axis=1))
-    return np.full(functions.size, np.nan)
+        return fine, other
+    return None
 
 
 def _fills_the_box(problem: Problem) -> bool:

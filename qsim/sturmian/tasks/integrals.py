@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
+from qsim.sturmian.tasks.basis import finer_functions
 from qsim.sturmian.two_electron import integrals
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem
+    from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
 __all__ = ["PAPER", "IntegralsResult", "Run", "run_integrals"]
@@ -34,6 +36,8 @@ PAPER = {
 }
 REPEATED = 1.0  # seconds below which a route is timed three times
 STORED_SIZE = 200  # functions up to which matrices of integrals are stored
+ROUNDING = 1e-14  # of an integral, relative to the largest
+TABULATED = ("overlap", "coulomb", "exchange")
 ROUTES = {"poisson_gemm": "matrix products", "simpson": "nested quadrature"}
 
 
@@ -83,6 +87,8 @@ class IntegralsResult:
         Eq. (13), of the largest N.
     coulomb, exchange : (N, N)
         ``R[nn, n'n']`` and ``R[nn', nn']`` of the first multipole and the largest N, hartree.
+    errors : dict of (N, N) float64
+        Estimated errors of these three by name: from functions and integrals on a finer grid, in a larger box.
     dtype : str
     """
 
@@ -93,6 +99,7 @@ class IntegralsResult:
     overlap: NDArray[Any] | None = None
     coulomb: NDArray[Any] | None = None
     exchange: NDArray[Any] | None = None
+    errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     dtype: str = "float64"
 
     def tables(self) -> tuple[Table, ...]:
@@ -121,10 +128,12 @@ class IntegralsResult:
         for l, functions in self.bases.items():
             out[f"basis/l{l}/beta"] = functions.beta
             out[f"basis/l{l}/S"] = np.ascontiguousarray((functions.c / np.sqrt(grid.w)[:, None]).T)
-        for name in ("overlap", "coulomb", "exchange"):
+        for name in TABULATED:
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape[0] <= STORED_SIZE:
                 out[f"integrals/{name}"] = matrix
+            if name in self.errors:
+                out[f"integrals/{name}_error"] = self.errors[name]
         if self.ranks:
             keys = list(self.ranks)
             out["rank/functions"] = np.array([N for N, _ in keys], np.int64)
@@ -169,7 +178,15 @@ class IntegralsResult:
             )
             for N, value in differences.items():
                 out[f"route_difference_N{N}"] = Scalar(value, description=f"the same for {N} functions")
+        for name, error in self.errors.items():
+            text = f"largest estimated error of integrals/{name}, from a finer grid in a larger box"
+            out[f"{name}_error"] = Scalar(
+                float(error.max()), "" if name == "overlap" else "hartree", description=text
+            )
         out |= {
+            "basis_energy": Scalar(
+                self.problem.values.energy, "hartree", description="energy of the Sturmian functions"
+            ),
             "functions": Scalar(largest, description="largest number of functions of an electron"),
             "integrals": Scalar(largest**4, description="number of integrals of a multipole"),
             "dtype": Scalar(self.dtype, description="numbers of the integrals"),
@@ -178,6 +195,9 @@ class IntegralsResult:
                 description="largest |int S_n v S_m dr - delta_nm|, Eq. (14)",
             ),
         }
+        if self.problem.values.alpha is not None:
+            text = "inverse range of the generating potential"
+            out["basis_alpha"] = Scalar(self.problem.values.alpha, "1/bohr", description=text)
         for (N, l), (ranks, _) in self.ranks.items():
             for tolerance, rank in ranks.items():
                 out[f"rank_N{N}_l{l}_{tolerance:.0e}"] = Scalar(
@@ -220,6 +240,13 @@ _TABLES = (
     Table("integrals/coulomb", ("n", "m"), "hartree", "integrals R[nn, mm] of the first multipole, Eq. (15)"),
     Table(
         "integrals/exchange", ("n", "m"), "hartree", "integrals R[nm, nm] of the first multipole, Eq. (15)"
+    ),
+    Table(
+        "integrals/*_error",
+        ("n", "m"),
+        "",
+        "estimated errors of overlap, coulomb and exchange, in their units",
+        note="from functions and integrals on a finer grid, in a larger box",
     ),
     Table("rank/functions", ("rank_case",), "", "functions of an electron"),
     Table("rank/multipole", ("rank_case",), "", "multipole"),
@@ -267,11 +294,46 @@ def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
             if multipole == multipoles[0] and N == sizes[-1] <= STORED_SIZE:
                 result.overlap = integrals.overlap(c, c)
                 result.coulomb, result.exchange = _diagonals(problem, matrix, N)
+                with monitor.stage("errors"):
+                    result.errors = _errors(result, problem.functions(l, N), multipole)
             if task.rank_report:
                 with monitor.stage("rank"):
                     result.ranks[N, multipole] = integrals.repulsion_rank(problem.grid, multipole, c, c)
     monitor.end()
+    if result.overlap is not None and not result.errors:
+        monitor.warn(
+            "errors of the integrals could not be estimated, for a finer grid has not so many functions; scan grid.order and R"
+        )
     return result
+
+
+def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> dict[str, NDArray[np.float64]]:
+    """Return how far the tables lie from those of the functions on a finer grid; empty where that has not so many.
+
+    The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
+    """
+    found = finer_functions(result.problem, functions)
+    if found is None:
+        return {}
+    grid, finer = found
+    c = finer.c * np.sign(finer.c[0] * functions.c[0])  # all begin with r^(l + 1) of either sign
+    tables = dict(zip(TABULATED, _tabulated(grid, c, multipole), strict=True))
+    out = {}
+    for name, table in tables.items():
+        own = np.asarray(getattr(result, name))
+        out[name] = np.abs(own - table) + ROUNDING * np.abs(table).max()
+    return out
+
+
+def _tabulated(grid: RadialGrid, c: NDArray[Any], multipole: int) -> tuple[NDArray[Any], ...]:
+    """Return overlaps, and ``R[nn, mm]`` and ``R[nm, nm]`` of a multipole, of functions c (n, N) on a grid."""
+    kernel = integrals.repulsion_kernel(grid, multipole)
+    squares = c * c
+    exchange = np.empty((c.shape[1],) * 2, c.dtype)
+    for n in range(c.shape[1]):
+        density = c[:, n, None] * c
+        exchange[n] = np.einsum("im,im->m", density, kernel @ density)
+    return integrals.overlap(c, c), squares.T @ kernel @ squares, exchange
 
 
 def _integrate(
