@@ -53,6 +53,7 @@ class Observer:
 
     def sums(self, psi: Any) -> tuple[float, float, float]:
         """Return norm, <x> and <V'> of a state, not divided by the norm."""
+        psi = self.problem.device.asarray(psi)  # the serial solvers keep their state on the host
         density, dx = self.xp.abs(psi) ** 2, self.lattice.dx
         slope = 0.0 if self.slope is None else float(density @ self.slope)
         return float(density.sum()) * dx, float(density @ self.x) * dx, slope * dx
@@ -60,6 +61,7 @@ class Observer:
     def row(self, step: int, psi: Any, sums: Any) -> dict[str, Any]:
         """Return the row of an output time; `sums` as `Propagator.advance` returns them."""
         problem, xp = self.problem, self.xp
+        psi = problem.device.asarray(psi)
         time = step * problem.dt
         field, a = float(problem.field_at(time)), float(problem.vector_at(time))
         a = a if problem.velocity_gauge else 0.0

@@ -96,7 +96,9 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         corners = _corners(problem, source)
         if corners is not None:
             b, c = b.copy(), c.copy()
-            b[::rows], c[rows - 1 :: rows] = (where.asarray(v) for v in corners)
+            home = np if isinstance(b, np.ndarray) else where.xp  # systems of files are still on the host
+            b[::rows] = home.asarray(corners[0])
+            c[rows - 1 :: rows] = home.asarray(corners[1])
         # systems of a batch apart, else one long system without couplings
         alone = batch > 1 and source.columns == 1
         a2, b2, c2 = (part.reshape(batch, rows) if alone else part for part in (a, b, c))
