@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def deck_text(
 
 
 def load(text: str) -> Any:
-    """Load a deck from text; needs pydantic."""
+    """Load a deck from text."""
     from qsim.core.deck.load import load_deck
     from qsim.qoc.deck.model import QocDeck
 
@@ -54,20 +53,8 @@ def load(text: str) -> Any:
 
 
 def system(points: int) -> Any:
-    """Return the deck's block ``system``; where pydantic is missing, the same numbers unchecked."""
-    text = deck_text(points)
-    try:
-        return load(text).deck.system
-    except ImportError:
-        import yaml
-
-        return _namespace(yaml.safe_load(text)["system"])
-
-
-def _namespace(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return SimpleNamespace(**{key: _namespace(item) for key, item in value.items()})
+    """Return the deck's block ``system``."""
+    return load(deck_text(points)).deck.system
 
 
 def morse(points: int = 641, states: int = 24) -> Molecule:

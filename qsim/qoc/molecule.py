@@ -14,13 +14,14 @@ import numpy as np
 from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
+from qsim.qoc.deck.molecule import FormulaOfX, TableFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import System
+    from qsim.qoc.deck.molecule import DipoleFunction, Potential, System
 
 LARGEST_VALUE = (
     1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
@@ -176,7 +177,9 @@ def _lanczos(diagonal: NDArray[np.float64], o1: float, o2: float, count: int) ->
     return energies, vectors
 
 
-def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:
+def function_of_x(
+    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float, key: str
+) -> NDArray[np.float64]:
     """Evaluate a potential or dipole block of the deck on the grid.
 
     Raises
@@ -201,7 +204,9 @@ def function_of_x(block: Any, x: NDArray[np.float64], mass: float, key: str) -> 
     return value
 
 
-def bare_function_of_x(block: Any, x: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
+def bare_function_of_x(
+    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float
+) -> NDArray[np.float64]:
     """Evaluate a potential or dipole block anywhere; values may be infinite or NaN.
 
     Raises
@@ -213,20 +218,14 @@ def bare_function_of_x(block: Any, x: NDArray[np.float64], mass: float) -> NDArr
         return _evaluate(block, x, mass, "system")
 
 
-def _evaluate(block: Any, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:
-    if block.type == "morse":
-        return block.D * (np.exp(-block.beta * (x - block.r0)) - 1.0) ** 2 - block.D
-    if block.type == "polynomial":
-        return np.polynomial.polynomial.polyval(x, np.asarray(block.coefficients, float))
-    if block.type == "harmonic":
-        return 0.5 * mass * block.omega**2 * (x - block.x0) ** 2
-    if block.type == "mecke":
-        return block.mu0 * x * np.exp(-x / block.rstar)
-    if block.type == "linear":
-        return block.slope * x
-    if block.type == "table":
+def _evaluate(
+    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float, key: str
+) -> NDArray[np.float64]:
+    if isinstance(block, TableFile):
         return spline_table(block.file, x, key)
-    return formula(block.value, f"{key}.value", x=x)
+    if isinstance(block, FormulaOfX):
+        return formula(block.value, f"{key}.value", x=x)
+    return block.at(x, mass)
 
 
 def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:

@@ -351,6 +351,8 @@ class QocDeck(Deck):
         yield from self._check_states()
         yield from self._check_time_and_grid()
         yield from self._check_control()
+        yield from self._check_optimizer()
+        yield from self._check_ensemble()
         if self.run.precision == "mixed":
             yield Finding("run.precision", "qoc runs in double or single precision, not mixed")
 
@@ -410,39 +412,48 @@ class QocDeck(Deck):
             yield Finding("time.tau", f"tau = {time.tau:g} a.u. is longer than T = {time.T:g} a.u.")
 
     def _check_control(self) -> Iterator[Finding]:
-        control, kind = self.control, self.optimizer.type
+        control = self.control
         if control.bounds is not None:
-            low, high = control.bounds
-            if low >= high:
-                yield Finding(
-                    "control.bounds", f"lower bound {low:g} must lie below the upper bound {high:g} a.u."
-                )
-            elif not low <= 0 <= high:
-                yield Finding("control.bounds", f"the bounds [{low:g}, {high:g}] must include zero field")
-            elif (low == 0 and control.zero_area) or (high == 0 and control.zero_area):
-                yield Finding("control.bounds", "a field of one sign cannot have zero area")
+            yield from self._check_bounds(*control.bounds)
         if control.band is not None and control.band[0] >= control.band[1]:
             yield Finding(
                 "control.band", f"the lowest frequency {control.band[0]:g} must be below {control.band[1]:g}"
             )
-        if kind == "travolta":
-            for key in ("bounds", "band", "zero_area", "shape"):
-                if getattr(control, key):
-                    yield Finding(
-                        f"control.{key}",
-                        "the paper's line search knows no constraints; use optimizer lbfgs or gauss_newton",
-                    )
-        if kind == "krotov":
-            for key in ("band", "zero_area"):
-                if getattr(control, key):
-                    yield Finding(
-                        f"control.{key}",
-                        "Krotov's sequential update cannot keep this; use optimizer lbfgs or gauss_newton",
-                    )
-            if not isinstance(self.propagator, EigenbasisPropagator):
-                yield Finding(
-                    "propagator", "Krotov's method runs in the eigenbasis; set propagator: {type: eigenbasis}"
-                )
+        noisy = isinstance(control.guess, ZeroGuess) and bool(control.guess.noise)
+        if noisy and self.optimizer.type not in ("travolta", "none"):
+            yield Finding("control.guess.noise", "noise is only used by optimizer travolta", "warning")
+
+    def _check_bounds(self, low: float, high: float) -> Iterator[Finding]:
+        if low >= high:
+            yield Finding(
+                "control.bounds", f"lower bound {low:g} must lie below the upper bound {high:g} a.u."
+            )
+        elif not low <= 0 <= high:
+            yield Finding("control.bounds", f"the bounds [{low:g}, {high:g}] must include zero field")
+        elif self.control.zero_area and 0 in (low, high):
+            yield Finding("control.bounds", "a field of one sign cannot have zero area")
+
+    def _check_optimizer(self) -> Iterator[Finding]:
+        """Yield constraints and goals that the optimiser cannot keep."""
+        kind = self.optimizer.type
+        unknown = {
+            "travolta": (
+                ("bounds", "band", "zero_area", "shape"),
+                "the paper's line search knows no constraints; use optimizer lbfgs or gauss_newton",
+            ),
+            "krotov": (
+                ("band", "zero_area"),
+                "Krotov's sequential update cannot keep this; use optimizer lbfgs or gauss_newton",
+            ),
+        }
+        keys, message = unknown.get(kind, ((), ""))
+        for key in keys:
+            if getattr(self.control, key):
+                yield Finding(f"control.{key}", message)
+        if kind == "krotov" and not isinstance(self.propagator, EigenbasisPropagator):
+            yield Finding(
+                "propagator", "Krotov's method runs in the eigenbasis; set propagator: {type: eigenbasis}"
+            )
         coherent = self.objective.combine == "coherent"
         if coherent and kind == "gauss_newton":
             yield Finding(
@@ -450,15 +461,15 @@ class QocDeck(Deck):
             )
         if coherent and any(isinstance(target, list) for _, target in self.system.state_pairs()):
             yield Finding("objective.combine", "a list of target levels has no phase; use incoherent")
-        if isinstance(control.guess, ZeroGuess) and control.guess.noise and kind not in ("travolta", "none"):
-            yield Finding("control.guess.noise", "noise is only used by optimizer travolta", "warning")
-        if self.ensemble is not None:
-            count = 1
-            for key in ("field_scale", "mass_scale", "potential_scale"):
-                values = getattr(self.ensemble, key)
-                count *= len(values_of(values)) if not isinstance(values, Range) else values.count
-            if count > 1_000_000:
-                yield Finding("ensemble", f"{count} members; at most 1000000 are allowed")
+
+    def _check_ensemble(self) -> Iterator[Finding]:
+        if self.ensemble is None:
+            return
+        count = 1
+        for values in (self.ensemble.field_scale, self.ensemble.mass_scale, self.ensemble.potential_scale):
+            count *= values.count if isinstance(values, Range) else len(values_of(values))
+        if count > 1_000_000:
+            yield Finding("ensemble", f"{count} members; at most 1000000 are allowed")
 
 
 def _same(a: Any, b: Any) -> bool:

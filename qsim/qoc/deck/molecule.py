@@ -1,6 +1,6 @@
 """Blocks of the qoc deck that describe the molecule and its states."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
@@ -8,6 +8,11 @@ from qsim.core.deck.blocks import Block, Count, DeckPath, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Points: TypeAlias = "NDArray[np.float64]"
 MIN_POINTS = 16
 
 # A number in atomic units outside of these ranges is a slip, and products of several such numbers overflow.
@@ -96,6 +101,12 @@ class Morse(Block):
     beta: Annotated[InverseLength, SIZE] = Field(description="range parameter")
     r0: Annotated[Length, SIGNED] = Field(description="equilibrium distance")
 
+    def at(self, x: Points, mass: float) -> Points:
+        """Return V (L,), hartree, Eq. (8); the mass does not matter."""
+        import numpy as np
+
+        return np.asarray(self.D * (np.exp(-self.beta * (x - self.r0)) - 1.0) ** 2 - self.D)
+
 
 class Polynomial(Block):
     """``sum_n c_n x^n``; Eq. (11) is ``[0, 0, -0.25, 0.00390625, 0.015625]``."""
@@ -105,6 +116,12 @@ class Polynomial(Block):
         description="ascending powers of x, atomic units"
     )
 
+    def at(self, x: Points, mass: float) -> Points:
+        """Return the value (L,), a.u.; the mass does not matter."""
+        import numpy as np
+
+        return np.asarray(np.polynomial.polynomial.polyval(x, np.asarray(self.coefficients, float)))
+
 
 class Harmonic(Block):
     """``V = m omega^2 (x - x0)^2 / 2``."""
@@ -112,6 +129,10 @@ class Harmonic(Block):
     type: Literal["harmonic"]
     omega: Annotated[Frequency, SIZE] = Field(description="angular frequency")
     x0: Annotated[Length, SIGNED] = Field(default=0.0, description="minimum")
+
+    def at(self, x: Points, mass: float) -> Points:
+        """Return V (L,), hartree, of a particle of this mass (electron masses)."""
+        return 0.5 * mass * self.omega**2 * (x - self.x0) ** 2
 
 
 class TableFile(Block):
@@ -135,12 +156,22 @@ class Mecke(Block):
     mu0: Annotated[DipoleSlope, SIGNED] = Field(description="slope at the origin")
     rstar: Annotated[Length, SIZE] = Field(description="decay length")
 
+    def at(self, x: Points, mass: float) -> Points:
+        """Return mu (L,), a.u.; the mass does not matter."""
+        import numpy as np
+
+        return np.asarray(self.mu0 * x * np.exp(-x / self.rstar))
+
 
 class Linear(Block):
     """``mu = slope x``."""
 
     type: Literal["linear"]
     slope: Annotated[DipoleSlope, SIGNED] = Field(default=1.0, description="effective charge")
+
+    def at(self, x: Points, mass: float) -> Points:
+        """Return mu (L,), a.u.; the mass does not matter."""
+        return self.slope * x
 
 
 Potential = Annotated[Morse | Polynomial | Harmonic | TableFile | FormulaOfX, Field(discriminator="type")]
