@@ -21,6 +21,7 @@ from qsim import __version__
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.footprint import kernels_are_compiled
 from qsim.core.device.parallel import Comm, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
@@ -182,13 +183,16 @@ def _plan(job: _Job) -> tuple[Plan, Device, list[str], Comm]:
         If the method refuses the deck, the device cannot be used, or the problem does not fit.
     """
     loaded, settings = job.loaded, job.loaded.deck.run
+    compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
     plan = stage(loaded.deck.method, "build").plan(loaded)
     loaded.raise_for(plan.findings)
     comm = world()
     device, notices = select(
         job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
     )
-    memory = plan.memory.with_interpreter(loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda)
+    memory = plan.memory.with_interpreter(
+        loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
+    )
     plan = replace(plan, memory=memory)
     device.require(plan.memory)
     return plan, device, [*caches.NOTICES, *notices], comm
