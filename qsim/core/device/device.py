@@ -25,7 +25,6 @@ from qsim.core.device.footprint import (
     FIRST_RUN_OTHERS,
     INTERPRETER,
     NUMBA,
-    kernels_are_compiled,
 )
 from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory, resident_memory
 from qsim.core.errors import DeviceError, MemoryLimitError
@@ -78,22 +77,26 @@ class Memory:
     context: int = 0
     """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
-    def with_interpreter(self, method: str = "", *, figures: bool = False, cuda: bool = False) -> Memory:
+    def with_interpreter(
+        self, method: str = "", *, figures: bool = False, cuda: bool = False, compiled: bool = True
+    ) -> Memory:
         """Return the memory of the whole process: that of the problem and what `footprint` lists.
 
         Parameters
         ----------
         method
-            Name of the method; its kernels are compiled by this run if the cache holds none.
+            Name of the method.
         figures
             Whether figures are drawn.
         cuda
             Whether the run computes on a GPU.
+        compiled
+            Whether the cache held compiled CPU kernels of the method; else this run compiles them.
         """
         own = {"Python and its libraries": INTERPRETER if self.kernels else INTERPRETER - NUMBA}
         if figures:
             own["figures"] = FIGURES
-        if self.kernels and not cuda and not kernels_are_compiled(method):
+        if self.kernels and not cuda and not compiled:
             own["first run: compiling kernels"] = FIRST_RUN.get(method, FIRST_RUN_OTHERS)
         if cuda:
             own["CuPy and the CUDA libraries"] = CUDA_LIBRARIES

@@ -23,6 +23,7 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.footprint import kernels_are_compiled
 from qsim.core.device.parallel import world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
@@ -177,12 +178,15 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
         If the method refuses the deck, the device cannot be used, or the problem does not fit.
     """
     loaded, settings = job.loaded, job.loaded.deck.run
+    compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
     plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     device, notices = select(
         job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
     )
-    memory = plan.memory.with_interpreter(loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda)
+    memory = plan.memory.with_interpreter(
+        loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
+    )
     plan = replace(plan, memory=memory)
     device.require(plan.memory)
     return plan, device, [*caches.NOTICES, *notices]
