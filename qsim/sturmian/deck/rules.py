@@ -226,24 +226,33 @@ def _scan(deck: SturmianDeck) -> Iterator[Finding]:
         for k, value in enumerate(values):
             if value in values[:k]:
                 yield Finding(f"scan.{key}.{k}", f"the value {value:g} stands twice")
+    yield from _scanned_functions(deck, given)
+    if "R" in given and isinstance(deck.grid.elements, list):
+        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
+    if "l_max" in given:
+        yield from _scanned_l_max(deck, min(given["l_max"]))
+
+
+def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Iterator[Finding]:
+    """Yield scanned keys of Sturmian functions that the basis does not have, and energies that bound states do not."""
     if isinstance(deck.basis, FeDvr):
         for key in ("N", "alpha", "energy"):
             if key in given:
                 yield Finding(f"scan.{key}", f"{key} belongs to basis: gsf, but the deck has basis: fedvr")
     elif "alpha" in given and deck.alpha is None:
         yield Finding("scan.alpha", f"the generating potential {deck.basis.generating.type} has no alpha")
-    if "R" in given and isinstance(deck.grid.elements, list):
-        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
     for k, value in enumerate(given.get("energy", [])):
         if value > -SMALLEST_ENERGY:
             yield Finding(
                 f"scan.energy.{k}", f"bound states need functions of a negative energy, found {value:g}"
             )
-    if "l_max" in given:
-        if deck.channels.pairs is not None:
-            yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
-        else:
-            for L, S, parity in sectors(deck):
-                low = min(given["l_max"])
-                if not pairs_of(deck, L, S, parity, low):
-                    yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")
+
+
+def _scanned_l_max(deck: SturmianDeck, low: int) -> Iterator[Finding]:
+    """Yield a smallest l_max of a scan that leaves a symmetry without pairs."""
+    if deck.channels.pairs is not None:
+        yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
+        return
+    for L, S, parity in sectors(deck):
+        if not pairs_of(deck, L, S, parity, low):
+            yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")
