@@ -264,7 +264,7 @@ class Drive:
     ) -> NDArray[np.float64]:
         """Return the rms phase by which steps differ from the integrals of their profiles.
 
-        With the times t_i and weights w_i of the stages of a step h it is the rms of ``sum_p H_p [h sum_i w_i f_p(t_i) - int f_p dt]``
+        With times t_i and weights w_i of the stages of a step h: the rms of ``sum_p H_p [h sum_i w_i f_p(t_i) - int f_p dt]``
         over all states, the first term of the Magnus series of the error.
         """
         phases = np.zeros((len(begin), len(self.small.profiles)))
