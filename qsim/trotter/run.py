@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution import pilots
-from qsim.trotter.evolution.accuracy import CHEBYSHEV_VECTORS, Choice, choose, estimate, layers_per_step
+from qsim.trotter.evolution.accuracy import (
+    CHEBYSHEV_VECTORS,
+    Choice,
+    Machine,
+    choose,
+    estimate,
+    layers_per_step,
+)
 from qsim.trotter.evolution.ensemble import Ensemble, together
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.trajectory import Trajectory
@@ -176,7 +183,8 @@ def _longest(problem: Problem, how: Choice) -> float | None:
 
 def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
-    block, precision = problem.deck.evolve, problem.deck.run.precision
+    block = problem.deck.evolve
+    machine = Machine(problem.deck.run.precision, problem.device.kind, _vectors(problem))
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
@@ -191,7 +199,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
                 block.integrator,
                 block.dt,
                 end,
-                precision=precision,
+                machine=machine,
                 pilot=panel,
                 intervals=intervals.tolist(),
             )
@@ -203,9 +211,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             problem.times,
             block.accuracy,
             block.integrator,
-            precision=precision,
-            vectors=_vectors(problem),
-            kind=problem.device.kind,
+            machine=machine,
             pilot=panel,
         )
 

@@ -7,7 +7,7 @@ from scipy.linalg import expm
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter.evolution import accuracy
-from qsim.trotter.evolution.accuracy import choose, estimate
+from qsim.trotter.evolution.accuracy import Machine, choose, estimate
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.model.hamiltonian import Model
 
@@ -51,7 +51,7 @@ def neel(n):
 def test_a_strong_or_a_weak_term_does_not_hide_the_others(model, time, method):
     """The error of a pilot is below rounding there, at any step that it tries; that is no reason for longer ones."""
     psi = neel(6)
-    found = choose(model, [0.0, time], 1e-6, method=method, psi=psi, vectors=2, kind="cuda")
+    found = choose(model, [0.0, time], 1e-6, method=method, psi=psi, machine=Machine("double", "cuda", 2))
     evolver, steps = Evolver(cpu(1), model, psi), int(np.ceil(time / found.dt))
     evolver.advance(found.method, time / steps, steps)
     error = np.linalg.norm(evolver.psi - expm(-1j * time * matrix(model)) @ psi)
@@ -105,8 +105,46 @@ def test_a_profile_on_one_axis_is_followed(trotter):
 @pytest.mark.parametrize("wanted", [1e-3, 1e-9])
 def test_what_is_left_out_would_not_have_been_chosen(monkeypatch, wanted, outputs, kind):
     model, times = ring(8, z=0.3, x=0.2), np.linspace(0.0, 10.0, outputs + 1)
-    few = choose(model, times, wanted, psi=neel(8), kind=kind)
+    few = choose(model, times, wanted, psi=neel(8), machine=Machine(kind=kind))
     monkeypatch.setattr(accuracy, "HOPELESS", np.inf)
-    all_of_them = choose(model, times, wanted, psi=neel(8), kind=kind)
+    all_of_them = choose(model, times, wanted, psi=neel(8), machine=Machine(kind=kind))
     assert (few.method, few.dt) == (all_of_them.method, all_of_them.dt)
     assert set(few.costs) <= set(all_of_them.costs)
+
+
+def test_single_precision_rounds_phases_on_a_gpu_alone():
+    """With one axis, all terms commute and the error is that of rounding: 101 steps of one layer."""
+    model = ring(4, z=0.3, axes=(2,))
+    one = {
+        kind: estimate(model, "ts2", 0.1, 10.1, machine=Machine("single", kind)) for kind in ("cpu", "cuda")
+    }
+    assert one["cpu"] == pytest.approx(6e-8 * 8.42, rel=1e-6)
+    assert one["cuda"] == pytest.approx(6e-8 * (8.0 + 0.42 * 101**0.5 + 0.6 * 101), rel=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spins", [4, 8, 12, 13, 16, 20])
+@pytest.mark.parametrize(
+    ("method", "steps", "dt"), [("bm6", 100, 0.02), ("ts2", 1000, 0.02), ("ts2", 20, 0.05)]
+)
+def test_rounding_of_single_precision_on_a_gpu(cuda, spins, method, steps, dt):
+    """The same steps in single and in double precision differ by the rounding of single precision that is claimed."""
+    model = ring(spins, z=0.7)
+    psi = neel(spins)
+    psi[:: 1 << (spins // 2)] += 0.3  # not an eigenstate of anything
+    psi /= np.linalg.norm(psi)
+    found = []
+    for precision in ("single", "double"):
+        evolver = Evolver(cuda, model, psi, precision=precision)
+        evolver.advance(method, dt, steps)
+        state = cuda.to_host(evolver.psi).astype(complex)
+        found.append(state / np.linalg.norm(state))
+    error = np.linalg.norm(found[0] - found[1])
+    duration = steps * dt
+    claimed, truncation = (
+        estimate(model, method, dt, duration, psi, machine=Machine(precision, "cuda"))
+        for precision in ("single", "double")
+    )
+    rounding = claimed - truncation
+    assert error < 3.0 * rounding
+    assert error > rounding / 30.0

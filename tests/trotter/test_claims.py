@@ -311,7 +311,7 @@ def test_the_way_back_is_cut_at_the_same_places():
         (lambda t: float(t > 2.345), [2.345]),
         (lambda t: max(0.0, 1.0 - abs(t - 4.0) / 0.3), [3.7, 4.0, 4.3]),
         (lambda t: math.cos(3.0 * t * t), []),
-        (lambda t: math.exp(-(((t - 1.234) / 0.004) ** 2)), []),
+        (lambda t: math.exp(-(((t - 1.234) / 0.1) ** 2)), []),
         (lambda t: 7.0, []),
     ],
 )

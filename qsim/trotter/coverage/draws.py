@@ -15,6 +15,18 @@ Block = dict[str, Any]
 
 SPLITTINGS = ("ts1", "ts2", "ts4", "bm4", "bm6", "kl8")
 MOST_DRIVEN = 5  # spins: the oracle solves differential equations
+PULSE_AREA = 0.02  # least area of a narrow pulse, of the duration: too small a pulse would not show
+AROUND = (
+    -6.0,
+    -4.0,
+    -2.0,
+    -1.0,
+    0.0,
+    1.0,
+    2.0,
+    4.0,
+    6.0,
+)  # widths from the middle: stops that no integrator passes over
 
 
 def draw_deck(rng: Generator, folder: Path) -> Block:
@@ -271,15 +283,18 @@ def _profile(rng: Generator, end: float) -> Block:
 
 def _formula(rng: Generator, end: float) -> Block:
     middle = round(end * rng.uniform(0.05, 0.95), 4)
-    width = round(max(1e-3, end * 10.0 ** rng.uniform(-3, -0.5)), 5)
+    width = float(
+        f"{end * 10.0 ** rng.uniform(-6.0, -0.5):.4g}"
+    )  # from pulses between two samples to those over many steps
+    height = float(f"{max(1.0, PULSE_AREA * end / width):.3g}")
     rate = round(2.0 * math.pi * rng.uniform(1, 15) / end**2, 5)
     text, kinks = _one(
         rng,
         (f"cos({rate}*t^2)", []),
-        (f"exp(-((t-{middle})/{width})^2)", []),
+        (f"{height}*exp(-((t-{middle})/{width})^2)", [middle + k * width for k in AROUND]),
         (f"abs(cos({round(3.0 / end, 5)}*t))", [(k + 0.5) * math.pi / round(3.0 / end, 5) for k in range(3)]),
         (f"heaviside(t-{middle})", [middle]),
-        (f"max(0, 1-abs(t-{middle})/{width})", [middle - width, middle, middle + width]),
+        (f"max(0, {height}*(1-abs(t-{middle})/{width}))", [middle - width, middle, middle + width]),
         (f"sin({rate}*t^3/{max(end, 1.0):.4f})*exp(-0.1*t)", []),
     )
     return {"type": "expression", "value": text, "_kinks": kinks}

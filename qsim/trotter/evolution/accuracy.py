@@ -9,7 +9,9 @@ Rounding, in units of the last place (1.1e-16 and 6e-8), measured against exact 
 - double precision: the phases of a layer are the same in every step, and so are their rounding errors, which add up
   *linearly*: 0.05 N a layer at most, a third of it after thousands of steps;
 - single precision: every pass over the state rounds all its numbers, which adds up like a random walk: 0.42 times the root of the
-  number of passes; up to 12 spins all layers of a call are one pass;
+  number of passes; on a CPU all layers of a call are one pass up to 12 spins;
+- single precision on a GPU: the phases themselves are single, the same in every step, and so are their rounding errors: 0.6 times
+  the root of the layers of a step times the number of steps (0.16 to 0.75 with 4 and 8 spins and 121 to 12001 layers);
 - chebyshev: 2.4 a product in double precision, 0.17 in single;
 - angles are rounded, too: the energy times the time.
 """
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SPLITTINGS",
     "Choice",
+    "Machine",
     "choose",
     "estimate",
     "layers_per_step",
@@ -56,8 +59,31 @@ MOST_TERMS = 1e8  # of a chebyshev expansion, whose coefficients are arrays
 MOST_LAYERS = 1e11  # of an evolution: days
 ROUNDING = {"double": 1.1e-16, "single": 6e-8}
 LAYER_ROUNDING = 0.05  # of a layer and spin, in units of the last place of a double
+PHASE_ROUNDING = 0.6  # of steps times the root of their layers, in units of the last place of a single: CUDA
 PASS_ROUNDING = 0.42  # of the root of the passes, in units of the last place of a single
 PRODUCT_ROUNDING = {"double": 2.4, "single": 0.17}  # of a product of a chebyshev expansion, likewise
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What an evolution runs on.
+
+    Attributes
+    ----------
+    precision : {"double", "single"}
+        Of the amplitudes.
+    kind : {"cpu", "cuda"}
+        Of the device.
+    vectors : int
+        State vectors that fit into memory; chebyshev needs four.
+    """
+
+    precision: str = "double"
+    kind: str = "cpu"
+    vectors: int = CHEBYSHEV_VECTORS
+
+
+CPU = Machine()
 
 
 @dataclass(frozen=True)
@@ -117,7 +143,7 @@ def estimate(
     duration: float,
     psi: Any = None,
     *,
-    precision: str = "double",
+    machine: Machine = CPU,
     pilot: Pilot | Panel | None = None,
     intervals: Sequence[float] | None = None,
 ) -> float:
@@ -132,7 +158,7 @@ def estimate(
     if duration <= 0.0:
         return 0.0
     lengths = np.array([duration] if intervals is None else intervals, float)
-    return min(2.0, _split(pilot, hamiltonian, method, lengths, dt, precision).error)
+    return min(2.0, _split(pilot, hamiltonian, method, lengths, dt, machine).error)
 
 
 def choose(
@@ -142,9 +168,7 @@ def choose(
     method: str = "auto",
     psi: Any = None,
     *,
-    precision: str = "double",
-    vectors: int = CHEBYSHEV_VECTORS,
-    kind: str = "cpu",
+    machine: Machine = CPU,
     pilot: Pilot | Panel | None = None,
 ) -> Choice:
     """Return integrator and step for an accuracy of the state at the last time.
@@ -157,10 +181,8 @@ def choose(
         Wanted ``||psi - psi_exact||`` at the end.
     method : str
         ``"auto"`` compares :data:`SPLITTINGS` and, for a constant Hamiltonian, chebyshev by their layers.
-    vectors : int
-        State vectors that fit into memory; chebyshev needs four.
-    kind : {"cpu", "cuda"}
-        Of the device, for the cost of chebyshev.
+    machine : Machine
+        Of the evolution.
     pilot : Pilot, optional
         With what is known already, such as that of another member of an ensemble.
 
@@ -175,22 +197,22 @@ def choose(
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
     found = []
     if method == "chebyshev":
-        found.append(_expanded(pilot, hamiltonian, intervals, accuracy, precision, kind))
-    elif method == "auto" and static and vectors >= CHEBYSHEV_VECTORS:
+        found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+    elif method == "auto" and static and machine.vectors >= CHEBYSHEV_VECTORS:
         with contextlib.suppress(NumericsError):  # too long
-            found.append(_expanded(pilot, hamiltonian, intervals, accuracy, precision, kind))
+            found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
             dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
-            found.append(_split(pilot, hamiltonian, name, intervals, dt, precision))
+            found.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
     if not any(c.error <= accuracy for c in found):
         least = min(c.error for c in found)
         raise NumericsError(
-            f"an error of {accuracy:.2g} after t = {duration:g} is out of reach in {precision} precision: rounding alone makes "
-            f"{least:.2g}",
+            f"an error of {accuracy:.2g} after t = {duration:g} is out of reach in {machine.precision} precision: rounding "
+            f"alone makes {least:.2g}",
             hint="ask for a larger evolve.accuracy",
         )
     found = [c for c in found if c.error <= accuracy]
@@ -223,7 +245,7 @@ def _split(
     name: str,
     intervals: NDArray[np.float64],
     dt: float,
-    precision: str,
+    machine: Machine,
 ) -> Choice:
     """Return a product formula with steps of at most dt, shortened to end at the output times, with its error."""
     layers = layers_per_step(hamiltonian, name)
@@ -234,10 +256,13 @@ def _split(
     steps = float(counts.sum())
     pilot.duration = duration
     error = pilot.total(name, intervals, dt)
-    passes = layers * steps
-    if hamiltonian.spins <= TOGETHER and bool(getattr(hamiltonian, "is_static", True)):
-        passes = float(len(intervals))
-    error += _rounding(layers * steps, passes, hamiltonian, duration, precision)
+    error += _angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
+    if machine.precision == "single":
+        at_once = hamiltonian.spins <= TOGETHER and bool(getattr(hamiltonian, "is_static", True))
+        passes = float(len(intervals)) if at_once and machine.kind == "cpu" else layers * steps
+        error += _single_rounding(passes)
+        if machine.kind == "cuda":
+            error += ROUNDING["single"] * PHASE_ROUNDING * steps * math.sqrt(layers)
     return Choice(name, dt, error, layers, layers * steps)
 
 
@@ -246,15 +271,14 @@ def _expanded(
     hamiltonian: Any,
     intervals: NDArray[np.float64],
     accuracy: float,
-    precision: str,
-    kind: str,
+    machine: Machine,
 ) -> Choice:
     """Return the cost of chebyshev; the width of the spectrum grows with the number of spins."""
     low, high = Chebyshev(cpu(1), pilot.hamiltonian).bounds()
     least, most = coupling_bounds(constant(hamiltonian))
     radius = 0.5 * min((high - low) * hamiltonian.spins / pilot.hamiltonian.spins, most - least)
     count = max(1, len(intervals))
-    tolerance = max(0.5 * accuracy / count, ROUNDING[precision])
+    tolerance = max(0.5 * accuracy / count, ROUNDING[machine.precision])
     longest = float(max(intervals, default=0.0))
     if not radius * longest < MOST_TERMS:
         raise NumericsError(
@@ -264,24 +288,24 @@ def _expanded(
     terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
     products = sum(terms[length] for length in intervals.tolist())
     layers = CUDA_PRODUCT
-    if kind != "cuda":
+    if machine.kind != "cuda":
         layers = (operator(cpu(1), constant(hamiltonian)).cost + RECURRENCE_COST) / LAYER_COST
-    ulp = ROUNDING[precision]
-    rounding = ulp * (8.0 + PRODUCT_ROUNDING[precision] * products)
+    ulp = ROUNDING[machine.precision]
+    rounding = ulp * (8.0 + PRODUCT_ROUNDING[machine.precision] * products)
     error = tolerance * count + rounding + _angles(hamiltonian, float(intervals.sum()))
     return Choice(
         "chebyshev", None, error, max(1, round(layers)), layers * (products + LANCZOS_STEPS), tolerance
     )
 
 
-def _rounding(layers: float, passes: float, hamiltonian: Any, duration: float, precision: str) -> float:
-    """Return the error that rounding makes in a product formula; see the top of this module."""
-    spins = float(hamiltonian.spins)
-    ulp = ROUNDING["double"]
-    found = ulp * (8.0 + LAYER_ROUNDING * spins * layers) + _angles(hamiltonian, duration)
-    if precision == "single":
-        found += ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(passes))
-    return found
+def _double_rounding(layers: float, spins: int) -> float:
+    """Return the error that rounding makes in the layers of a product formula in double precision."""
+    return ROUNDING["double"] * (8.0 + LAYER_ROUNDING * spins * layers)
+
+
+def _single_rounding(passes: float) -> float:
+    """Return the error that rounding the amplitudes to single precision makes in some passes over the state."""
+    return ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(passes))
 
 
 def _angles(hamiltonian: Any, duration: float) -> float:

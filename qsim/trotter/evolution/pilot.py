@@ -240,6 +240,11 @@ class Pilot:
         )
 
     @property
+    def idle(self) -> bool:
+        """Whether there are no couplings and fields at any time, in narrow pulses either."""
+        return self.strength == 0.0 and (self.drive is None or not np.any(self.drive.size))
+
+    @property
     def span(self) -> float:
         """Time of a pilot run."""
         return min(DURATION / max(self.strength, 1e-300), self.duration)
@@ -254,7 +259,7 @@ class Pilot:
 
         Measured where a run of at most 128 steps shows more than rounding, continued by the power law elsewhere.
         """
-        if self.exact or self.strength == 0.0 or self.span <= 0.0:
+        if self.exact or self.idle or self.span <= 0.0:
             return 0.0
         order = schedule.METHODS[method].order
         found = self._driven_rate(method, dt) if self.drive is not None else self._static_rate(method, dt)
@@ -271,7 +276,7 @@ class Pilot:
         intervals : (m,) float64
             Between the times at which the evolution stops; their sum is its duration.
         """
-        if self.exact or self.strength == 0.0 or self.span <= 0.0:
+        if self.exact or self.idle or self.span <= 0.0:
             return 0.0
         lengths = intervals / np.ceil(intervals / dt * (1.0 - 1e-12))
         longest = float(lengths.max())

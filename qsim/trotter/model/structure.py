@@ -11,6 +11,8 @@ A formula may have a pulse between two points of the grid.  It is looked for
 
 A value is hidden if it lies farther from the straight line of its cell than the grid bends there.  The interval around it is
 halved until straight lines follow the formula to 0.2 %, and steps are cut at the points found.
+
+A pulse that the grid sees is cut at the points of the grid, if the formula bends at less than a twelfth of them.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-__all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "kinks", "many", "pulses", "survey"]
+__all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "finite", "kinks", "many", "pulses", "survey"]
 
 CELLS = 4096  # of the grid on which profiles are sampled
 SUSPECTS = 48  # places of a formula that are looked at for a kink
 HALVINGS = 14  # by which a kink is told from a curve
+BENT = 1e-6  # of the largest bend of a formula: where it bends less it is straight
+MOST_BENT = 320  # of the points of the grid; a pulse that has more is not short
+SHORTEST = 3  # of points beside each other
 FINEST = 4e-14  # of the duration: how well a kink is located
 RANDOM = 4  # times in every cell
 RESOLUTION = CELLS * RANDOM  # samples of an evolution without regard to the formula
@@ -77,7 +82,7 @@ def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, f
         known = getattr(f, "kinks", None)
         if known is None:
             narrow, more = pulses(f, end)
-            places = [*_found_kinks(f, end), *narrow]
+            places = [*_found_kinks(f, end), *narrow, *_short_pulses(f, end)]
             missed += more
         else:
             places = _known_kinks(f, known, end)
@@ -118,6 +123,25 @@ def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
         if kink is not None and (not found or kink[0] - found[-1][0] > 1e-9 * end):
             found.append(kink)
     return found
+
+
+def _short_pulses(f: Profile, end: float) -> list[tuple[float, float]]:
+    """Return (time, slope) of points, the grid's or closer ones, within pulses of a formula that bends nowhere else.
+
+    The grid sees such a pulse, but steps that are long elsewhere would have to be short everywhere.
+    """
+    times = np.linspace(0.0, end, CELLS + 1)
+    values = many(f, times)
+    bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+    bent = np.flatnonzero(bend > BENT * bend.max(initial=0.0)) + 1
+    if len(bent) > MOST_BENT:
+        return []
+    found = []
+    for a, b in _joined(bent):
+        if b - a >= SHORTEST:  # fewer are a kink
+            height = float(np.ptp(values[a - 1 : b + 2]))
+            found += _resolved(f, times[a - 1 : b + 2], height, end)
+    return [(t, slope) for t, slope in found if 0.0 < t < end]
 
 
 def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
@@ -184,7 +208,7 @@ def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tu
     random = (np.arange(RESOLUTION) + generator.random(RESOLUTION)) * (end / RESOLUTION)
     seeds = _around(_features(formula, edges), end)
     times = np.concatenate([random, seeds])
-    found = _finite(f, times)
+    found = finite(f, times)
     times, found = times[np.isfinite(found)], found[np.isfinite(found)]
     cell = np.minimum((times / end * CELLS).astype(int), CELLS - 1)
     line = values[cell] + (values[cell + 1] - values[cell]) * (times / end * CELLS - cell)
@@ -214,16 +238,16 @@ def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tup
     """Return (time, slope) of points between which a profile is straight, up to a part of the height of its pulse."""
     most = MOST_POINTS + len(points)
     for _ in range(ROUNDS):
-        values = _finite(f, points)
+        values = finite(f, points)
         points, values = points[np.isfinite(values)], values[np.isfinite(values)]
         middle = 0.5 * (points[1:] + points[:-1])
-        off = np.abs(_finite(f, middle) - 0.5 * (values[1:] + values[:-1]))
+        off = np.abs(finite(f, middle) - 0.5 * (values[1:] + values[:-1]))
         height = max(height, float(np.abs(values - values[0]).max()))
         wanted = middle[(off > STRAIGHT * height) & (np.diff(points) > FINEST * end)]
         if not len(wanted) or len(points) > most:
             break
         points = np.sort(np.concatenate([points, wanted]))
-    values = _finite(f, points)
+    values = finite(f, points)
     before, after = np.diff(points[:-1]), np.diff(points[1:])
     bent = np.abs(values[1:-1] - (values[:-2] * after + values[2:] * before) / (before + after))
     slope = height / max(float(points[-1] - points[0]), 1e-300)
@@ -264,7 +288,7 @@ def _around(features: Values, end: float) -> Values:
     return np.asarray(times[(times >= 0.0) & (times <= end)], float)
 
 
-def _finite(f: Profile, times: Values) -> Values:
+def finite(f: Profile, times: Values) -> Values:
     """Return a profile at many times; NaN where it is not finite, which may be one point that no step meets."""
     try:
         return many(f, times)
