@@ -131,12 +131,14 @@ def format_seconds(seconds: float) -> str:
 
 
 def long_time(seconds: float) -> str:
-    """Return a time of hours or more with two digits: ``7.0 hours``, ``12 days``, ``3.2 years``, ``1e+06 years``."""
-    unit, length = "hours", 3600.0
+    """Return a time of minutes or more with two digits: ``7.0 hours``, ``12 days``, ``3.2 years``, ``1e+06 years``."""
+    unit, length = "minutes", 60.0
     if seconds >= 365.25 * 86400.0:
         unit, length = "years", 365.25 * 86400.0
     elif seconds >= 86400.0:
         unit, length = "days", 86400.0
+    elif seconds >= 3600.0:
+        unit, length = "hours", 3600.0
     number = seconds / length
     if number < 9.95:
         return f"{number:.1f} {unit}"

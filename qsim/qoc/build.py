@@ -12,6 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.qoc import checks
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
 from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
@@ -70,7 +71,17 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
         },
         steps=steps,
         findings=findings,
+        work=_work(deck, levels, steps),
     )
+
+
+def _work(deck: QocDeck, levels: int, steps: int) -> Work:
+    """Return the least work: one propagation of every state of every member."""
+    trajectories = member_count(deck) * len(deck.system.state_pairs())
+    # of a step: elimination, substitution and right-hand side of a row; or the dipole times the amplitudes
+    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
+    each = 24.0 * deck.system.grid.points if grid else 4.0 * levels**2
+    return Work(flops=each * steps * trajectories, reduce="time.steps")
 
 
 def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:

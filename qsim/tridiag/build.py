@@ -11,6 +11,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.tridiag.problem import DENSITY_POINTS, SAMPLES_PER_PERIOD, Propagation, Systems
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.lattice import Lattice
@@ -64,7 +65,9 @@ def _plan_propagation(deck: TridiagDeck) -> Plan:
             findings += _physics(deck, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings)
+    # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final")
+    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
 
 
 def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
