@@ -33,8 +33,7 @@ POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,
     "whole": 576,
-    "single": 64,
-}  # measured: one of the first two, and more or less
+}  # measured: one of the first two, and more; single precision takes as much, since the peak is that of arrays in double
 LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
@@ -87,7 +86,6 @@ def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
     compact, large = grid.stencil == "numerov", n > LARGE
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
     per_point += POINT_BYTES["whole"] if whole else 0
-    per_point -= 0 if item == 16 else POINT_BYTES["single"]
     on_device = n * (3 * item + 4 * 8) + level_count(deck) * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
         "wavefunction, potential, absorber": n * (per_point + (0 if deck.absorber.type == "none" else 8)),

@@ -15,7 +15,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import Problem, memory
+from qsim.trotter.problem import Problem, memory, memory_on_gpu
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -53,6 +53,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             parts=parts,
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
+            on_gpu=memory_on_gpu(problem, parts),
+            library="cusolver" if problem.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,

@@ -347,7 +347,9 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     }
     host = parts["one-electron functions"]
     return Plan(
-        memory=Memory(host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R"),
+        memory=Memory(
+            host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R", library="cublas"
+        ),
         sizes=sizes,
         steps=0,
         findings=findings,
