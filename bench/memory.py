@@ -138,7 +138,7 @@ def measure(
         deck = write(folder, CASES[case][SIZES.index(size)])
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "QSIM_BENCH_PEAK": str(folder / "peak.json"),
             "QSIM_CACHE_DIR": str(folder),  # of tuned choices
             "QSIM_TUNE": "off",

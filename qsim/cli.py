@@ -340,6 +340,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
         size, memory = commands.format_bytes, plan["memory"]
         rows = [(name, str(value)) for name, value in plan["sizes"].items()]
         rows += [("steps", str(plan["steps"]))] if plan["steps"] else []
+        rows += [("time", plan["time"])] if plan["time"] else []
         rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
         rows += [
             ("memory on the host", size(memory["host"])),

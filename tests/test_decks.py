@@ -8,7 +8,7 @@ import pytest
 
 from qsim import methods
 from qsim.core.results import plotting
-from qsim.core.run import files
+from qsim.core.run import files, pipeline
 from qsim.core.run.check import cases, folders, run_case
 
 # methods and decks appear in any order; a folder of decks that no method runs must not go unseen
@@ -48,10 +48,14 @@ def formats(request, monkeypatch):
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
 )
-def test_deck(case, tmp_path, request):
+def test_deck(case, tmp_path, request, monkeypatch):
+    least = []
+    told = pipeline.least_time
+    monkeypatch.setattr(pipeline, "least_time", lambda *given: least.append(told(*given)) or least[-1])
     figures = case.name not in DRAWN_ELSEWHERE or request.config.getoption("--slow")
     report = run_case(case, tmp_path, device="cpu", figures=figures)
     assert report.ok, str(report)
+    assert least[0] <= report.summary["timing"]["run"], "the least time of the plan is a bound"
 
 
 @pytest.mark.gpu

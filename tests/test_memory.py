@@ -3,6 +3,7 @@
 The decks and the measurement are those of ``bench/memory.py``, which prints all numbers.
 """
 
+import json
 import os
 import sys
 import tempfile
@@ -12,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from bench.memory import measure
-from bench.memory_decks import CASES
+from bench.memory_decks import CASES, write
+from qsim.core.deck.load import load_deck
+from qsim.core.device import footprint
+from qsim.core.device.device import Memory
 from qsim.core.device.footprint import kernels_are_compiled
+from qsim.core.run.stages import Method
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="reads the peak of memory as POSIX gives it")
 METHODS = sorted({method for method, _ in CASES})
@@ -75,6 +80,36 @@ def test_the_announced_memory_of_the_device_is_that_of_the_command(case):
     run = found(case, "large", "cuda")
     assert within(run.estimated_device, run.device), run
     assert within(run.estimated_host, run.host), run
+
+
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "bench/results/memory-cuda-h100-2026-11-22.json").read_text("utf-8")
+)["rows"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['method']} {row['task']} {row['size']}")
+def test_the_memory_announced_for_a_gpu_is_that_recorded_on_one(row, tmp_path):
+    pair = CASES[row["method"], row["task"]]
+    deck = write(tmp_path, pair[("small", "large").index(row["size"])])
+    method = Method(row["method"])
+    loaded = load_deck(deck, method.deck.DECK)
+    memory = method.build.plan(loaded).memory.with_interpreter(row["method"], cuda=True)
+    assert within(memory.host, row["host"])
+    assert within(memory.device, row["device"])
+
+
+def test_libraries_count_on_a_gpu_alone():
+    memory = Memory(host=10, device=20, on_gpu=5, on_gpu_host=-3, library="cublas")
+    cpu = memory.with_interpreter("qoc")
+    gpu = memory.with_interpreter("qoc", cuda=True)
+    assert (cpu.host, cpu.device) == (10 + footprint.INTERPRETER, 20)
+    libraries = footprint.CUDA_LIBRARIES["qoc"] + footprint.LIBRARY_HOST["cublas"]
+    assert gpu.host == 10 - 3 + footprint.INTERPRETER + libraries
+    assert gpu.device == 25 + footprint.CONTEXT + footprint.LIBRARY_DEVICE["cublas"]
+    assert (
+        gpu.context == footprint.CONTEXT
+    )  # the libraries are loaded later, so they need room that is still free
 
 
 # ------------------------------------------------------------------------------------ compiled kernels

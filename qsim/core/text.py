@@ -20,6 +20,7 @@ __all__ = [
     "format_seconds",
     "grouped",
     "json_text",
+    "long_time",
     "printable",
     "reason",
     "shorten",
@@ -127,6 +128,21 @@ def format_seconds(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}"
+
+
+def long_time(seconds: float) -> str:
+    """Return a time of minutes or more with two digits: ``7.0 hours``, ``12 days``, ``3.2 years``, ``1e+06 years``."""
+    unit, length = "minutes", 60.0
+    if seconds >= 365.25 * 86400.0:
+        unit, length = "years", 365.25 * 86400.0
+    elif seconds >= 86400.0:
+        unit, length = "days", 86400.0
+    elif seconds >= 3600.0:
+        unit, length = "hours", 3600.0
+    number = seconds / length
+    if number < 9.95:
+        return f"{number:.1f} {unit}"
+    return f"{number:.0f} {unit}" if number < 9999.5 else f"{number:.1g} {unit}"
 
 
 def grouped(files: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from qsim.core.device.device import Memory
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.problem import Part, Problem
@@ -99,7 +100,26 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         text = f"these orbitals and Jastrow functions cannot be tabulated: {error}"
         return Plan(findings=[Finding("wavefunction", text)])
     sizes, memory, steps = _estimate(loaded.deck, system, wavefunction)
-    return Plan(memory=memory, sizes=sizes, steps=steps, findings=findings)
+    return Plan(
+        memory=memory, sizes=sizes, steps=steps, findings=findings, work=_work(parts_of(loaded.deck), system)
+    )
+
+
+def _work(parts: list[Part], system: System) -> Work:
+    """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
+    N, M = system.n_electrons, max(system.n_up, system.n_dn)
+    moves = [_generations(part) * part.block.walkers * N for part in parts]
+    most = parts[moves.index(max(moves))]
+    return Work(
+        flops=sum(moves) * (40.0 * N + 4.0 * M * M),
+        reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
+    )
+
+
+def _generations(part: Part) -> float:
+    """Return how often a section moves all electrons."""
+    rounds = part.block.iterations + 1 if part.kind == "optimize" else part.block.blocks
+    return float(part.block.steps) * rounds
 
 
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:

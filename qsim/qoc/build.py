@@ -12,6 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.qoc import checks
 from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
 from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
@@ -35,6 +36,10 @@ PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
+TRAVOLTA_HOST = (
+    3.4  # trajectories that the sequential method copies to the host of a GPU; measured: 3.4 (H100)
+)
+GAUSS_NEWTON_SPARED = 0.7  # share of the rows of derivatives that a run on a GPU does not hold on the host; measured: 0.7 (H100)
 MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
 SEGMENT = 64_000_000  # bytes of a trajectory that the analysis on the grid keeps: propagators.SEGMENT_BYTES
 TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
@@ -70,7 +75,17 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
         },
         steps=steps,
         findings=findings,
+        work=_work(deck, levels, steps),
     )
+
+
+def _work(deck: QocDeck, levels: int, steps: int) -> Work:
+    """Return the least work: one propagation of every state of every member."""
+    trajectories = member_count(deck) * len(deck.system.state_pairs())
+    # of a step: elimination, substitution and right-hand side of a row; or the dipole times the amplitudes
+    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
+    each = 24.0 * deck.system.grid.points if grid else 4.0 * levels**2
+    return Work(flops=each * steps * trajectories, reduce="time.steps")
 
 
 def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
@@ -110,8 +125,17 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
     analysis = one + steps * levels * 8
     fields = (ARRAYS + GRID_ARRAYS * grid + modes) * steps * 8
     system = 3 * levels * points * 8
+    # of a GPU, as its memory pool held at the peak: the analysis keeps its trajectory there, on the grid two segments; the
+    # Gauss-Newton and the sequential method make copies
+    kept = one * (2 if grid and not stores(deck, steps * points * item) else 1)
+    copies = {"gauss_newton": 3, "travolta": 3}.get(kind, 1) * together
+    analysed = max(0, analysis - together - rows)
+    more_on_host = {"travolta": TRAVOLTA_HOST * together, "gauss_newton": -GAUSS_NEWTON_SPARED * rows}.get(
+        kind, 0.0
+    )
+    more_on_host -= 0 if grid else min(one, analysed)  # which lies on the GPU
     return Memory(
-        host=system + fields + rows + max(0, analysis - together - rows),
+        host=system + fields + rows + analysed,
         device=together + system,
         parts={
             "trajectory": together,
@@ -121,6 +145,9 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
             "arrays of one number per step": fields,
         },
         reduce=_reduce(deck, grid),
+        on_gpu=max(kept, copies) - together,
+        on_gpu_host=int(more_on_host),
+        library="" if kind in ("none", "gauss_newton") else "cublas",
     )
 
 

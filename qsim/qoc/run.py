@@ -83,7 +83,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     search = Search(objective, problem.control, goal.threshold, limit)
     optimisation = Optimisation(problem, search, monitor.restored)
     with monitor.stage("optimise"):
-        drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type)
+        drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type, at_most=True)
     if optimizer.type != "none" and not search.reached:
         best = max(search.history["probability"], default=0.0)
         if best < STALLED and search.reason.startswith(("converged", "stopped")):

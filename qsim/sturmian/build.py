@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.sturmian import checks as limits
 from qsim.sturmian import memory
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, as_list
@@ -46,7 +47,23 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     findings = list(limits.of_numbers(deck, values, points))
     if not any(finding.severity == "error" for finding in findings):
         findings += _faults(deck, _split(_trials(deck, values, sectors))[0])
-    return Plan(memory=needed, sizes=sizes, steps=0, findings=findings)
+    work = _work(deck, values, sectors) if deck.task.type == "bound" else Work()
+    return Plan(memory=needed, sizes=sizes, steps=0, findings=findings, work=work)
+
+
+def _work(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Work:
+    """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix."""
+    flops = 0.0
+    points = parameters.grid_size(deck, values)
+    for sector in sectors:
+        if deck.solver.type == "dense":  # tridiagonal form
+            flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
+            continue
+        functions = min((values.size(l, points) for pair in sector.pairs for l in pair), default=0)
+        flops += (
+            len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
+        )
+    return Work(dense=flops, reduce="channels.l_max")
 
 
 class _Trial(NamedTuple):

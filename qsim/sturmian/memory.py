@@ -149,4 +149,11 @@ def largest(stages: Iterable[dict[str, int]]) -> dict[str, int]:
 def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True) -> Memory:
     """Return the estimate of a run; what is on the host whatever the device are the one-electron matrices."""
     host = parts.get("one-electron matrices", 0)
-    return Memory(host=host, device=sum(parts.values()) - host, parts=parts, reduce=reduce, kernels=kernels)
+    return Memory(
+        host=host,
+        device=sum(parts.values()) - host,
+        parts=parts,
+        reduce=reduce,
+        kernels=kernels,
+        library="cusolver" if kernels else "",  # eigenvalues of small and dense matrices
+    )

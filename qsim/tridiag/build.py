@@ -11,6 +11,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.tridiag.problem import DENSITY_POINTS, SAMPLES_PER_PERIOD, Propagation, Systems
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.lattice import Lattice
@@ -32,8 +33,7 @@ POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,
     "whole": 576,
-    "single": 64,
-}  # measured: one of the first two, and more or less
+}  # measured: one of the first two, and more; single precision takes as much, since the peak is that of arrays in double
 LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
@@ -64,7 +64,9 @@ def _plan_propagation(deck: TridiagDeck) -> Plan:
             findings += _physics(deck, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings)
+    # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final")
+    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
 
 
 def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
@@ -84,7 +86,6 @@ def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
     compact, large = grid.stencil == "numerov", n > LARGE
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
     per_point += POINT_BYTES["whole"] if whole else 0
-    per_point -= 0 if item == 16 else POINT_BYTES["single"]
     on_device = n * (3 * item + 4 * 8) + level_count(deck) * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
         "wavefunction, potential, absorber": n * (per_point + (0 if deck.absorber.type == "none" else 8)),

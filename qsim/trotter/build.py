@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,10 @@ from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import Problem, memory
+from qsim.trotter.problem import Problem, memory, memory_on_gpu
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -50,10 +53,32 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             parts=parts,
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
+            on_gpu=memory_on_gpu(problem, parts),
+            library="cusolver" if problem.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,
         findings=findings,
+        work=_work(problem, steps),
+    )
+
+
+def _work(problem: Problem, steps: int) -> Work:
+    """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
+    deck, amplitudes = problem.deck, 2.0**problem.spins
+    # a layer multiplies every amplitude by a phase
+    layers = float(max(steps, len(problem.times) - 1))
+    if deck.evolve.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
+        with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+            # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
+            model = problem.hamiltonian().at(0.0)
+            square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
+            layers = max(layers, math.sqrt(square) * problem.times[-1])
+    whole = layers * amplitudes * problem.members
+    item = 8 if deck.run.precision == "single" else 16
+    moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
+    return Work(
+        flops=6.0 * whole, bytes=moved, reduce="ensemble" if problem.members > layers else "evolve.t_final"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.load import LoadedDeck
+from qsim.trotter.deck.initial import is_random
 from qsim.trotter.deck.model import TrotterDeck, correlator_axes
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory"]
+__all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory", "memory_on_gpu"]
 
 AXES = ("x", "y", "z")
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
+GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
 PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
 MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
 
@@ -225,6 +227,23 @@ def memory(
     if deck.initial.type == "mps":
         host += state
     return parts, host
+
+
+def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
+    """Return the bytes that the memory pool of a GPU holds beyond those of a CPU (measured peaks, H100).
+
+    Chebyshev expansions and the comparison of a step by the pilot leave vectors in the pool: its two vectors for either start,
+    and the state that is made anew.
+    """
+    state = parts["state"]
+    if "chebyshev" in parts:
+        return GPU_EXPANSION * state
+    if not PILOT_SPINS < problem.spins <= COMPARED_SPINS:
+        return 0
+    vector = 16 << problem.spins
+    held = (4 if is_random(problem.deck.initial) else 5) * vector + parts.get("initial state", 0)
+    held += parts["observables"] if problem.cuts else 0
+    return max(0, held - sum(parts.values()))
 
 
 def _work(problem: Problem, spins: int, state: int) -> int:

@@ -99,6 +99,51 @@ def test_a_resumed_task_counts_only_its_own_steps_in_the_rate(clock, stream, res
     assert "162/200 steps  2/s" in lines(stream)[-1]
 
 
+def test_a_limit_of_sweeps_gives_no_time_left(clock, stream):
+    """A search mostly ends long before its limit: neither a share of it nor a time left means anything."""
+    monitor = Monitor(stream=stream, clock=clock)
+    monitor.begin(10**9, "sweeps", "lbfgs", at_most=True)
+    for done in range(1, 5):
+        clock.now += 10.0
+        monitor.step(done)
+    assert lines(stream)[0] == "lbfgs: 1/1000000000 sweeps  0.1/s"
+    assert not monitor.warnings
+
+
+@pytest.mark.parametrize(
+    ("walltime", "state", "remedy"),
+    [
+        (None, dict, "run.walltime stops it in time with a checkpoint, from which --resume continues"),
+        (86400.0, dict, "that is 12 times run.walltime, each continued with --resume"),
+        (None, None, "this part of it has no checkpoint"),
+    ],
+)
+def test_a_run_of_days_is_announced_once_its_speed_is_known(tmp_path, clock, walltime, state, remedy):
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", clock=clock, quiet=True, walltime=walltime)
+    monitor.begin(20_000, "steps", "evolve")
+    clock.now += 3000.0  # compilation, which says nothing about the speed
+    monitor.step(1, state)
+    clock.now += 9.0
+    monitor.step(2, state)
+    assert not monitor.warnings
+    clock.now += 91.0
+    monitor.step(3, state)
+    (warning,) = monitor.warnings
+    assert warning.startswith(f"at the present speed the rest of 'evolve' takes 12 days; {remedy}")
+    clock.now += 1000.0
+    monitor.step(4, state)
+    assert len(monitor.warnings) == 1
+
+
+def test_a_run_of_hours_is_not_announced(clock):
+    monitor = Monitor(clock=clock, quiet=True)
+    monitor.begin(8000, "steps")
+    for done in range(1, 100):
+        clock.now += 10.0
+        monitor.step(done)
+    assert not monitor.warnings
+
+
 def test_a_task_without_steps_says_nothing(clock, stream):
     with Monitor(stream=stream, clock=clock) as monitor:
         monitor.begin(10, "steps")

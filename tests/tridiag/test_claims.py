@@ -333,7 +333,7 @@ def test_days_of_work_are_announced(tmp_path):
         "system": {"source": "random", "n": 10**12, "dtype": "real"},
         "solver": {"memory": "1 GB"},
     }
-    assert any("days of work" in text for text in run(tmp_path, deck, dry=True)["warnings"])
+    assert any("the run takes about 7.2 days" in text for text in run(tmp_path, deck, dry=True)["warnings"])
 
 
 @pytest.mark.parametrize("stencil", ["numerov", "three_point"])

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from qsim.core.device.footprint import (
     CONTEXT,
     CUDA_LIBRARIES,
+    CUDA_LIBRARIES_OTHERS,
     FIGURES,
     FIRST_RUN,
     FIRST_RUN_OTHERS,
     INTERPRETER,
+    LIBRARY_DEVICE,
+    LIBRARY_HOST,
     NUMBA,
 )
 from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory, resident_memory
@@ -72,6 +75,12 @@ class Memory:
     fits: Callable[[int], str] | None = None
     interpreter: int = 0
     """Bytes of `host` that belong to Python and its libraries, not to the problem."""
+    on_gpu: int = 0
+    """Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps."""
+    on_gpu_host: int = 0
+    """Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer."""
+    library: Literal["", "cublas", "cusolver"] = ""
+    """Library that a run on a GPU calls; cuSOLVER includes cuBLAS."""
     kernels: bool = True
     """Whether the run needs compiled CPU kernels."""
     context: int = 0
@@ -98,19 +107,22 @@ class Memory:
             own["figures"] = FIGURES
         if self.kernels and not cuda and not compiled:
             own["first run: compiling kernels"] = FIRST_RUN.get(method, FIRST_RUN_OTHERS)
-        if cuda:
-            own["CuPy and the CUDA libraries"] = CUDA_LIBRARIES
-        whole = sum(own.values())
-        parts = {**self.parts, **own}
-        if cuda:
-            parts["CUDA context (on the device)"] = CONTEXT
+        if not cuda:
+            whole = sum(own.values())
+            return replace(self, host=self.host + whole, parts={**self.parts, **own}, interpreter=whole)
+        libraries = CUDA_LIBRARIES.get(method, CUDA_LIBRARIES_OTHERS)
+        own["CuPy and the CUDA libraries"] = libraries + LIBRARY_HOST[self.library]
+        whole, loaded = sum(own.values()), LIBRARY_DEVICE[self.library]
+        parts = {**self.parts, **own, "CUDA context (on the device)": CONTEXT + loaded}
+        if self.on_gpu:
+            parts["copies on the GPU"] = self.on_gpu
         return replace(
             self,
-            host=self.host + whole,
-            device=self.device + (CONTEXT if cuda else 0),
+            host=self.host + self.on_gpu_host + whole,
+            device=self.device + self.on_gpu + loaded + CONTEXT,
             parts=parts,
             interpreter=whole,
-            context=CONTEXT if cuda else 0,
+            context=CONTEXT,
         )
 
 

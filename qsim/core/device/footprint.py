@@ -18,10 +18,13 @@ from pathlib import Path
 __all__ = [
     "CONTEXT",
     "CUDA_LIBRARIES",
+    "CUDA_LIBRARIES_OTHERS",
     "FIGURES",
     "FIRST_RUN",
     "FIRST_RUN_OTHERS",
     "INTERPRETER",
+    "LIBRARY_DEVICE",
+    "LIBRARY_HOST",
     "NUMBA",
     "kernels_are_compiled",
 ]
@@ -48,14 +51,23 @@ Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 M
 (`solve`), sturmian 17, qmc 140 (`dmc`)."""
 FIRST_RUN_OTHERS = 60_000_000
 """The same of a method without a number of its own."""
-CUDA_LIBRARIES = 300_000_000
+CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000}
 """Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
 
-To be measured: a guess (``bench/memory.py --device cuda``: host measured - host estimated of small decks, plus this number)."""
-CONTEXT = 500_000_000
-"""Bytes of device memory of a CUDA context with the modules of the libraries, before any array.
+Measured (H100, driver 580, CuPy for CUDA 12) as host peaks less the arrays and `INTERPRETER`: qoc without cuBLAS 255 to 324 MB,
+trotter 385 to 430."""
+CUDA_LIBRARIES_OTHERS = 400_000_000
+"""The same of a method without a number of its own: between those that are measured."""
+CONTEXT = 557_000_000
+"""Bytes of device memory of a CUDA context with the modules of the kernels, before any array.
 
-To be measured: a guess (``bench/memory.py --device cuda``: device measured - pool held)."""
+Measured (H100) as use of the device less what the memory pool held: 554 to 559 MB (qoc and trotter without cuBLAS)."""
+LIBRARY_HOST = {"": 0, "cublas": 120_000_000, "cusolver": 160_000_000}
+"""Bytes of host memory on top of that of a run that calls cuBLAS, or cuSOLVER too.
+
+Measured like `CUDA_LIBRARIES`: 115 to 130 MB (qoc, lbfgs), 145 to 175 (trotter, entropy)."""
+LIBRARY_DEVICE = {"": 0, "cublas": 68_000_000, "cusolver": 140_000_000}
+"""Bytes of device memory of those, measured like `CONTEXT`: 67 to 69 MB (qoc), 103 to 170 (trotter, entropy)."""
 
 
 def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -> bool:

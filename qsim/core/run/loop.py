@@ -65,6 +65,7 @@ def drive(
     unit: str,
     what: str = "",
     done: int | None = None,
+    at_most: bool = False,
 ) -> None:
     """Run a computation to its end, with progress, checkpoints and stops.
 
@@ -74,9 +75,9 @@ def drive(
         What to run.
     monitor
         Observer of the run.
-    total, unit, what, done
-        As for :meth:`~qsim.core.run.progress.Monitor.begin`: number of steps, what is counted, the name of the task, and steps
-        done in an earlier process.
+    total, unit, what, done, at_most
+        As for :meth:`~qsim.core.run.progress.Monitor.begin`: number of steps, what is counted, the name of the task, steps
+        done in an earlier process, and whether the total is a limit that is rarely reached.
 
     Raises
     ------
@@ -95,6 +96,6 @@ def drive(
         else:
             monitor.step(progress.done, state, **progress.observables)
 
-    monitor.begin(total, unit, what, done=done)
+    monitor.begin(total, unit, what, done=done, at_most=at_most)
     computation.advance(report)
     monitor.end()

@@ -175,7 +175,7 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     Raises
     ------
     DeckError, DeviceError
-        If the method refuses the deck, the device cannot be used, or the problem does not fit.
+        If the method refuses the deck, the device cannot be used, the problem does not fit, or takes years.
     """
     loaded, settings = job.loaded, job.loaded.deck.run
     compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
@@ -189,7 +189,13 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     )
     plan = replace(plan, memory=memory)
     device.require(plan.memory)
+    loaded.raise_for(plan.work.findings(least_time(plan, loaded, device)))
     return plan, device, [*caches.NOTICES, *notices]
+
+
+def least_time(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> float:
+    """Return the seconds that a run takes at least."""
+    return plan.work.least(device, loaded.deck.run.precision, world().size)
 
 
 @dataclass(frozen=True)
@@ -402,6 +408,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "precision": loaded.deck.run.precision,
             "sizes": plan.sizes,
             "steps": plan.steps,
+            "time": plan.work.told(least_time(plan, loaded, device)),
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,

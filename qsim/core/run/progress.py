@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.run.streams import PatientText
-from qsim.core.text import printable, reason
+from qsim.core.text import long_time, printable, reason
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,6 +37,10 @@ LINE_INTERVAL = 30.0
 REFRESH = 0.1
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
+
+DAY = 86400.0
+OBSERVED = 10.0
+"""Seconds between two reports from which a speed is told; what comes before the first, such as compilation, does not count."""
 
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
 """What a state of another problem makes go wrong."""
@@ -148,7 +152,9 @@ class Monitor:
 
     # ---------------------------------------------------------------------------------------- progress
 
-    def begin(self, total: int | None, unit: str, what: str = "", *, done: int | None = None) -> None:
+    def begin(
+        self, total: int | None, unit: str, what: str = "", *, done: int | None = None, at_most: bool = False
+    ) -> None:
         """Start a task, after the end of the one before.
 
         Parameters
@@ -161,11 +167,13 @@ class Monitor:
             Name of the task.
         done
             Steps done before, in another process; by default those of the first report of a resumed run.
+        at_most
+            Whether the total is a limit that is rarely reached, such as ``max_sweeps``: no time left is told from it.
         """
         self.end()
         self._savable = False
         self._polled_at = self._clock()
-        self._task = _Task(self, total, unit, what, done)
+        self._task = _Task(self, total, unit, what, done, at_most)
 
     def end(self) -> None:
         """Finish the current task, if there is one, with its last line."""
@@ -201,6 +209,22 @@ class Monitor:
         if self._task is not None:
             self._task.update(done, observables)
         self.poll(state)
+        if self._task is not None and (left := self._task.days_left()):
+            self._announce(left)
+
+    def _announce(self, seconds: float) -> None:
+        """Warn, once per task, of a run that takes days."""
+        if self._savable and self.walltime is not None:
+            runs = math.ceil(seconds / self.walltime)
+            remedy = f"that is {runs} times run.walltime, each continued with --resume"
+        elif self._savable:
+            remedy = "run.walltime stops it in time with a checkpoint, from which --resume continues"
+        else:
+            remedy = "this part of it has no checkpoint"
+        name = f" of '{self._task.what}'" if self._task is not None and self._task.what else ""
+        self.warn(
+            f"at the present speed the rest{name} takes {long_time(seconds)}; {remedy}; --dry-run tells the sizes to reduce"
+        )
 
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
@@ -331,9 +355,14 @@ class Monitor:
 class _Task:
     """One counted task: a live bar on a terminal, lines elsewhere."""
 
-    def __init__(self, monitor: Monitor, total: int | None, unit: str, what: str, done: int | None) -> None:
+    def __init__(
+        self, monitor: Monitor, total: int | None, unit: str, what: str, done: int | None, at_most: bool
+    ) -> None:
         self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
-        self.start = monitor._clock()
+        self.at_most = at_most
+        self.start = self.now = monitor._clock()
+        self.observed: tuple[int, float] | None = None  # steps done and time of the first report
+        self.announced = False
         self.first = done if done is not None else 0
         # where a resumed run starts is known from its first report, unless it said so
         self.first_unknown = done is None and monitor.restored is not None
@@ -356,7 +385,7 @@ class _Task:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            *([] if self.at_most else [TimeRemainingColumn()]),
             console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
             auto_refresh=False,
         )
@@ -364,12 +393,25 @@ class _Task:
         self.bar.start()
 
     def update(self, done: int, observables: Mapping[str, float]) -> None:
-        now = self.monitor._clock()
+        now = self.now = self.monitor._clock()
+        if self.observed is None:
+            self.observed = (done, now)
         if self.first_unknown:
             self.first, self.start, self.first_unknown = done, now, False
         self.done, self.observables = done, observables
         if now - self.shown_at >= (LINE_INTERVAL if self.bar is None else REFRESH):
             self._show(now)
+
+    def days_left(self) -> float:
+        """Return the seconds left, once, as soon as it is known that they are more than a day; else 0."""
+        if self.announced or self.at_most or self.total is None or self.observed is None:
+            return 0.0
+        done, since = self.observed
+        if self.done <= done or self.now - since < OBSERVED:
+            return 0.0
+        left = (self.total - self.done) * (self.now - since) / (self.done - done)
+        self.announced = left > DAY
+        return left if self.announced else 0.0
 
     def _show(self, now: float) -> None:
         self.shown_at, self.shown = now, self.done
@@ -389,6 +431,8 @@ class _Task:
         )
 
     def _line(self, now: float) -> str:
+        if self.at_most:
+            return self._text(now)
         percent = f"{100.0 * self.done / self.total:5.1f} %  " if self.total else ""
         rate, left = self._rate(now), (self.total or 0) - self.done
         eta = f"  {_duration(left / rate)} left" if rate and left > 0 else ""

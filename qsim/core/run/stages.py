@@ -25,6 +25,7 @@ from typing_extensions import TypeVar
 
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeviceError
+from qsim.core.run.work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,12 +80,15 @@ class Plan:
         Number of steps of the run; 0 if it is not known.
     findings
         Warnings and mistakes that the rules of the deck could not see.
+    work
+        Operations that the run cannot do without; days of them are announced.
     """
 
     memory: Memory = field(default_factory=Memory)
     sizes: Mapping[str, int | float | str] = field(default_factory=dict)
     steps: int = 0
     findings: Sequence[Finding] = ()
+    work: Work = field(default_factory=Work)
 
 
 class DeckStage(Protocol[D]):

@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
@@ -346,10 +347,14 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     }
     host = parts["one-electron functions"]
     return Plan(
-        memory=Memory(host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R"),
+        memory=Memory(
+            host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R", library="cublas"
+        ),
         sizes=sizes,
         steps=0,
         findings=findings,
+        # a product with the matrix for each energy and symmetry: functions of one electron to its grid and back
+        work=Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max"),
     )
 
 

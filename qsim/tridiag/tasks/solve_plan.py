@@ -1,4 +1,4 @@
-"""What `task: solve` and `task: scaling` will take: sizes, memory, days of work; reads no file."""
+"""What `task: solve` and `task: scaling` will take: sizes, memory, work; reads no file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
 from qsim.core.run.stages import Plan
+from qsim.core.run.work import CACHED, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,8 @@ FREE_SHARE = 0.8  # of the free memory that a system in memory may take
 # numbers per row at the peak, measured with one right-hand side; cyclic: in addition
 NUMBERS = {"nshape": 5.6, "thomas": 5.6, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
 STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
-MOST_DAYS = 1000.0  # of work, from which a system is refused
-ROWS_PER_DAY = 86400 * 1.6e6  # solved block by block on a CPU of a few cores
+ROWS_PER_SECOND = 1.6e6  # solved block by block on a CPU of a few cores
+ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products and 2 x 3 more
 
 
 def plan(deck: TridiagDeck) -> Plan:
@@ -47,6 +48,7 @@ def plan(deck: TridiagDeck) -> Plan:
     findings = list(block_findings(deck, n))
     cyclic = getattr(block, "corners", None) is not None
     peak = _peak(deck.solver.type, deck.solver.blocks != "auto", rows, columns, cyclic) * item[kind]
+    about = 0.0
     if streamable(deck):  # what does not fit is solved block by block
         limit = _limit(deck)
         if need > limit:
@@ -55,8 +57,13 @@ def plan(deck: TridiagDeck) -> Plan:
             )
             budget: float = limit if deck.solver.memory != "auto" else 0.5 * limit
             peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item[kind])
-            findings += _long_work(rows * columns)
-    return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings)
+            about = rows * columns / ROWS_PER_SECOND
+    # the diagonals and the right-hand side are read, the solution is written
+    moved = float(rows * (3 + 2 * columns) * item[kind])
+    work = Work(
+        ROW_FLOPS * rows * columns, bytes=moved if moved > CACHED else 0.0, about=about, reduce="system.n"
+    )
+    return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings, work)
 
 
 def _plan_file(deck: TridiagDeck) -> Plan:
@@ -76,17 +83,6 @@ def _limit(deck: TridiagDeck) -> float:
         return float(deck.solver.memory)
     free = free_host_memory()
     return FREE_SHARE * free if free else float("inf")
-
-
-def _long_work(unknowns: int) -> Iterator[Finding]:
-    """Yield a system that takes days block by block."""
-    days = unknowns / ROWS_PER_DAY
-    if days >= 1.0:
-        yield Finding(
-            "system.n",
-            f"{unknowns:.3g} unknowns are about {days:.2g} days of work on a CPU, and there is no checkpoint on the way",
-            "warning" if days < MOST_DAYS else "error",
-        )
 
 
 def bytes_in_memory(rows: int, columns: int, item: int) -> int:
