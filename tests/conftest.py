@@ -49,6 +49,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(CORES, MOST_WORKERS)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each process one long piece of the list of tests, unless `--dist` says otherwise.
+
+    Two processes that work on one file both compile its kernels and both make its fixtures.
+    """
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the slow tests, too")
 

@@ -5,33 +5,77 @@ there is one, the published value are then to be put in by hand.
 """
 
 import pytest
+import yaml
 
 from qsim import methods
 from qsim.core.results import plotting
 from qsim.core.run import files, pipeline
 from qsim.core.run.check import cases, folders, run_case
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.stages import stage
 
 # methods and decks appear in any order; a folder of decks that no method runs must not go unseen
 PLACE = folders()
 FOLDERS = sorted(path.name for path in PLACE.inputs.iterdir() if path.is_dir())
 CASES = cases(FOLDERS, PLACE)
 
-# their figures are those of other decks, and take longer than their numbers; `--slow` draws them too
-DRAWN_ELSEWHERE = {
-    "qmc/be_atom",
-    "qmc/h2o_ccecp",
-    "qoc/double_well",
-    "qoc/pulse",
-    "qoc/superposition",
-    "qoc/travolta_fig1_amplified",
-    "qoc/travolta_fig3_amplified",
-    "qoc/travolta_fig3_conventional",
-    "qoc/travolta_fig5_quick",
-    "sturmian/he_limit",
-    "sturmian/hminus",
-    "tridiag/packet",
-    "tridiag/solve_random",
-    "trotter/thirty_spins",
+# Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ; `--slow` draws all.
+DRAWN = {
+    "qmc/he_atom": "trace population reblock timestep optimisation jastrow gofr density",
+    "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
+    "qoc/travolta_fig4": "overview line_search",
+    "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
+    "sturmian/li_plus_scan": "convergence",
+    "sturmian/outgoing_basis": "basis beta",
+    "sturmian/repulsion_tables": "rates rank",
+    "sturmian/temkin_poet": "wave sharing cross_sections unitarity residuals",
+    "tridiag/eckart": "overview states",
+    "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
+    "tridiag/photoelectrons": "photoelectron",
+    "tridiag/scaling": "time_vs_blocks optimum_vs_n",
+    "tridiag/solve_file": "solution",
+    "trotter/disorder_quench": "sz_map entropy curves",
+    "trotter/nmr_cluster": "polarisation echo drift",
+    "trotter/paper_accuracy": "total",
+    "trotter/ring_echo": "correlator echo",
+}
+# Figures that no quick deck of inputs/ has the results for.
+SMALL = {
+    "tridiag gabor": {
+        "method": "tridiag",
+        "task": "propagate",
+        "grid": {"xmin": -60, "xmax": 60, "points": 601},
+        "potential": {"type": "softcore"},
+        "initial": {"type": "eigenstate"},
+        "laser": {"pulses": [{"shape": "sin2", "omega": 0.2, "E0": 0.03, "cycles": 3}]},
+        "time": {"dt": 0.05, "outputs": 7},
+        "observe": ["gabor"],
+    },
+    "sturmian scans": {
+        "method": "sturmian",
+        "system": {"Z": 1},
+        "grid": {"R": 16, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
+        "basis": {"type": "fedvr"},
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV"]},
+        "scan": {"R": [15, 16]},
+    },
+    "sturmian angles": {
+        "method": "sturmian",
+        "system": {"Z": 2},
+        "grid": {"R": 16, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
+        "basis": {"type": "fedvr"},
+        "initial": {"l_max": 0},
+        "channels": {"L": 1, "l_max": 1},
+        "task": {
+            "type": "scatter",
+            "process": "born",
+            "incident": "5599 eV",
+            "q": 0.24,
+            "ejected": ["10 eV", "10 eV"],
+            "observables": ["sdcs", "fdcs"],
+        },
+    },
 }
 
 
@@ -52,10 +96,31 @@ def test_deck(case, tmp_path, request, monkeypatch):
     least = []
     told = pipeline.least_time
     monkeypatch.setattr(pipeline, "least_time", lambda *given: least.append(told(*given)) or least[-1])
-    figures = case.name not in DRAWN_ELSEWHERE or request.config.getoption("--slow")
-    report = run_case(case, tmp_path, device="cpu", figures=figures)
+    figures = DRAWN.get(case.name, "").split()
+    report = run_case(case, tmp_path, device="cpu", figures=request.config.getoption("--slow") or figures)
     assert report.ok, str(report)
     assert least[0] <= report.summary["timing"]["run"], "the least time of the plan is a bound"
+    for name in figures:
+        assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
+
+
+@pytest.mark.usefixtures("formats")
+@pytest.mark.parametrize("name", SMALL)
+def test_figures_of_small_decks(name, tmp_path):
+    method, figure = name.split()
+    path = tmp_path / "deck.yaml"
+    path.write_text(yaml.safe_dump({**SMALL[name], "output": {"figures": [figure]}}), encoding="utf-8")
+    execute(method, path, Options(device="cpu", output=tmp_path, verbosity=-1))
+    assert (tmp_path / f"deck.{figure}.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_every_figure_is_drawn(method):
+    quick = {case.name for case in CASES if not case.slow}
+    assert set(DRAWN) <= quick
+    drawn = {name for deck, names in DRAWN.items() if deck.startswith(f"{method}/") for name in names.split()}
+    drawn |= {name.split()[1] for name in SMALL if name.split()[0] == method}
+    assert drawn == set(stage(method, "output").FIGURES)
 
 
 @pytest.mark.gpu
@@ -76,10 +141,6 @@ def test_every_folder_of_decks_belongs_to_a_method(folder):
 @pytest.mark.parametrize("method", methods.available())
 def test_every_method_has_decks(method):
     assert cases([method], PLACE)
-
-
-def test_decks_drawn_elsewhere_exist():
-    assert {case.name for case in CASES if not case.slow} >= DRAWN_ELSEWHERE
 
 
 def test_every_reference_belongs_to_a_deck():

@@ -45,7 +45,7 @@ def test_a_planted_lie_is_caught(monkeypatch):
 
     true = statistics._estimate
     monkeypatch.setattr(statistics, "_estimate", lie)
-    assert not cover("qmc", 12, 1).ok
+    assert not cover("qmc", 3, 1).ok
 
 
 def test_claims_are_statistical(covered):

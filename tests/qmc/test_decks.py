@@ -91,9 +91,9 @@ def only(*sections, **changes):
 
 @pytest.fixture(scope="module")
 def helium(tmp_path_factory):
-    """Run the whole deck once, with figures and scalar.dat, and return its folder and summary."""
+    """Run the whole deck once, with the figure of its mesh and scalar.dat, and return its folder and summary."""
     folder = tmp_path_factory.mktemp("helium")
-    deck = {"method": "qmc", **HELIUM, "output": {"scalar_dat": True}}
+    deck = {"method": "qmc", **HELIUM, "output": {"scalar_dat": True, "figures": ["density"]}}
     path = folder / "he.yaml"
     path.write_text(yaml.safe_dump(deck, sort_keys=False), encoding="utf-8")
     with np.errstate(all="raise", under="ignore"):
@@ -150,10 +150,9 @@ def test_arrays_of_every_section(helium):
         assert pairs.sum() == pytest.approx(1.0, abs=0.01)
 
 
-def test_figures(helium):
-    folder, _ = helium
-    for name in output.FIGURES:
-        assert (folder / f"he.{name}.png").stat().st_size > 5000, name
+def test_the_density_on_a_mesh_is_drawn(helium):
+    """All other figures are those of a reference deck."""
+    assert (helium[0] / "he.density.png").stat().st_size > 5000
 
 
 def test_figures_without_their_data(qmc):

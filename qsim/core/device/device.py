@@ -164,7 +164,8 @@ class Device:
     @property
     def xp(self) -> Any:
         """The array module: ``numpy`` or ``cupy``."""
-        return importlib.import_module("cupy" if self.is_cuda else "numpy")
+        name = "cupy" if self.is_cuda else "numpy"
+        return sys.modules.get(name) or importlib.import_module(name)  # asked for at every step of a run
 
     def use(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which this is CuPy's current device; nothing happens on a CPU."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +171,9 @@ def cases(methods: Iterable[str], place: Folders | None = None, deck: str | None
     return [case for case in found if deck is None or case.deck.stem == deck]
 
 
-def run_case(case: Case, folder: Path, device: str | None = None, *, figures: bool = False) -> Report:
+def run_case(
+    case: Case, folder: Path, device: str | None = None, *, figures: bool | Sequence[str] = False
+) -> Report:
     """Run one reference deck and compare it with its stored numbers.
 
     Parameters
@@ -183,7 +185,7 @@ def run_case(case: Case, folder: Path, device: str | None = None, *, figures: bo
     device
         As on the command line; by default what the deck says.
     figures
-        Draw the figures too.
+        Draw the figures too: those of the deck, or those that are named.
 
     Raises
     ------
@@ -214,13 +216,19 @@ def run_case(case: Case, folder: Path, device: str | None = None, *, figures: bo
 
 
 def _run(
-    case: Case, reference: Mapping[str, Any], folder: Path, device: str | None, *, figures: bool
+    case: Case,
+    reference: Mapping[str, Any],
+    folder: Path,
+    device: str | None,
+    *,
+    figures: bool | Sequence[str],
 ) -> Outcome:
+    named = () if isinstance(figures, bool) else (f"output.figures=[{', '.join(figures)}]",)
     options = Options(
         device=device,
-        overrides=tuple(reference.get("overrides", ())),
+        overrides=(*reference.get("overrides", ()), *named),
         output=folder / f"{case.deck.stem}.h5",
-        figures=figures,
+        figures=bool(figures),
         verbosity=-1,
     )
     return execute(case.method, case.deck, options)

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
+@cache
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
@@ -88,8 +90,12 @@ def _version(name: str) -> str | None:
         return None
 
 
+@cache
 def git_state() -> str | None:
-    """Return the commit of the checkout that runs, with ``-dirty`` if it was edited; None if it is none."""
+    """Return the commit of the checkout that runs, with ``-dirty`` if it was edited; None if it is none.
+
+    It is looked up once per process: what runs is what was imported.
+    """
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return None
