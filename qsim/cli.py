@@ -54,10 +54,10 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Write message and hint to standard error."""
-        if isinstance(self.error, DeckError) and self.error.problems:
-            for problem in self.error.problems:
-                click.echo(str(problem), err=True)
-                if sys.stderr.isatty() and (excerpt := problem.excerpt()):
+        if isinstance(self.error, DeckError) and self.error.diagnostics:
+            for diagnostic in self.error.diagnostics:
+                click.echo(str(diagnostic), err=True)
+                if sys.stderr.isatty() and (excerpt := diagnostic.excerpt()):
                     click.echo(excerpt, err=True)
         else:
             kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "

@@ -308,13 +308,13 @@ def test_errors_name_key_value_and_fix(qoc, command, name):
 def test_the_place_of_an_error_is_that_of_its_key(qoc):
     with pytest.raises(DeckError) as caught:
         qoc.load(**changed(system__grid__xmin=5.0, system__grid__xmax=1.0, objective__alpha=-1.0))
-    [problem] = caught.value.problems  # the model comes first, then what needs a good model
+    [problem] = caught.value.diagnostics  # the model comes first, then what needs a good model
     assert problem.key == "objective.alpha"
     with pytest.raises(DeckError) as caught:
         qoc.load(**changed(system__grid__xmin=5.0, system__grid__xmax=1.0, control__bounds=[0.1, -0.1]))
-    assert [problem.key for problem in caught.value.problems] == ["system.grid.xmin", "control.bounds"]
+    assert [problem.key for problem in caught.value.diagnostics] == ["system.grid.xmin", "control.bounds"]
     lines = (qoc.folder / "deck.yaml").read_text().splitlines()
-    for problem, text in zip(caught.value.problems, ("xmin: 5.0", "bounds:"), strict=True):
+    for problem, text in zip(caught.value.diagnostics, ("xmin: 5.0", "bounds:"), strict=True):
         assert lines[problem.line - 1].lstrip().startswith(text)
 
 

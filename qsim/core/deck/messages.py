@@ -27,10 +27,10 @@ from qsim.core.deck.fields import (
 )
 from qsim.core.deck.units import UnitError, parse_quantity
 from qsim.core.deck.yaml_marks import Node
-from qsim.core.errors import MOST, Problem
+from qsim.core.errors import MOST, Diagnostic
 from qsim.core.text import shorten
 
-__all__ = ["describe", "did_you_mean", "dotted", "problems_of"]
+__all__ = ["describe", "diagnostics_of", "did_you_mean", "dotted"]
 
 Model = type[BaseModel]
 Path = tuple[str | int, ...]
@@ -72,7 +72,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True)
 class _Mistake:
-    """One pydantic error on its way to a `Problem`."""
+    """One pydantic error on its way to a `Diagnostic`."""
 
     kind: str
     step: Step
@@ -89,26 +89,26 @@ class _Mistake:
         return self.message or f"expected {self.phrase}, found {found}{hint}"
 
 
-def problems_of(error: ValidationError, model: Model, root: Node) -> tuple[list[Problem], int]:
+def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[list[Diagnostic], int]:
     """Return the mistakes that pydantic found in the deck `root`, merged, explained and placed.
 
     Returns
     -------
-    problems
+    diagnostics
         Those that stand first in the deck, a few more than are told.
     untold
         Number of values with further mistakes.
     """
     items, untold = _first(error, model, root)
     mistakes = [_explain(item, step, model, root) for item, step in items]
-    problems: dict[Problem, None] = {}
+    diagnostics: dict[Diagnostic, None] = {}
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
         # a short form, `outputs: 100`, has no keys below it
         there = done == len(mistake.key) or not isinstance(node.value, dict)
         found = describe(node) if there else "nothing"
-        problems.setdefault(node.mark.problem(dotted(mistake.key), mistake.text(found)))
-    return list(problems), untold
+        diagnostics.setdefault(node.mark.diagnostic(dotted(mistake.key), mistake.text(found)))
+    return list(diagnostics), untold
 
 
 def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple[Any, Step]], int]:
