@@ -19,6 +19,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from qsim.core.run.streams import make_patient, output_error
 from qsim.core.text import json_text
 
 if TYPE_CHECKING:
-    from qsim.core.run.pipeline import Outcome
+    from qsim.core.run.pipeline import Options, Outcome
 
 __all__ = ["cli", "main"]
 
@@ -274,61 +275,75 @@ def method_command(name: str) -> click.Command:
     @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
     @click.option("--no-figures", is_flag=True, help="Draw no figures.")
     def command(**given: Any) -> None:
-        _run(name, **given)
+        _run(name, _Given(**given))
 
     return command
 
 
-def _run(
-    method: str,
-    deck: Path,
-    *,
-    output: Path | None,
-    device: str | None,
-    overrides: tuple[str, ...],
-    dry_run: bool,
-    resume: bool,
-    force: bool,
-    allow_changes: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    no_figures: bool,
-) -> None:
-    for first, second, clash in (("--resume", "--force", resume and force), ("-q", "-v", quiet and verbose)):
-        if clash:
-            raise click.UsageError(f"{first} and {second} exclude each other")
-    if allow_changes and not resume:
-        raise click.UsageError("--allow-changes needs --resume")
-    from qsim.core.run.pipeline import Options, execute
+@dataclass(frozen=True)
+class _Given:
+    """Arguments and options of the command of a method, as the parser names them."""
 
-    options = Options(
-        device=device,
-        overrides=overrides,
-        output=output,
-        force=force,
-        resume=resume,
-        allow_changes=allow_changes,
-        dry_run=dry_run,
-        figures=not no_figures,
-        verbosity=-1 if quiet else int(verbose),
-        command=shlex.join(["qsim", *sys.argv[1:]]),
-    )
+    deck: Path
+    output: Path | None
+    device: str | None
+    overrides: tuple[str, ...]
+    dry_run: bool
+    resume: bool
+    force: bool
+    allow_changes: bool
+    as_json: bool
+    quiet: bool
+    verbose: bool
+    no_figures: bool
+
+    def refuse_clashes(self) -> None:
+        """Raise a usage error for options that exclude each other."""
+        if self.resume and self.force:
+            raise click.UsageError("--resume and --force exclude each other")
+        if self.quiet and self.verbose:
+            raise click.UsageError("-q and -v exclude each other")
+        if self.allow_changes and not self.resume:
+            raise click.UsageError("--allow-changes needs --resume")
+
+    def options(self) -> Options:
+        """Return the options of the pipeline."""
+        from qsim.core.run.pipeline import Options
+
+        return Options(
+            device=self.device,
+            overrides=self.overrides,
+            output=self.output,
+            force=self.force,
+            resume=self.resume,
+            allow_changes=self.allow_changes,
+            dry_run=self.dry_run,
+            figures=not self.no_figures,
+            verbosity=-1 if self.quiet else int(self.verbose),
+            command=shlex.join(["qsim", *sys.argv[1:]]),
+        )
+
+
+def _run(method: str, given: _Given) -> None:
+    """Run a deck and show its summary."""
+    given.refuse_clashes()
+    from qsim.core.run.pipeline import execute
+
     try:
-        outcome = execute(method, deck, options)
+        outcome = execute(method, given.deck, given.options())
     except Stopped as stop:
-        if as_json:
+        if given.as_json:
             click.echo(
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
-    if dry_run:
-        _show_plan(outcome.summary, as_json=as_json, quiet=quiet)
+    if given.dry_run:
+        _show_plan(outcome.summary, as_json=given.as_json, quiet=given.quiet)
         return
-    if as_json:
+    if given.as_json:
         click.echo(json_text(outcome.summary))
-    if not quiet:
-        _show_outcome(method, outcome, verbose=verbose)
+    if not given.quiet:
+        _show_outcome(method, outcome, verbose=given.verbose)
 
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:

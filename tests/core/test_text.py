@@ -48,20 +48,22 @@ def test_errors_and_tables_are_printable():
 
 def test_control_characters_of_results_reach_no_terminal(tmp_path, monkeypatch):
     from qsim.cli import cli
-    from qsim.core.results.results import write_results
+    from qsim.core.results.results import Content, write_results
     from qsim.core.results.tables import Scalar, Table
 
     path = tmp_path / "a.h5"
     nasty = NASTY.replace("\0", "")
     write_results(
         path,
-        method="qoc",
-        title=nasty,
-        status=nasty,
-        tables=[Table("time", ("time",), nasty, nasty)],
-        arrays={"time": [0.0, 1.0]},
-        scalars={"word": Scalar(nasty, nasty, description=nasty)},
-        provenance={"deck_text": nasty, "device": nasty, "deck": {}},
+        Content(
+            method="qoc",
+            title=nasty,
+            status=nasty,
+            tables=[Table("time", ("time",), nasty, nasty)],
+            arrays={"time": [0.0, 1.0]},
+            scalars={"word": Scalar(nasty, nasty, description=nasty)},
+            provenance={"deck_text": nasty, "device": nasty, "deck": {}},
+        ),
     )
     for arguments in (["show"], ["show", "--json"], ["compare", "--all", str(path)], ["plot"]):
         done = CliRunner().invoke(cli, [arguments[0], str(path), *arguments[1:]])

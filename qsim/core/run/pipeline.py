@@ -9,9 +9,8 @@ import gc
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -29,12 +28,12 @@ from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready, save, style
-from qsim.core.results.results import Results, open_results, write_results
+from qsim.core.results.results import Content, Results, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
 from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
 from qsim.core.run.lock import OutputLock
-from qsim.core.run.progress import Monitor
+from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
@@ -370,12 +369,14 @@ def _monitor(
         checkpoint=job.files.checkpoint,
         meta=meta,
         interval=settings.checkpoint,
-        walltime=settings.walltime,
-        spent=time.monotonic() - start,
-        elapsed=restored.meta.get("elapsed", 0.0),
         restored=restored.state,
         signals=signals,
         quiet=job.options.verbosity < 0,
+        clock=RunClock(
+            settings.walltime,
+            spent=time.monotonic() - start,
+            earlier=restored.meta.get("elapsed", 0.0),
+        ),
     )
 
 
@@ -433,8 +434,7 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
         warnings=monitor.warnings,
     )
     arrays = {name: device.to_host(array) for name, array in method.output.arrays(result).items()}
-    write = partial(
-        write_results,
+    content = Content(
         method=loaded.deck.method,
         title=loaded.deck.title,
         status="complete",
@@ -445,16 +445,16 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
         log=monitor.log,
     )
     try:
-        write(job.files.results, overwrite=job.replaces)
+        write_results(job.files.results, content, overwrite=job.replaces)
     except FileError as error:
-        raise _rescued(error, job, write) from error
+        raise _rescued(error, job, content) from error
     if job.replaces:  # a summary and figures of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
         if gone := [path for path in remove(earlier) if path not in job.written()]:
             monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
 
 
-def _rescued(error: FileError, job: _Job[D, P, R], write: Callable[[Path], Path]) -> FileError:
+def _rescued(error: FileError, job: _Job[D, P, R], content: Content) -> FileError:
     """Write the results where there may be space, since they cost work; return the error that says where they are."""
     text, hint = str(error), error.hint or ""
     if job.files.checkpoint.exists():
@@ -462,7 +462,7 @@ def _rescued(error: FileError, job: _Job[D, P, R], write: Callable[[Path], Path]
     try:
         folder = Path(tempfile.mkdtemp(prefix="qsim-rescued-"))
         try:
-            path = write(folder / job.files.results.name)
+            path = write_results(folder / job.files.results.name, content)
         except FileError:
             folder.rmdir()
         else:

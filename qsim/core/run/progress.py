@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.signals import Signals
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "RunClock"]
 
 State = Callable[[], Mapping[str, Any]]
 
@@ -45,6 +45,46 @@ _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
 
 
+class RunClock:
+    """The time of one run: spent by this process, by earlier ones, and allowed.
+
+    Parameters
+    ----------
+    limit
+        Seconds this process may take; None without a limit.
+    spent
+        Seconds this process has used before the clock was made; they count towards `limit`.
+    earlier
+        Seconds that earlier processes spent on the same run, as in the checkpoint.
+    now
+        Monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        limit: float | None = None,
+        *,
+        spent: float = 0.0,
+        earlier: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit = limit
+        self.now = now
+        self._earlier = earlier
+        self._start = now() - spent
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent on the run so far, earlier processes included."""
+        return self._earlier + self.now() - self._start
+
+    def nearly_over(self, now: float, needed: float) -> bool:
+        """Return True if fewer than `needed` seconds, but at most a quarter of the limit, are left at the time `now`."""
+        if self.limit is None:
+            return False
+        return now - self._start + min(needed, 0.25 * self.limit) >= self.limit
+
+
 class Monitor:
     """Observer of one run.
 
@@ -56,12 +96,6 @@ class Monitor:
         What is stored with each checkpoint besides the elapsed time.
     interval
         Seconds between checkpoints.
-    walltime
-        Seconds this process may take; the run stops with a checkpoint before that.
-    spent
-        Seconds this process has used before the monitor was made; they count towards ``walltime``.
-    elapsed
-        Seconds that earlier processes spent on the same run, as in the checkpoint.
     restored
         State of the checkpoint to continue from.
     signals
@@ -71,7 +105,7 @@ class Monitor:
     stream
         Where to write; stderr by default.
     clock
-        Monotonic clock in seconds.
+        Time spent and allowed; the run stops with a checkpoint before that is over. Without a limit by default.
 
     Attributes
     ----------
@@ -93,19 +127,15 @@ class Monitor:
         checkpoint: str | Path | None = None,
         meta: Mapping[str, Any] | None = None,
         interval: float = 600.0,
-        walltime: float | None = None,
-        spent: float = 0.0,
-        elapsed: float = 0.0,
         restored: Mapping[str, Any] | None = None,
         signals: Signals | None = None,
         quiet: bool = False,
         stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: RunClock | None = None,
     ) -> None:
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.meta = dict(meta or {})
         self.interval = interval
-        self.walltime = walltime
         self.restored = restored
         self.signals = signals
         self.quiet = quiet
@@ -113,12 +143,10 @@ class Monitor:
         self.warnings: list[str] = []
         self.log: deque[str] = deque(maxlen=1000)
         self._stream = stream
-        self._clock = clock
-        self._start = clock() - spent
-        self._before = elapsed
-        self._saved_at = clock()
+        self._clock = clock or RunClock()
+        self._saved_at = self._now()
         self._save_seconds = 0.0
-        self._polled_at = clock()
+        self._polled_at = self._now()
         self._longest_gap = 0.0
         self.polled = False
         self._stop_since: float | None = None
@@ -135,16 +163,19 @@ class Monitor:
     @property
     def elapsed(self) -> float:
         """Seconds spent on the run so far, earlier processes included."""
-        return self._before + self._clock() - self._start
+        return self._clock.elapsed
+
+    def _now(self) -> float:
+        return self._clock.now()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the wall time of the block to ``timing[name]``, also if it fails."""
-        start = self._clock()
+        start = self._now()
         try:
             yield
         finally:
-            self.timing[name] = self.timing.get(name, 0.0) + self._clock() - start
+            self.timing[name] = self.timing.get(name, 0.0) + self._now() - start
 
     # ---------------------------------------------------------------------------------------- progress
 
@@ -164,7 +195,7 @@ class Monitor:
         """
         self.end()
         self._savable = False
-        self._polled_at = self._clock()
+        self._polled_at = self._now()
         self._task = _Task(self, total, unit, what, done)
 
     def end(self) -> None:
@@ -204,7 +235,7 @@ class Monitor:
 
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
-        now = self._clock()
+        now = self._now()
         self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
@@ -242,11 +273,9 @@ class Monitor:
     def _stop_reason(self, now: float) -> str:
         if self.signals is not None and self.signals.stop:
             return f"stopped by {self.signals.stop}"
-        if self.walltime is None:
-            return ""
         # another step and the checkpoint must still fit
-        margin = min(1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5, 0.25 * self.walltime)
-        return "stopped before the wall time limit" if now - self._start + margin >= self.walltime else ""
+        needed = 1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5
+        return "stopped before the wall time limit" if self._clock.nearly_over(now, needed) else ""
 
     def _stop(self, reason: str, state: State | None, now: float) -> None:
         self._stop_since = self._stop_since if self._stop_since is not None else now
@@ -272,9 +301,9 @@ class Monitor:
 
         if self.checkpoint is None:
             raise ValueError("this monitor has no checkpoint file")
-        start = self._clock()
+        start = self._now()
         path = checkpoint.save(self.checkpoint, state(), {**self.meta, "elapsed": self.elapsed})
-        self._saved_at = self._polled_at = self._clock()
+        self._saved_at = self._polled_at = self._now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path
 
@@ -333,7 +362,7 @@ class _Task:
 
     def __init__(self, monitor: Monitor, total: int | None, unit: str, what: str, done: int | None) -> None:
         self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
-        self.start = monitor._clock()
+        self.start = monitor._now()
         self.first = done if done is not None else 0
         # where a resumed run starts is known from its first report, unless it said so
         self.first_unknown = done is None and monitor.restored is not None
@@ -364,7 +393,7 @@ class _Task:
         self.bar.start()
 
     def update(self, done: int, observables: Mapping[str, float]) -> None:
-        now = self.monitor._clock()
+        now = self.monitor._now()
         if self.first_unknown:
             self.first, self.start, self.first_unknown = done, now, False
         self.done, self.observables = done, observables
@@ -398,7 +427,7 @@ class _Task:
         return (self.done - self.first) / (now - self.start) if now > self.start else 0.0
 
     def close(self) -> None:
-        now = self.monitor._clock()
+        now = self.monitor._now()
         if self.bar is not None:
             self._show(now)
             with suppress(OSError, ValueError):
