@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.propagators import Members, Propagator
 
@@ -212,7 +213,7 @@ def _seed(
     return carriers(nominal, rungs, times, control.shape, 0.1 * math.sqrt(len(rungs)))
 
 
-def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Any) -> None:
+def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: PropagatorBlock) -> None:
     from qsim.qoc.kernels.eigenbasis import MAX_CUDA_STATES
     from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 

@@ -286,7 +286,7 @@ class Ensemble(Block):
     potential_scale: Values | None = Field(default=None, description="factors of the potential")
 
 
-def values_of(values: Any) -> list[float]:
+def values_of(values: Values | None) -> list[float]:
     """Return the numbers of a list, a range, or nothing ([1.0])."""
     if values is None:
         return [1.0]
