@@ -189,7 +189,7 @@ class _LogFile(logging.FileHandler):
     """The file of QSIM_LOG; when it cannot be written any more, the run goes on without it."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say so once, instead of a traceback per line."""
+        """Warn once, instead of a traceback per line."""
         if self.level < OFF:
             self.setLevel(OFF)
             reason = sys.exc_info()[1]
@@ -263,7 +263,7 @@ def method_command(name: str) -> click.Command:
         help="Replace a key of the deck; may be repeated.",
     )
     @click.option(
-        "--dry-run", is_flag=True, help="Check the deck; tell sizes, memory, steps; print all its keys."
+        "--dry-run", is_flag=True, help="Check the deck; show sizes, memory, steps; print all its keys."
     )
     @click.option("--resume", is_flag=True, help="Continue from the checkpoint, or start if there is none.")
     @click.option("--force", is_flag=True, help="Replace existing results.")

@@ -129,7 +129,7 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
-    """Say warnings on standard error, one per line."""
+    """Print warnings on standard error, one per line."""
     for warning in warnings:
         click.secho(f"warning: {printable(warning)}", fg="yellow", err=True)
 

@@ -201,7 +201,7 @@ class DeckError(QsimError):
     Attributes
     ----------
     diagnostics
-        The first `MOST` mistakes; if there are others, a last entry tells how many.
+        The first `MOST` mistakes; if there are others, a last entry gives their number.
     """
 
     exit_code = 3

@@ -81,7 +81,7 @@ def shorten(text: str, limit: int = LONGEST_VALUE) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return what a library says went wrong, in one line without the addresses and times that HDF5 adds."""
+    """Return the reason that a library gives for a failure, in one line without the addresses and times that HDF5 adds."""
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
     told = (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MIN_LEVELS = 16  # retained levels of `states: auto`
 SPARE_LEVELS = 12  # levels kept above the highest one in use
 PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
-PERIOD_STEPS = 64  # steps a period of `steps: auto`
+PERIOD_STEPS = 64  # steps per period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
@@ -126,7 +126,7 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
 
 
 def _reduce(deck: QocDeck, grid: bool) -> str:
-    """Return what to lower when memory does not suffice."""
+    """Return the keys to lower when memory does not suffice."""
     if deck.optimizer.type == "gauss_newton" and deck.ensemble is not None:
         return "ensemble"
     return "time.steps, or set propagator.memory to reverse" if grid else "time.steps"
@@ -186,7 +186,7 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
 
 
 def goal_of(deck: QocDeck) -> Goal:
-    """Return what the deck asks for."""
+    """Return the goal of the deck: its pairs of states, alpha and threshold."""
     block = deck.objective
     return Goal(deck.system.state_pairs(), block.alpha, block.combine == "coherent", block.threshold)
 
@@ -317,7 +317,7 @@ def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
 
 
 def stores(deck: QocDeck, trajectory: int) -> bool:
-    """Whether the grid propagator keeps trajectories of this many bytes for the gradient."""
+    """Return True if the grid propagator keeps trajectories of this size (bytes) for the gradient."""
     choice = deck.propagator.memory  # type: ignore[union-attr]
     if deck.optimizer.type == "gauss_newton":  # all costates go back along one stored trajectory
         return choice != "reverse"

@@ -172,7 +172,7 @@ def _sampling(
     if per_period < 2:
         yield Finding(
             "time.steps",
-            f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree) cannot represent it; "
+            f"{per_period:.3g} steps per period of the fastest transition ({fastest:.6g} hartree) cannot represent it; "
             f"at least {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps are wanted",
         )
     elif per_period < wanted:

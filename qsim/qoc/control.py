@@ -53,12 +53,12 @@ class Parametrisation:
 
     @property
     def bounded(self) -> bool:
-        """Whether the field has bounds."""
+        """True if the field has bounds."""
         return bool(np.any(np.isfinite(self.low)) or np.any(np.isfinite(self.high)))
 
     @property
     def soft(self) -> bool:
-        """Whether bounds are kept by the soft clip, since a linear constraint couples the time steps."""
+        """True if bounds are kept by the soft clip, since a linear constraint couples the time steps."""
         return self.bounded and (self.zero_area or self.modes is not None)
 
     @property

@@ -41,7 +41,7 @@ def initial_field(
     Raises
     ------
     InvalidInput
-        If no path of dipole transitions joins the states, or a formula or a file is no good.
+        If no path of dipole transitions joins the states, or a formula or a file cannot be used.
     """
     guess, duration = deck.control.guess, deck.time.T
     if guess.type == "zero":
@@ -163,7 +163,7 @@ def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
 
 
 def _neighbours(level: int, molecule: Molecule) -> tuple[int, int]:
-    """Return a level that shall only be kept, and the next one: what a field would drive."""
+    """Return a level that must only be kept, and the next one: the transition that a field would drive."""
     return (level, level + 1) if level + 1 < molecule.energies.size else (level - 1, level)
 
 

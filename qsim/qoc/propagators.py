@@ -68,7 +68,7 @@ class Run:
 
 
 class Propagator(ABC):
-    """What both propagators share.
+    """Base of both propagators.
 
     Parameters
     ----------

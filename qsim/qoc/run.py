@@ -37,7 +37,7 @@ LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are 
 
 @dataclass
 class Result:
-    """What a run leaves; see ``output.py`` for the names in the file."""
+    """Result of a run; ``output.py`` gives the names in the file."""
 
     problem: Problem
     field: NDArray[np.float64]
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def claimed(self) -> bool:
-        """Whether an error of P is claimed."""
+        """True if an error of P is claimed."""
         return self.errors is not None and self.errors.unclaimed is None
 
 

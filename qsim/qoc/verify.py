@@ -106,7 +106,7 @@ def verify(
 
 
 def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> bool:
-    """Tell whether a propagation on the grid costs more than a verification may."""
+    """Return True if a propagation on the grid costs more than a verification may."""
     price = (
         costs.trajectories(problem, members.count) * steps * costs.step_cost(0, members.molecules[0].x.size)
     )
@@ -114,12 +114,12 @@ def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> b
 
 
 def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:
-    """Return how far P is from the reference's; NaN if there is none."""
+    """Return the distance of P from that of the reference; NaN without a reference."""
     return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
 
 
 def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
-    """Say why P is not confirmed, by how much, and what to change; None if it is."""
+    """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
     difference = abs(found.probability - probability)
     known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
     if max(difference, known) <= tolerance:
@@ -132,7 +132,7 @@ def _warning(found: Verification, probability: float, errors: Errors, tolerance:
 
 
 def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
-    """Say what to change so that P is confirmed."""
+    """Return the remedy for an unconfirmed P."""
     if errors.unclaimed:
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:

@@ -57,7 +57,7 @@ _EMPTY_FIELD = re.compile(r"^\s*[,;]|[,;]\s*[,;]\s*[^,;\s]")
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which columns a file should have.
+    """Columns expected in a file.
 
     Attributes
     ----------

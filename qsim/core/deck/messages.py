@@ -1,6 +1,6 @@
-"""Pydantic's validation errors, said in the words of a deck's author and placed at its lines.
+"""Translate pydantic's validation errors into the words of a deck's author, placed at its lines.
 
-Every message tells what is expected and what was found.  The several errors that a union reports for one
+Every message states the expected value and the one found.  The several errors that a union reports for one
 value (``auto`` or a number or a list) become one message; an unknown key is compared with the keys that
 belong there and elsewhere.
 """
@@ -95,7 +95,7 @@ def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[li
     Returns
     -------
     diagnostics
-        Those that stand first in the deck, a few more than are told.
+        The first ones in the deck, a few more than are shown.
     untold
         Number of values with further mistakes.
     """
@@ -156,7 +156,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 
 def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
-    """Say one of pydantic's errors, whose place is `step`, anew."""
+    """Translate one of pydantic's errors, whose place is `step`."""
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
@@ -185,7 +185,7 @@ def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
 
 
 def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, exact: Node | None) -> str:
-    """Return what is expected where a value has the wrong type or size, as the object of a sentence."""
+    """Return the expected type or range, as the object of a sentence, for a value of the wrong type or size."""
     if kind == "quantity":
         return str(context["expected"])
     if kind in _BOUNDS:
@@ -290,7 +290,7 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
 
 
 def _allowed(value: float, annotation: Annotation) -> bool:
-    """Tell whether a number is within the bounds of a type."""
+    """Return True if a number is within the bounds of a type."""
     tests = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
     found = [item for member in annotation.leaves for item in limits(member)]
     return all(tests[name](value, limit) for name, limit in found if name in tests)

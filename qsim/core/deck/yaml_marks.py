@@ -395,7 +395,7 @@ def _syntax_diagnostic(error: yaml.MarkedYAMLError, source: Source) -> Diagnosti
 
 
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
-    """Say in the words of a deck's author what PyYAML's scanner or parser found."""
+    """Translate an error of PyYAML's scanner or parser into the words of a deck's author."""
     problem, context = error.problem or "", error.context or ""
     opened = f"line {error.context_mark.line + 1}" if error.context_mark else "a line above"
     if "'\\t'" in problem:

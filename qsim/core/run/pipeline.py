@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Options:
-    """How a deck is run; the options of the command line.
+    """Options of a run, as on the command line.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `execute` leaves.
+    """Files and summary of a run, returned by `execute`.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
 
 
 def _work(job: _Job[D, P, R], start: float, told: Sequence[str]) -> Outcome:
-    """Carry out a run whose files may be written; `told` is what the user should know of them."""
+    """Carry out a run whose files may be written; `told` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = _plan(job)
     restored = _restore(job, device)
@@ -193,7 +193,7 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
 
 @dataclass(frozen=True)
 class _Job(Generic[D, P, R]):
-    """What one run is about: method, deck, options, files, and the figures that the deck asks for."""
+    """One run: method, deck, options, files, and the figures that the deck requests."""
 
     method: Method[D, P, R]
     loaded: LoadedDeck[D]
@@ -201,13 +201,13 @@ class _Job(Generic[D, P, R]):
     files: RunFiles
     figures: Sequence[str]
     extra: Sequence[Path] = ()
-    """What the method may write besides results, summary and figures."""
+    """Files that the method may write besides results, summary and figures."""
     resuming: bool = False
-    """Whether there is a checkpoint and it is to be continued."""
+    """True if there is a checkpoint and it is to be continued."""
 
     @property
     def replaces(self) -> bool:
-        """Whether existing results may be replaced: a run with a checkpoint was allowed to when it began."""
+        """True if existing results may be replaced: a run with a checkpoint was allowed to when it began."""
         return self.options.force or self.resuming
 
     def written(self) -> list[Path]:
@@ -280,7 +280,7 @@ def _listed(paths: Sequence[Path]) -> str:
 
 
 def _nothing_to_add(job: _Job[D, P, R]) -> bool:
-    """Tell whether the checkpoint is that of a complete run of this very problem."""
+    """Return True if the checkpoint is that of a complete run of the same problem."""
     meta = checkpoint.load_meta(job.files.checkpoint)
     complete = bool(meta.get("complete", False))
     return complete and not changed_keys(meta.get("physics", {}), json_ready(job.loaded.physics()))
@@ -319,7 +319,7 @@ def _summary(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Restored:
-    """What a checkpoint gave: state and meta data, and what the user should know about them."""
+    """State and meta data of a checkpoint, with notices about them."""
 
     state: dict[str, Any] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -392,7 +392,7 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
 
 
 def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
-    """Return what ``--dry-run`` shows."""
+    """Return the content of ``--dry-run``."""
     ready: dict[str, Any] = json_ready(
         {
             "method": loaded.deck.method,

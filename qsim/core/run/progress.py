@@ -1,4 +1,4 @@
-"""What a run tells while it runs, and when it stops: progress, wall times, finite numbers, checkpoints.
+"""Monitor of a run: progress, wall times, checks for finite numbers, checkpoints, stops.
 
 A method's ``run`` does no input or output; it calls :meth:`Monitor.step` after each step.  On a terminal the
 monitor shows a live bar, elsewhere one line per interval, always on stderr.
@@ -39,7 +39,7 @@ GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
-"""What a state of another problem makes go wrong."""
+"""Exceptions that the state of another problem causes."""
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
@@ -310,11 +310,11 @@ class Monitor:
     # ----------------------------------------------------------------------------------------- talking
 
     def note(self, text: str) -> None:
-        """Say something that is good to know."""
+        """Report information."""
         self._say(text, logging.INFO)
 
     def warn(self, text: str) -> None:
-        """Say something that needs attention; it is kept for the summary, once."""
+        """Report a warning; it is kept for the summary, once."""
         if text not in self.warnings:
             self.warnings.append(text)
             self._say(f"warning: {text}", logging.WARNING)
@@ -333,7 +333,7 @@ class Monitor:
 
     @property
     def stream(self) -> TextIO | None:
-        """Where this monitor writes; looked up late, since test runners and shells exchange stderr.
+        """Stream that this monitor writes to; looked up late, since test runners and shells exchange stderr.
 
         None in a program that has no standard error.
         """
@@ -341,7 +341,7 @@ class Monitor:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a live bar can be shown."""
+        """True if a live bar can be shown."""
         try:
             terminal = not self.quiet and self.stream is not None and self.stream.isatty()
         except (OSError, ValueError):

@@ -67,14 +67,14 @@ FigureFunction = Callable[["Results"], "Figure | None"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a deck will take, known before anything is allocated.
+    """Sizes, steps and memory of a deck, known before anything is allocated.
 
     Attributes
     ----------
     memory
         Estimated bytes.
     sizes
-        What tells the size of the problem, by name: ``{"grid points": 641, "states": 24}``.
+        Sizes of the problem by name: ``{"grid points": 641, "states": 24}``.
     steps
         Number of steps of the run; 0 if it is not known.
     findings
@@ -222,7 +222,7 @@ class Method(Generic[D, P, R]):
         return None if make is None else make(result)
 
     def extra_paths(self, deck: D, stem: Path) -> Sequence[Path]:
-        """Return what a run of the deck may write besides results, summary and figures."""
+        """Return the files that a run of the deck may write besides results, summary and figures."""
         paths: Callable[[D, Path], Sequence[Path]] | None = getattr(self.output, "extra_paths", None)
         return [] if paths is None else list(paths(deck, stem))
 

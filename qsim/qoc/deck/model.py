@@ -21,7 +21,7 @@ Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]  # the scale of the paper's s
 
 
 class TimeGrid(Block):
-    """Duration and steps; the field has one value a step, at its midpoint."""
+    """Duration and steps; the field has one value per step, at its midpoint."""
 
     T: Annotated[Time, SIZE] = Field(description="duration", json_schema_extra={"example": 30000})
     steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] | None = Field(
@@ -158,7 +158,7 @@ Shape = Annotated[Sin2Edges | Sin2 | GaussianShape | ExpressionShape, Field(disc
 
 
 class Control(Block):
-    """What the field starts from and what it must respect."""
+    """First field and constraints."""
 
     guess: Guess = Field(default=LadderGuess(type="ladder"), description="first field", validate_default=True)
     shape: Shape | None = Field(default=None, description="factor S(t) of every field")
@@ -473,7 +473,7 @@ class QocDeck(Deck):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether the first state of a deck is the second one (the same ray), or lies within its list of levels."""
+    """Return True if the first state of a deck is the second one (the same ray), or lies within its list of levels."""
     if isinstance(b, list):
         return set(levels_of(a)) <= set(b)
     va = {int(k): parse_weight(w) for k, w in a.items()} if isinstance(a, dict) else {int(a): 1 + 0j}
