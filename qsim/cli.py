@@ -1,6 +1,6 @@
 """The command ``qsim``: a lazy group of commands, the options of a run, and errors as exit codes.
 
-Standard output carries only what was asked for (``--json``, a schema, a deck, the content of a file); all
+Standard output carries only the requested output (``--json``, a schema, a deck, the content of a file); all
 that is said goes to standard error.  Nothing heavy is imported before a command needs it, so that
 ``qsim --help`` and shell completion answer at once.
 """
@@ -194,7 +194,8 @@ class _LogFile(logging.FileHandler):
             self.setLevel(OFF)
             reason = sys.exc_info()[1]
             click.echo(
-                f"warning: cannot write the log {self.baseFilename}: {reason}; going on without", err=True
+                f"warning: cannot write the log {self.baseFilename}: {reason}; continuing without it",
+                err=True,
             )
 
     def close(self) -> None:
@@ -271,7 +272,7 @@ def method_command(name: str) -> click.Command:
         "--allow-changes", is_flag=True, help="With --resume: continue although the deck has changed."
     )
     @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
     @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
     @click.option("--no-figures", is_flag=True, help="Draw no figures.")
     def command(**given: Any) -> None:

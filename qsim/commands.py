@@ -413,7 +413,7 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
             for path in written:
                 click.echo(str(path))
             if not written:
-                click.echo(f"figure '{name}': {file} does not hold what it shows", err=True)
+                click.echo(f"figure '{name}': {file} lacks the data it needs", err=True)
 
 
 @click.command()
@@ -428,7 +428,7 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
 @click.option(
     "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
 )
-@click.option("--all", "show_all", is_flag=True, help="Show what agrees, too.")
+@click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
 def compare(first: Path, second: Path, rtol: float, atol: float, sigmas: float, show_all: bool) -> None:
     """Compare scalars and arrays of two results files; exit with 7 if they differ.
 

@@ -62,7 +62,7 @@ class Errors:
     reference : float
         Error of the reference itself.
     between : str
-        How the field goes on between its values: ``hold`` or ``cubic``.
+        Course of the field between its values: ``hold`` or ``cubic``.
     energies : (K,) float64
         Error of each energy, hartree; NaN for levels above the potential far outside.
     dipoles : (K, K) float64

@@ -106,7 +106,7 @@ def _reasonable(field: NDArray[np.float64], times: NDArray[np.float64], key: str
     if abs(field[worst]) > LARGEST_FIELD:
         raise InvalidInput(
             key,
-            f"{field[worst]:.3g} a.u. at t = {times[worst]:.6g} a.u. is no field (at most {LARGEST_FIELD:g})",
+            f"{field[worst]:.3g} a.u. at t = {times[worst]:.6g} a.u. is not a field strength (at most {LARGEST_FIELD:g})",
         )
     return field
 

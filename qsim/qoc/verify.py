@@ -43,7 +43,7 @@ REMEDIES = {
     "grid": "raise system.grid.points",
     "box": "widen system.grid",
     "levels": "raise propagator.states",
-    "interpolation": "raise time.steps, or say with verify.interpolation how the field goes on between its values",
+    "interpolation": "raise time.steps, or set verify.interpolation to the course of the field between its values",
     "reference": "the pulse reaches levels or fields that cannot be followed reliably; limit it with control.bounds",
 }
 
@@ -136,7 +136,7 @@ def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
     if errors.unclaimed:
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:
-        return f"it is the verification that is off (its error is {found.error:.2g}): raise verify.steps or verify.states"
+        return f"the verification is the less accurate one (error {found.error:.2g}): raise verify.steps or verify.states"
     part = max(errors.parts, key=lambda name: errors.parts[name])
     return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
 

@@ -252,7 +252,7 @@ def test_a_full_disk_ends_no_run_but_is_warned_of(tmp_path, clock):
         clock.now += 1.0
         monitor.step(done, lambda done=done: tried.append(done) or {})
     assert tried == [10, 20]
-    assert "the run goes on" in monitor.warnings[0]
+    assert "the run continues" in monitor.warnings[0]
 
 
 def test_a_checkpoint_that_fails_when_the_run_stops_is_an_error(tmp_path):

@@ -296,7 +296,7 @@ def _read_text(path: Path) -> str:
     if len(data) > MAX_BYTES:
         limit = f"{MAX_BYTES // 2**20} MiB"
         raise FileError(
-            f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in files beside it"
+            f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in separate files"
         )
     try:
         return data.decode("utf-8-sig")

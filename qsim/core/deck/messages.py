@@ -358,8 +358,8 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if inside:
         return _settle(min(inside.values(), key=len), level + 1)
     whole = [m for some in by_label.values() for m in _settle(some, level + 1)]
-    if told := [m for m in whole if m.message]:
-        return told[:1]
+    if complete := [m for m in whole if m.message]:
+        return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")
     phrases = list(dict.fromkeys(m.phrase for m in words_first))
     guess = next((m.guess for m in whole if m.guess), None)

@@ -315,7 +315,7 @@ def _thread_count(threads: int | Literal["auto"], environ: Mapping[str, str]) ->
         return available, []
     if threads > available:
         return available, [
-            f"{threads} threads asked for, but only {available} are available; using {available}"
+            f"{threads} threads requested, but only {available} are available; using {available}"
         ]
     return threads, []
 

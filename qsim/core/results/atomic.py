@@ -230,7 +230,7 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
         except FileExistsError as error:
             kept = True
             raise FileExistsError(
-                error.errno, f"it has come into being meanwhile; what was to be written is in {part.path}"
+                error.errno, f"it was created in the meantime; the new content is in {part.path}"
             ) from error
         if durable:
             _sync_folder(path.parent)

@@ -249,7 +249,7 @@ def load_reference(path: Path) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no value and no tolerance that anything could be held against")
+    raise ValueError(f"{text} is not a value or a tolerance that a result can be compared with")
 
 
 def _require_keys(path: Path, name: str, entry: object, allowed: set[str]) -> None:

@@ -117,7 +117,7 @@ class _Meta(dict[str, Any]):
         self.path = path
 
     def __missing__(self, key: str) -> Any:
-        raise FileError(f"checkpoint {self.path} does not say '{key}'", hint=_REPEAT)
+        raise FileError(f"checkpoint {self.path} lacks '{key}'", hint=_REPEAT)
 
 
 def _read_meta(file: _Opened) -> _Meta:

@@ -144,15 +144,15 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         return _work(job, start, lock.notices)
 
 
-def _work(job: _Job[D, P, R], start: float, told: Sequence[str]) -> Outcome:
-    """Carry out a run whose files may be written; `told` are notices about them."""
+def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outcome:
+    """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = _plan(job)
     restored = _restore(job, device)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
         if job.options.force:  # else a later --resume would continue the run that this one replaces
             files.checkpoint.unlink(missing_ok=True)
-        _greet(monitor, loaded, device, [*told, *notices, *restored.notices])
+        _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
@@ -451,7 +451,7 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
     if job.replaces:  # a summary and figures of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
         if gone := [path for path in remove(earlier) if path not in job.written()]:
-            monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
+            monitor.note(f"removed files of the earlier run: {_listed(gone)}")
 
 
 def _rescued(error: FileError, job: _Job[D, P, R], content: Content) -> FileError:

@@ -293,7 +293,7 @@ class Monitor:
             self.note(f"checkpoint written to {self._save(state)}")
         except FileError as error:
             self._saved_at = now  # try again after the interval
-            self.warn(f"{error}; the run goes on")
+            self.warn(f"{error}; the run continues")
 
     def _save(self, state: State) -> Path:
         """Write a checkpoint and remember how long that took."""

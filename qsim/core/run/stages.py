@@ -251,7 +251,7 @@ def stage(name: str, part: str) -> Any:
     asked = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if part in ("build", "run") and asked and not (asked.isdecimal() and int(asked) > 0):
         raise DeviceError(
-            f"NUMBA_NUM_THREADS is {asked[:40]!r}, not a number of threads from 1 on",
+            f"NUMBA_NUM_THREADS is {asked[:40]!r}, not a number of threads (1 or more)",
             hint="set it to a positive number, or unset it",
         )
     return importlib.import_module(f"qsim.{name}.{part}")

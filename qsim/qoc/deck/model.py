@@ -200,7 +200,7 @@ class Lbfgs(Block):
     finish: Literal["none", "gauss_newton"] = Field(
         default="none", description="method that takes over once P is high"
     )
-    finish_at: Fraction = Field(default=0.9, description="P at which it does")
+    finish_at: Fraction = Field(default=0.9, description="P at which that method takes over")
 
 
 class Krotov(Block):
@@ -333,13 +333,13 @@ class QocDeck(Deck):
     time: TimeGrid
     propagator: Propagator = Field(
         default=EigenbasisPropagator(type="eigenbasis"),
-        description="how the state is carried",
+        description="propagation of the state",
         validate_default=True,
     )
     control: Control = Field(default=Control(), description="the field", validate_default=True)
-    objective: Objective = Field(default=Objective(), description="what is maximised")
+    objective: Objective = Field(default=Objective(), description="quantity to maximise")
     optimizer: Optimizer = Field(
-        default=Lbfgs(type="lbfgs"), description="how it is maximised", validate_default=True
+        default=Lbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     ensemble: Ensemble | None = Field(default=None, description="robust control: one field, many systems")
     verify: Annotated[Verify, BeforeValidator(_verify_form)] = Field(
@@ -387,7 +387,7 @@ class QocDeck(Deck):
         if not isinstance(states, str) and states > system.grid.points // 2:
             yield Finding(
                 "propagator.states",
-                f"{states} states on {system.grid.points} grid points; at most half of them are good",
+                f"{states} states on {system.grid.points} grid points; at most {system.grid.points // 2} of them are accurate",
             )
 
     def _check_time_and_grid(self) -> Iterator[Finding]:
@@ -439,7 +439,7 @@ class QocDeck(Deck):
         unknown = {
             "travolta": (
                 ("bounds", "band", "zero_area", "shape"),
-                "the paper's line search knows no constraints; use optimizer lbfgs or gauss_newton",
+                "the paper's line search cannot keep constraints; use optimizer lbfgs or gauss_newton",
             ),
             "krotov": (
                 ("band", "zero_area"),

@@ -34,7 +34,9 @@ def parse_weight(value: object) -> complex:
     except ValueError:
         raise ValueError(f"expected a number or a text such as '0.5i', found {value!r}") from None
     if not (weight == 0 or 1e-12 < abs(weight) < 1e12):
-        raise ValueError(f"expected a weight of ordinary size (they are normalised anyway), found {value!r}")
+        raise ValueError(
+            f"expected a weight between 1e-12 and 1e12 in size (weights are normalised), found {value!r}"
+        )
     return weight
 
 
