@@ -1,4 +1,4 @@
-"""What a case is made of: timers, floors, rows, goals."""
+"""Parts of a case: timers, floors, rows, goals."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def kernel(
 
 @dataclass(frozen=True)
 class Cost:
-    """What a piece of work cannot do without.
+    """Least work of a task.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Cost:
 
 @dataclass
 class Bench:
-    """What a case gets, and what it leaves.
+    """Input and outcome of a case.
 
     Attributes
     ----------

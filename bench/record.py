@@ -27,7 +27,7 @@ PEERS = ("torch", "qutip", "qutip-qtrl", "qulacs", "qiskit", "qiskit-aer", "pysc
 
 
 def begin(devices: Sequence[Device], quick: bool, commit: str | None) -> dict[str, Any]:
-    """Return what is known before the first case, and print the machine and its ceilings."""
+    """Return the facts known before the first case, and print the machine and its ceilings."""
     state = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,6 +1,6 @@
 """The command ``qsim``: a lazy group of commands, the options of a run, and errors as exit codes.
 
-Standard output carries only what was asked for (``--json``, a schema, a deck, the content of a file); all
+Standard output carries only the requested output (``--json``, a schema, a deck, the content of a file); all
 that is said goes to standard error.  Nothing heavy is imported before a command needs it, so that
 ``qsim --help`` and shell completion answer at once.
 """
@@ -19,6 +19,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from qsim.core.run.streams import make_patient, output_error
 from qsim.core.text import json_text
 
 if TYPE_CHECKING:
-    from qsim.core.run.pipeline import Outcome
+    from qsim.core.run.pipeline import Options, Outcome
 
 __all__ = ["cli", "main"]
 
@@ -54,10 +55,10 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Write message and hint to standard error."""
-        if isinstance(self.error, DeckError) and self.error.problems:
-            for problem in self.error.problems:
-                click.echo(str(problem), err=True)
-                if sys.stderr.isatty() and (excerpt := problem.excerpt()):
+        if isinstance(self.error, DeckError) and self.error.diagnostics:
+            for diagnostic in self.error.diagnostics:
+                click.echo(str(diagnostic), err=True)
+                if sys.stderr.isatty() and (excerpt := diagnostic.excerpt()):
                     click.echo(excerpt, err=True)
         else:
             kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "
@@ -188,12 +189,13 @@ class _LogFile(logging.FileHandler):
     """The file of QSIM_LOG; when it cannot be written any more, the run goes on without it."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say so once, instead of a traceback per line."""
+        """Warn once, instead of a traceback per line."""
         if self.level < OFF:
             self.setLevel(OFF)
             reason = sys.exc_info()[1]
             click.echo(
-                f"warning: cannot write the log {self.baseFilename}: {reason}; going on without", err=True
+                f"warning: cannot write the log {self.baseFilename}: {reason}; continuing without it",
+                err=True,
             )
 
     def close(self) -> None:
@@ -262,7 +264,7 @@ def method_command(name: str) -> click.Command:
         help="Replace a key of the deck; may be repeated.",
     )
     @click.option(
-        "--dry-run", is_flag=True, help="Check the deck; tell sizes, memory, steps; print all its keys."
+        "--dry-run", is_flag=True, help="Check the deck; show sizes, memory, steps; print all its keys."
     )
     @click.option("--resume", is_flag=True, help="Continue from the checkpoint, or start if there is none.")
     @click.option("--force", is_flag=True, help="Replace existing results.")
@@ -270,65 +272,79 @@ def method_command(name: str) -> click.Command:
         "--allow-changes", is_flag=True, help="With --resume: continue although the deck has changed."
     )
     @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
     @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
     @click.option("--no-figures", is_flag=True, help="Draw no figures.")
     def command(**given: Any) -> None:
-        _run(name, **given)
+        _run(name, _Given(**given))
 
     return command
 
 
-def _run(
-    method: str,
-    deck: Path,
-    *,
-    output: Path | None,
-    device: str | None,
-    overrides: tuple[str, ...],
-    dry_run: bool,
-    resume: bool,
-    force: bool,
-    allow_changes: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    no_figures: bool,
-) -> None:
-    for first, second, clash in (("--resume", "--force", resume and force), ("-q", "-v", quiet and verbose)):
-        if clash:
-            raise click.UsageError(f"{first} and {second} exclude each other")
-    if allow_changes and not resume:
-        raise click.UsageError("--allow-changes needs --resume")
-    from qsim.core.run.pipeline import Options, execute
+@dataclass(frozen=True)
+class _Given:
+    """Arguments and options of the command of a method, as the parser names them."""
 
-    options = Options(
-        device=device,
-        overrides=overrides,
-        output=output,
-        force=force,
-        resume=resume,
-        allow_changes=allow_changes,
-        dry_run=dry_run,
-        figures=not no_figures,
-        verbosity=-1 if quiet else int(verbose),
-        command=shlex.join(["qsim", *sys.argv[1:]]),
-    )
+    deck: Path
+    output: Path | None
+    device: str | None
+    overrides: tuple[str, ...]
+    dry_run: bool
+    resume: bool
+    force: bool
+    allow_changes: bool
+    as_json: bool
+    quiet: bool
+    verbose: bool
+    no_figures: bool
+
+    def refuse_clashes(self) -> None:
+        """Raise a usage error for options that exclude each other."""
+        if self.resume and self.force:
+            raise click.UsageError("--resume and --force exclude each other")
+        if self.quiet and self.verbose:
+            raise click.UsageError("-q and -v exclude each other")
+        if self.allow_changes and not self.resume:
+            raise click.UsageError("--allow-changes needs --resume")
+
+    def options(self) -> Options:
+        """Return the options of the pipeline."""
+        from qsim.core.run.pipeline import Options
+
+        return Options(
+            device=self.device,
+            overrides=self.overrides,
+            output=self.output,
+            force=self.force,
+            resume=self.resume,
+            allow_changes=self.allow_changes,
+            dry_run=self.dry_run,
+            figures=not self.no_figures,
+            verbosity=-1 if self.quiet else int(self.verbose),
+            command=shlex.join(["qsim", *sys.argv[1:]]),
+        )
+
+
+def _run(method: str, given: _Given) -> None:
+    """Run a deck and show its summary."""
+    given.refuse_clashes()
+    from qsim.core.run.pipeline import execute
+
     try:
-        outcome = execute(method, deck, options)
+        outcome = execute(method, given.deck, given.options())
     except Stopped as stop:
-        if as_json:
+        if given.as_json:
             click.echo(
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
-    if dry_run:
-        _show_plan(outcome.summary, as_json=as_json, quiet=quiet)
+    if given.dry_run:
+        _show_plan(outcome.summary, as_json=given.as_json, quiet=given.quiet)
         return
-    if as_json:
+    if given.as_json:
         click.echo(json_text(outcome.summary))
-    if not quiet:
-        _show_outcome(method, outcome, verbose=verbose)
+    if not given.quiet:
+        _show_outcome(method, outcome, verbose=given.verbose)
 
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:

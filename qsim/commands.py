@@ -29,7 +29,7 @@ from qsim.core.text import (
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
-    from qsim.core.errors import Problem
+    from qsim.core.errors import Diagnostic
     from qsim.core.results.results import Results
     from qsim.core.run.check import Case, Report
 
@@ -129,7 +129,7 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
-    """Say warnings on standard error, one per line."""
+    """Print warnings on standard error, one per line."""
     for warning in warnings:
         click.secho(f"warning: {printable(warning)}", fg="yellow", err=True)
 
@@ -191,18 +191,18 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
     code = 0
     for path in decks:
         method: str | None = None
-        problems: list[Problem] = []
+        diagnostics: list[Diagnostic] = []
         failure: str | None = None
         try:
             method = peek_method(path)
-            problems = _examine(method, path)
+            diagnostics = _examine(method, path)
         except QsimError as error:
-            problems = list(getattr(error, "problems", ()))
-            failure = None if problems else str(error)
+            diagnostics = list(getattr(error, "diagnostics", ()))
+            failure = None if diagnostics else str(error)
             code = DeckError.exit_code if isinstance(error, DeckError) else code or error.exit_code
-        valid = failure is None and not any(problem.severity == "error" for problem in problems)
-        for problem in problems:
-            click.echo(str(problem), err=True)
+        valid = failure is None and not any(diagnostic.severity == "error" for diagnostic in diagnostics)
+        for diagnostic in diagnostics:
+            click.echo(str(diagnostic), err=True)
         if failure or valid:
             click.echo(f"{printable(str(path))}: {failure or 'valid'}", err=True)
         found.append(
@@ -210,7 +210,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
                 "file": str(path),
                 "method": method,
                 "valid": valid,
-                "problems": [_problem_entry(problem) for problem in problems],
+                "problems": [_entry_of(diagnostic) for diagnostic in diagnostics],
                 "error": failure,
             }
         )
@@ -219,7 +219,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
     ctx.exit(code)
 
 
-def _examine(method: str, path: Path) -> list[Problem]:
+def _examine(method: str, path: Path) -> list[Diagnostic]:
     """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
     from qsim.core.deck.load import load_deck
     from qsim.core.run.stages import stage, unknown_figures
@@ -233,7 +233,7 @@ def _examine(method: str, path: Path) -> list[Problem]:
         *stage(method, "build").plan(loaded).findings,
     ]
     loaded.raise_for(findings)
-    return [loaded.problem(finding) for finding in findings]
+    return [loaded.diagnostic(finding) for finding in findings]
 
 
 def _foreign(path: Path) -> Exception:
@@ -245,12 +245,12 @@ def _foreign(path: Path) -> Exception:
     node = root.child("method") if root else None
     if node is None:
         return DeckError(f"{path}: names no method")
-    return DeckError(node.mark.problem("method", methods.refusal(str(node.value))))
+    return DeckError(node.mark.diagnostic("method", methods.refusal(str(node.value))))
 
 
-def _problem_entry(problem: Problem) -> dict[str, Any]:
+def _entry_of(diagnostic: Diagnostic) -> dict[str, Any]:
     names = ("file", "line", "column", "key", "message", "severity")
-    return {name: getattr(problem, name) for name in names}
+    return {name: getattr(diagnostic, name) for name in names}
 
 
 # ------------------------------------------------------------------------------------------ machine
@@ -413,7 +413,7 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
             for path in written:
                 click.echo(str(path))
             if not written:
-                click.echo(f"figure '{name}': {file} does not hold what it shows", err=True)
+                click.echo(f"figure '{name}': {file} lacks the data it needs", err=True)
 
 
 @click.command()
@@ -428,7 +428,7 @@ def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -
 @click.option(
     "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
 )
-@click.option("--all", "show_all", is_flag=True, help="Show what agrees, too.")
+@click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
 def compare(first: Path, second: Path, rtol: float, atol: float, sigmas: float, show_all: bool) -> None:
     """Compare scalars and arrays of two results files; exit with 7 if they differ.
 

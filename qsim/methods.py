@@ -64,7 +64,7 @@ TABLE: dict[str, str] = {
 
 
 def is_available(name: str) -> bool:
-    """Tell whether the method is part of this installation, without importing any of its stages."""
+    """Return True if the method is part of this installation, without importing any of its stages."""
     if name not in TABLE:
         return False
     try:

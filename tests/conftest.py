@@ -123,7 +123,11 @@ class Counter:
 
 @pytest.fixture
 def counter(monkeypatch, tmp_path):
-    """Add the method `counter`, work in an empty folder, and hand out decks."""
+    """Add the method `counter`, work in an empty folder on the CPU, and hand out decks.
+
+    ``--device`` still chooses another device.
+    """
+    monkeypatch.setenv("QSIM_DEVICE", "cpu")
     monkeypatch.setattr(qsim, "__path__", [*qsim.__path__, str(METHODS)])
     monkeypatch.setitem(methods.TABLE, "counter", "Counts.")
     monkeypatch.chdir(tmp_path)

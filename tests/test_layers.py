@@ -211,6 +211,70 @@ def test_kernels_have_plain_names():
         assert bare.count("__global__") == len(re.findall(r'extern\s+"C"\s+__global__', bare)), name(source)
 
 
+# --- readable code --------------------------------------------------------------------------------
+
+# Share of the annotated parameters that may be a bare Any, and nested ternaries left, per package.
+MAX_ANY = {"core": 0.05, "qoc": 0.05, "trotter": 0.14, "tridiag": 0.16, "sturmian": 0.09, "qmc": 0.11}
+NESTED_TERNARIES = {"tridiag": 9, "sturmian": 6, "qmc": 1}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def files_of(package: str) -> list[Path]:
+    """Return the files of a package without its kernels, whose types numba infers."""
+    return [path for path in sorted((QSIM / package).rglob("*.py")) if path.parent.name != "kernels"]
+
+
+def annotations(tree: ast.AST) -> list[str]:
+    """Return the annotation of each annotated parameter, as text."""
+    return [
+        ast.unparse(argument.annotation)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        if argument.annotation is not None
+    ]
+
+
+def nested_ternaries(tree: ast.AST) -> list[int]:
+    """Return the lines of the conditional expressions that hold another one."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.IfExp)
+        and any(isinstance(inner, ast.IfExp) for inner in ast.walk(node) if inner is not node)
+    ]
+
+
+def test_bare_any_and_nested_ternaries_are_found():
+    tree = ast.parse(
+        "def f(a: Any, b, /, c: int, *, d: Any | None = None): return 1 if a else (2 if b else 3)"
+    )
+    assert annotations(tree) == ["Any", "int", "Any | None"]
+    assert nested_ternaries(tree) == [1]
+    assert nested_ternaries(ast.parse("(1 if a else 2) + (3 if b else 4)")) == []
+
+
+@pytest.mark.parametrize("package", ["core", *METHODS])
+def test_parameters_have_real_types(package):
+    found = [text for path in files_of(package) for text in annotations(tree_of(path))]
+    bare = sum(text in ("Any", "Any | None") for text in found)
+    assert bare <= MAX_ANY[package] * len(found), f"{bare} of {len(found)} annotated parameters are Any"
+
+
+@pytest.mark.parametrize("package", ["core", *METHODS])
+def test_no_ternary_is_nested(package):
+    found = [f"{name(path)}:{line}" for path in files_of(package) for line in nested_ternaries(tree_of(path))]
+    assert len(found) <= NESTED_TERNARIES.get(package, 0), found
+
+
+def test_the_front_door_has_no_nested_ternary():
+    assert not [path for path in QSIM.glob("*.py") if nested_ternaries(tree_of(path))]
+
+
 # --- sizes ----------------------------------------------------------------------------------------
 
 

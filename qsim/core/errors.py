@@ -30,7 +30,7 @@ from qsim.core.text import printable
 Severity = Literal["error", "warning"]
 
 MOST = 50
-"""Problems that are told one by one."""
+"""Diagnostics that are shown one by one."""
 EXCERPT = 160
 """Characters of a line of a deck that are shown below a message."""
 
@@ -38,6 +38,7 @@ __all__ = [
     "MOST",
     "DeckError",
     "DeviceError",
+    "Diagnostic",
     "FileError",
     "Interrupted",
     "InvalidInput",
@@ -45,7 +46,6 @@ __all__ = [
     "MismatchError",
     "More",
     "NumericsError",
-    "Problem",
     "QsimError",
     "Severity",
     "Stopped",
@@ -54,8 +54,8 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One mistake (or one doubtful choice) in a deck, with its place.
+class Diagnostic:
+    """One error or warning about a deck, with its place.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Problem:
     message
         What is wrong, what was found, and what is allowed.
     severity
-        A deck with a problem of severity ``"error"`` does not run.
+        A deck with a diagnostic of severity ``"error"`` does not run.
     source
         The text of that line, for `excerpt`; may be empty.
     """
@@ -107,25 +107,25 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class More(Problem):
-    """Stands for further problems that are not told one by one."""
+class More(Diagnostic):
+    """The number of further diagnostics, which are not shown one by one."""
 
     def __str__(self) -> str:
         """Return ``... and 12 more``."""
         return self.message
 
 
-def at_most(problems: Iterable[Problem], untold: int = 0) -> tuple[Problem, ...]:
-    """Return the first `MOST` problems and, if there are others, how many.
+def at_most(diagnostics: Iterable[Diagnostic], untold: int = 0) -> tuple[Diagnostic, ...]:
+    """Return the first `MOST` diagnostics and, if there are others, how many.
 
     Parameters
     ----------
-    problems
-        In the order in which they are told.
+    diagnostics
+        In the order in which they are shown.
     untold
-        Number of further problems that are not among them.
+        Number of further diagnostics that are not among them.
     """
-    every = tuple(problems)
+    every = tuple(diagnostics)
     untold += sum(int(p.message.split()[2]) if isinstance(p, More) else 1 for p in every[MOST:])
     if untold <= 0:
         return every
@@ -191,30 +191,34 @@ class DeckError(QsimError):
 
     Parameters
     ----------
-    problems
+    diagnostics
         Every mistake found, in the order of the file; or one text where no place in a deck can be named.
     hint
         What to do about it.
     untold
-        Number of further mistakes that are not among `problems`.
+        Number of further mistakes that are not among `diagnostics`.
 
     Attributes
     ----------
-    problems
-        The first `MOST` mistakes; if there are others, a last entry tells how many.
+    diagnostics
+        The first `MOST` mistakes; if there are others, a last entry gives their number.
     """
 
     exit_code = 3
 
     def __init__(
-        self, problems: str | Problem | Iterable[Problem], *, hint: str | None = None, untold: int = 0
+        self,
+        diagnostics: str | Diagnostic | Iterable[Diagnostic],
+        *,
+        hint: str | None = None,
+        untold: int = 0,
     ) -> None:
-        self.problems: tuple[Problem, ...] = ()
-        if isinstance(problems, Problem):
-            self.problems = (problems,)
-        elif not isinstance(problems, str):
-            self.problems = at_most(problems, untold)
-        text = problems if isinstance(problems, str) else "\n".join(map(str, self.problems))
+        self.diagnostics: tuple[Diagnostic, ...] = ()
+        if isinstance(diagnostics, Diagnostic):
+            self.diagnostics = (diagnostics,)
+        elif not isinstance(diagnostics, str):
+            self.diagnostics = at_most(diagnostics, untold)
+        text = diagnostics if isinstance(diagnostics, str) else "\n".join(map(str, self.diagnostics))
         super().__init__(text, hint=hint)
 
 

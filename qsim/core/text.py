@@ -82,13 +82,12 @@ def shorten(text: str, limit: int = LONGEST_VALUE) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return what a library says went wrong, in one line without the addresses and times that HDF5 adds."""
+    """Return the reason that a library gives for a failure, in one line without the addresses and times that HDF5 adds."""
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
-    told = (
-        error.args[0] if isinstance(error, KeyError) and error.args else error
-    )  # str() of a KeyError adds quotes
-    text = getattr(error, "strerror", None) or str(told)
+    # str() of a KeyError adds quotes
+    message = error.args[0] if isinstance(error, KeyError) and error.args else error
+    text = getattr(error, "strerror", None) or str(message)
     if found := _OS_MESSAGE.search(text):
         return found[1].lower()
     text = " ".join(_ADDRESS.sub("", text).split())

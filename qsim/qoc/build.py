@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.propagators import Members, Propagator
 
 MIN_LEVELS = 16  # retained levels of `states: auto`
 SPARE_LEVELS = 12  # levels kept above the highest one in use
 PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
-PERIOD_STEPS = 64  # steps a period of `steps: auto`
+PERIOD_STEPS = 64  # steps per period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
@@ -152,7 +153,7 @@ def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
 
 
 def _reduce(deck: QocDeck, grid: bool) -> str:
-    """Return what to lower when memory does not suffice."""
+    """Return the keys to lower when memory does not suffice."""
     if deck.optimizer.type == "gauss_newton" and deck.ensemble is not None:
         return "ensemble"
     return "time.steps, or set propagator.memory to reverse" if grid else "time.steps"
@@ -212,7 +213,7 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
 
 
 def goal_of(deck: QocDeck) -> Goal:
-    """Return what the deck asks for."""
+    """Return the goal of the deck: its pairs of states, alpha and threshold."""
     block = deck.objective
     return Goal(deck.system.state_pairs(), block.alpha, block.combine == "coherent", block.threshold)
 
@@ -239,7 +240,7 @@ def _seed(
     return carriers(nominal, rungs, times, control.shape, 0.1 * math.sqrt(len(rungs)))
 
 
-def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Any) -> None:
+def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: PropagatorBlock) -> None:
     from qsim.qoc.kernels.eigenbasis import MAX_CUDA_STATES
     from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 
@@ -343,7 +344,7 @@ def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
 
 
 def stores(deck: QocDeck, trajectory: int) -> bool:
-    """Whether the grid propagator keeps trajectories of this many bytes for the gradient."""
+    """Return True if the grid propagator keeps trajectories of this size (bytes) for the gradient."""
     choice = deck.propagator.memory  # type: ignore[union-attr]
     if deck.optimizer.type == "gauss_newton":  # all costates go back along one stored trajectory
         return choice != "reverse"

@@ -110,7 +110,9 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
                 told.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are degenerate to rounding (gap {gap:.2g}, limit {rounding:.2g} hartree)"
                 yield Finding(
-                    key, f"{text}: which mixture of them is level {level} is arbitrary; {remedy}", "warning"
+                    key,
+                    f"{text}: level {level} is an arbitrary mixture of them; {remedy}",
+                    "warning",
                 )
             elif gap * deck.time.T < 1.0:
                 told.add(pair)
@@ -172,13 +174,13 @@ def _sampling(
     if per_period < 2:
         yield Finding(
             "time.steps",
-            f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree) cannot represent it; "
-            f"at least {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps are wanted",
+            f"{per_period:.3g} steps per period of the fastest transition ({fastest:.6g} hartree) cannot represent it; "
+            f"use at least {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps",
         )
     elif per_period < wanted:
         yield Finding(
             "time.steps",
-            f"{per_period:.3g} steps a period of the fastest transition ({fastest:.6g} hartree); {wanted} or more are wanted, "
+            f"{per_period:.3g} steps per period of the fastest transition ({fastest:.6g} hartree); use at least {wanted}, "
             f"that is {math.ceil(wanted * fastest * deck.time.T / (2 * math.pi))} steps",
             "warning",
         )
@@ -211,7 +213,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
         yield Finding(
             "time.T",
             f"T = {duration:g} a.u. is shorter than 2 pi / {min(nearby):.4g} = {2 * math.pi / min(nearby):.4g} a.u., the time to "
-            "tell the wanted transition from its neighbour; expect leakage",
+            "resolve the wanted transition from its neighbour; expect leakage",
             "warning",
         )
     alpha, threshold = deck.objective.alpha, deck.objective.threshold

@@ -62,7 +62,7 @@ class Errors:
     reference : float
         Error of the reference itself.
     between : str
-        How the field goes on between its values: ``hold`` or ``cubic``.
+        Course of the field between its values: ``hold`` or ``cubic``.
     energies : (K,) float64
         Error of each energy, hartree; NaN for levels above the potential far outside.
     dipoles : (K, K) float64
@@ -111,7 +111,7 @@ class Errors:
 
 @dataclass
 class Judge:
-    """What errors are determined with: the sampled members on several grids.
+    """Sampled members on several grids, to determine errors.
 
     Parameters
     ----------
@@ -445,7 +445,7 @@ class _Chain:
         return energies, dipoles
 
     def _fallen(self) -> str | None:
-        """Say so if the potential outside of the box falls below a level that the run reached."""
+        """Return a warning if the potential outside of the box falls below a level that the run reached."""
         run, ground = self.problem.molecule, self.judge.ground
         used = np.flatnonzero(self.judge.reached > REACHED)
         energy = float(run.energies[used[-1] if used.size else 0])

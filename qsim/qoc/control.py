@@ -12,7 +12,7 @@ derivative are exact, so gradients stay exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.model import Control
+    from qsim.qoc.deck.model import Control, Shape
 
 CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
 NEWTON_STEPS = 60
@@ -53,12 +53,12 @@ class Parametrisation:
 
     @property
     def bounded(self) -> bool:
-        """Whether the field has bounds."""
+        """True if the field has bounds."""
         return bool(np.any(np.isfinite(self.low)) or np.any(np.isfinite(self.high)))
 
     @property
     def soft(self) -> bool:
-        """Whether bounds are kept by the soft clip, since a linear constraint couples the time steps."""
+        """True if bounds are kept by the soft clip, since a linear constraint couples the time steps."""
         return self.bounded and (self.zero_area or self.modes is not None)
 
     @property
@@ -192,7 +192,7 @@ def band_modes(band: Sequence[float], duration: float, steps: int) -> tuple[int,
     return first, last
 
 
-def shape_function(block: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+def shape_function(block: Shape | None, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
     """Return S(t) of a shape block; ones without a block."""
     if block is None:
         return np.ones(times.size)

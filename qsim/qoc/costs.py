@@ -1,4 +1,4 @@
-"""What propagations cost, so that the claims of a run never cost much more than the run itself.
+"""Costs of propagations, so that the claims of a run never cost much more than the run itself.
 
 The costs are estimated from sizes, not taken from a clock: the same deck claims the same errors on a fast and on a slow machine.
 """

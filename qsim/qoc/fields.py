@@ -15,7 +15,7 @@ ROUGH = 0.1  # rms of what every second value does not tell about the others, in
 
 
 def roughness(field: NDArray[np.float64]) -> float:
-    """Return how badly a spline through every second value predicts the values between them (rms over rms); 0 for no field.
+    """Return the error of a spline through every second value at the values between them (rms over rms); 0 for no field.
 
     A carrier with n values per period has about ``(4 pi / n)^4 / 384``: 0.05 for 6, 0.0004 for 20; noise has 1 and more.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,17 +14,20 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.results.results import Results
 
 MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
 
 
-def _femtoseconds(t: Any) -> Any:
-    return to_unit(np.asarray(t), "fs", "time")
+def _femtoseconds(t: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(to_unit(np.asarray(t), "fs", "time"))
 
 
-def _envelope(t: Any, y: Any) -> tuple[Any, Any]:
+def _envelope(
+    t: NDArray[np.float64], y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
     if y.size <= MAX_POINTS:
         return t, y
@@ -149,11 +152,11 @@ def fields(r: Results) -> Figure:
     return fig
 
 
-def _to_si(eps: Any) -> Any:
+def _to_si(eps: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(eps) * float(to_unit(1.0, "V/nm", "electric field"))
 
 
-def _from_si(value: Any) -> Any:
+def _from_si(value: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(value) / float(to_unit(1.0, "V/nm", "electric field"))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from qsim.qoc.deck.molecule import levels_of
 from qsim.qoc.molecule import formula
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.model import QocDeck
+    from qsim.qoc.deck.model import QocDeck, RandomGuess
     from qsim.qoc.molecule import Molecule
 
 WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
@@ -39,7 +41,7 @@ def initial_field(
     Raises
     ------
     InvalidInput
-        If no path of dipole transitions joins the states, or a formula or a file is no good.
+        If no path of dipole transitions joins the states, or a formula or a file cannot be used.
     """
     guess, duration = deck.control.guess, deck.time.T
     if guess.type == "zero":
@@ -56,11 +58,15 @@ def initial_field(
         rungs = direct_rungs(deck, molecule)
         return carriers(molecule, rungs, times, shape, guess.area)
     rungs = ladder_rungs(deck, molecule)
-    area = guess.area if guess.area != "auto" else (0.5 if len(rungs) == 1 else 1.0)
+    area = guess.area
+    if area == "auto":  # of one rung half a pi pulse, where the slope of P = sin^2(area / 2) is largest
+        area = 0.5 if len(rungs) == 1 else 1.0
     return carriers(molecule, rungs, times, shape, area * np.sqrt(len(rungs)))
 
 
-def _shape_to_apply(path: Any, times: NDArray[np.float64], shape: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shape_to_apply(
+    path: Path, times: NDArray[np.float64], shape: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the factor that gives a field from a file the deck's shape; what a results file bears is not applied twice."""
     if not str(path).endswith((".h5", ".hdf5")):
         return shape
@@ -100,7 +106,7 @@ def _reasonable(field: NDArray[np.float64], times: NDArray[np.float64], key: str
     if abs(field[worst]) > LARGEST_FIELD:
         raise InvalidInput(
             key,
-            f"{field[worst]:.3g} a.u. at t = {times[worst]:.6g} a.u. is no field (at most {LARGEST_FIELD:g})",
+            f"{field[worst]:.3g} a.u. at t = {times[worst]:.6g} a.u. is not a field strength (at most {LARGEST_FIELD:g})",
         )
     return field
 
@@ -157,7 +163,7 @@ def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
 
 
 def _neighbours(level: int, molecule: Molecule) -> tuple[int, int]:
-    """Return a level that shall only be kept, and the next one: what a field would drive."""
+    """Return a level that must only be kept, and the next one: the transition that a field would drive."""
     return (level, level + 1) if level + 1 < molecule.energies.size else (level - 1, level)
 
 
@@ -183,7 +189,7 @@ def strongest_path(matrix: NDArray[np.float64], start: int, goal: int) -> list[i
     return None
 
 
-def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+def field_from_file(path: Path, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
     """Return a field read from two columns (t, eps) or from a qsim results file, at the midpoints (zero outside its range).
 
     Raises
@@ -215,7 +221,7 @@ def field_from_file(path: Any, times: NDArray[np.float64], duration: float) -> N
     return np.interp(times, t, eps, left=0.0, right=0.0)
 
 
-def _field_of_results(path: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _field_of_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return times and field of a results file, (N,) each."""
     from qsim.core.results.results import open_results
 
@@ -237,7 +243,7 @@ def _field_of_results(path: Any) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def _random(
-    guess: Any, deck: QocDeck, molecule: Molecule, times: NDArray[np.float64], seed: int
+    guess: RandomGuess, deck: QocDeck, molecule: Molecule, times: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
     cutoff = guess.cutoff
     if cutoff is None:

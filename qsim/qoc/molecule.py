@@ -228,7 +228,7 @@ def _evaluate(
     return block.at(x, mass)
 
 
-def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
+def formula(text: str, key: str, **variables: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Evaluate a formula of the deck.
 
     Raises

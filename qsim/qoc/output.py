@@ -101,7 +101,7 @@ def _searches_lines(result: Result) -> bool:
 
 
 def _if_whole(result: Result) -> bool:
-    """Whether the populations of all steps are kept."""
+    """Return True if the populations of all steps are kept."""
     return result.stride == 1
 
 

@@ -1,4 +1,4 @@
-"""What a run needs: molecules, propagator, control, goal and options."""
+"""Problem of a run: molecules, propagator, control, goal and options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Goal", "Problem", "amplitudes", "target_vectors"]
 
 @dataclass(frozen=True)
 class Goal:
-    """What the field is to do: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
+    """Goal of the field: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
 
     Attributes
     ----------

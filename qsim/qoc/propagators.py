@@ -16,7 +16,7 @@ from qsim.qoc.kernels.eigenbasis import EigenBatch, eb_backward, eb_costates, eb
 from qsim.qoc.kernels.grid import GridBatch, cn_backward, cn_forward
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from qsim.core.device.device import Device
     from qsim.qoc.molecule import Molecule
@@ -68,7 +68,7 @@ class Run:
 
 
 class Propagator(ABC):
-    """What both propagators share.
+    """Base of both propagators.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class Propagator(ABC):
             }
         return self._layouts[key]
 
-    def _put(self, array: Any, dtype: Any) -> Any:
+    def _put(self, array: ArrayLike, dtype: DTypeLike) -> Any:
         return self.device.asarray(np.array(array, dtype=dtype, order="C"))  # a copy: kernels write in place
 
     def _fields(self, fields: NDArray[np.float64]) -> Any:

@@ -146,7 +146,7 @@ def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _finite_length(values: NDArray[np.float64]) -> int:
-    """Return how many values from the wall outwards are usable, at least the one at the wall itself."""
+    """Return the number of usable values from the wall outwards, at least the one at the wall itself."""
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
     return max(int(bad[0]), 1) if bad.size else values.size
@@ -250,7 +250,7 @@ def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.
 
 
 def unresolved(ground: Landscape, molecule: Molecule, scale: float) -> NDArray[np.float64]:
-    """Return what lies between the points of a sine basis in the potential of each level (K,), hartree.
+    """Return the energy (K,), hartree, of each level in the part of the potential between the points of a sine basis.
 
     The levels are known everywhere as sums of sines, so ``integral psi^2 V`` can be taken on a grid `FINER` times finer.  Its
     difference from the sum over the points is the first-order shift of the level by all that the points do not see.

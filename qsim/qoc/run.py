@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, Resumable, State
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
+    from qsim.qoc.propagators import Run
 
 STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
 MEMBERS_AT_ONCE = 4096
@@ -36,7 +37,7 @@ LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are 
 
 @dataclass
 class Result:
-    """What a run leaves; see ``output.py`` for the names in the file."""
+    """Result of a run; ``output.py`` gives the names in the file."""
 
     problem: Problem
     field: NDArray[np.float64]
@@ -67,7 +68,7 @@ class Result:
 
     @property
     def claimed(self) -> bool:
-        """Whether an error of P is claimed."""
+        """True if an error of P is claimed."""
         return self.errors is not None and self.errors.unclaimed is None
 
 
@@ -229,17 +230,18 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
 
 def _propagate_members(
     objective: Objective, field: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float, Any]:
+) -> tuple[NDArray[np.float64], float, Run]:
     """Return P of every member, the largest norm error, and the run that holds the first members."""
-    propagator, count = objective.propagator, objective.propagator.members.count
-    probabilities, norm, first = np.empty(count), 0.0, None
-    for start in range(0, count, MEMBERS_AT_ONCE):
-        part = slice(start, min(start + MEMBERS_AT_ONCE, count))
-        run = propagator.forward(field[None], part)
+    propagator = objective.propagator
+    count = propagator.members.count
+    first = propagator.forward(field[None], slice(0, min(MEMBERS_AT_ONCE, count)))
+    probabilities = [objective.member_probabilities(first.amplitudes)[0]]
+    norm = first.norm_error
+    for start in range(MEMBERS_AT_ONCE, count, MEMBERS_AT_ONCE):
+        run = propagator.forward(field[None], slice(start, min(start + MEMBERS_AT_ONCE, count)))
         norm = max(norm, run.norm_error)
-        probabilities[part] = objective.member_probabilities(run.amplitudes)[0]
-        first = first or run
-    return probabilities, norm, first
+        probabilities.append(objective.member_probabilities(run.amplitudes)[0])
+    return np.concatenate(probabilities), norm, first
 
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:
@@ -249,7 +251,7 @@ def search_guess(problem: Problem) -> NDArray[np.float64]:
     return problem.control.field(problem.control.parameters(problem.guess))
 
 
-def _wavefunction(problem: Problem, nominal: Any) -> NDArray[np.complex128]:
+def _wavefunction(problem: Problem, nominal: Run) -> NDArray[np.complex128]:
     """psi(T) on the grid: from the grid propagator itself, or as the sum over levels."""
     from qsim.qoc.propagators import CrankNicolson
 

@@ -43,7 +43,7 @@ REMEDIES = {
     "grid": "raise system.grid.points",
     "box": "widen system.grid",
     "levels": "raise propagator.states",
-    "interpolation": "raise time.steps, or say with verify.interpolation how the field goes on between its values",
+    "interpolation": "raise time.steps, or set verify.interpolation to the course of the field between its values",
     "reference": "the pulse reaches levels or fields that cannot be followed reliably; limit it with control.bounds",
 }
 
@@ -106,7 +106,7 @@ def verify(
 
 
 def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> bool:
-    """Tell whether a propagation on the grid costs more than a verification may."""
+    """Return True if a propagation on the grid costs more than a verification may."""
     price = (
         costs.trajectories(problem, members.count) * steps * costs.step_cost(0, members.molecules[0].x.size)
     )
@@ -114,12 +114,12 @@ def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> b
 
 
 def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:
-    """Return how far P is from the reference's; NaN if there is none."""
+    """Return the distance of P from that of the reference; NaN without a reference."""
     return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
 
 
 def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
-    """Say why P is not confirmed, by how much, and what to change; None if it is."""
+    """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
     difference = abs(found.probability - probability)
     known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
     if max(difference, known) <= tolerance:
@@ -132,11 +132,11 @@ def _warning(found: Verification, probability: float, errors: Errors, tolerance:
 
 
 def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
-    """Say what to change so that P is confirmed."""
+    """Return the remedy for an unconfirmed P."""
     if errors.unclaimed:
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:
-        return f"it is the verification that is off (its error is {found.error:.2g}): raise verify.steps or verify.states"
+        return f"the verification is the less accurate one (error {found.error:.2g}): raise verify.steps or verify.states"
     part = max(errors.parts, key=lambda name: errors.parts[name])
     return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
 

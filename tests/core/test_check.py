@@ -8,7 +8,7 @@ import pytest
 
 from qsim.core.errors import DeviceError, FileError
 from qsim.core.results.compare import Tolerance, compare_results
-from qsim.core.results.results import open_results, write_results
+from qsim.core.results.results import Content, open_results, write_results
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.run.check import (
     Case,
@@ -137,15 +137,17 @@ def write(tmp_path):
         content = {key: value for key, value in {**ARRAYS, **arrays}.items() if value is not None}
         path = write_results(
             tmp_path / f"{stem}.h5",
-            method=method,
-            title="",
-            status="complete",
-            tables=tables,
-            arrays=content,
-            scalars={
-                key: value for key, value in {**SCALARS, **(scalars or {})}.items() if value is not None
-            },
-            provenance={},
+            Content(
+                method=method,
+                title="",
+                status="complete",
+                tables=tables,
+                arrays=content,
+                scalars={
+                    key: value for key, value in {**SCALARS, **(scalars or {})}.items() if value is not None
+                },
+                provenance={},
+            ),
         )
         opened.append(open_results(path))
         return opened[-1]

@@ -114,7 +114,7 @@ def test_lines_and_files_have_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "MAX_TEXT", 5000)
     with pytest.raises(FileError, match="t.csv:2: a line of more than 1000 bytes"):
         read_columns(file(tmp_path, "1 2\n" + "0" * 2000), 2, "x, y")
-    with pytest.raises(FileError, match="more than 5000 bytes of text; keep so many numbers in .npz or HDF5"):
+    with pytest.raises(FileError, match="more than 5000 bytes of text; store large tables as .npz or HDF5"):
         read_columns(file(tmp_path, gzip.compress(b"1 2\n" * 2000)), 2, "x, y")
 
 

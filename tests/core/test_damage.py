@@ -313,7 +313,7 @@ def test_meta_data_of_another_kind(tmp_path, meta, message):
 
 def test_missing_meta_data_name_the_file(tmp_path):
     _, meta = checkpoint.load(checkpoint.save(tmp_path / "c.h5", {}, {"method": "m"}))
-    with pytest.raises(FileError, match=r"c\.h5 does not say 'seed'"):
+    with pytest.raises(FileError, match=r"c\.h5 lacks 'seed'"):
         meta["seed"]
 
 

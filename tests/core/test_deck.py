@@ -125,7 +125,7 @@ def mistakes(load, tmp_path):
         with pytest.raises(DeckError) as caught:
             load(text, *overrides)
         lines = str(caught.value).split("\n")
-        assert lines == [str(problem) for problem in caught.value.problems]
+        assert lines == [str(problem) for problem in caught.value.diagnostics]
         return [line.replace(f"{tmp_path / 'toy.yaml'}:", "") for line in lines]
 
     return collect
@@ -312,7 +312,7 @@ word: A1
 """
     with pytest.raises(DeckError) as caught:
         load(text, model=Shapes)
-    assert [f"{problem.key}: {problem.message}" for problem in caught.value.problems] == [
+    assert [f"{problem.key}: {problem.message}" for problem in caught.value.diagnostics] == [
         "mixed.1.cycles: expected a number, found 'a'",
         "mixed.3: expected 'x' or a block with a key 'type' (one of gauss, sin2, off), found 3",
         "named.q.0.dt: expected a time: a number (a.u. of time (hbar/Eh)) or text such as '20 fs', found 'x'",
@@ -514,14 +514,14 @@ def test_raise_for_collects_warnings_and_raises_errors(load):
     assert len(loaded.warnings) == 2
     with pytest.raises(DeckError) as caught:
         loaded.raise_for([Finding("run.seed", "b"), Finding("method", "a"), Finding("grid", "w", "warning")])
-    assert [problem.message for problem in caught.value.problems] == ["b", "a"]
+    assert [problem.message for problem in caught.value.diagnostics] == ["b", "a"]
     assert len(loaded.warnings) == 3
 
 
 def test_problems_show_their_line(load):
     with pytest.raises(DeckError) as caught:
         load(GOOD + "bounds: [1, x]\n")
-    line, caret = caught.value.problems[0].excerpt().split("\n")
+    line, caret = caught.value.diagnostics[0].excerpt().split("\n")
     assert line[caret.index("^")] == "x"
 
 
@@ -661,7 +661,7 @@ def test_any_value_anywhere_is_accepted_or_explained(load, key, value):
     try:
         load(GOOD + "pulses: [off]\n", f"{key}={json.dumps(value)}")
     except DeckError as error:
-        problems = error.problems
+        problems = error.diagnostics
     for problem in problems:
         assert problem.message
         assert not re.search(r"Value error|Input should|function-|pydantic", problem.message)

@@ -337,7 +337,7 @@ def test_asked_threads_are_limited_with_a_notice(cgroup, monkeypatch):
     assert select("cpu", environ=EMPTY, threads=3)[0].threads == 3
     device, notices = select("cpu", environ=EMPTY, threads=8)
     assert device.threads == 4
-    assert notices == ["8 threads asked for, but only 4 are available; using 4"]
+    assert notices == ["8 threads requested, but only 4 are available; using 4"]
 
 
 def test_free_memory_obeys_the_control_group(cgroup):

@@ -19,7 +19,7 @@ CODES = {
     errors.Stopped: 75,
     errors.Interrupted: 130,
 }
-PROBLEM = errors.Problem("a.yaml", 3, 5, "grid.points", "expected a whole number", source="  pts: x")
+DIAGNOSTIC = errors.Diagnostic("a.yaml", 3, 5, "grid.points", "expected a whole number", source="  pts: x")
 
 
 @pytest.mark.parametrize(("kind", "code"), CODES.items(), ids=lambda value: getattr(value, "__name__", value))
@@ -41,34 +41,34 @@ def test_every_error_is_in_the_table_above():
 
 
 def test_problem_reads_like_a_compiler_message():
-    assert str(PROBLEM) == "a.yaml:3:5: grid.points: expected a whole number"
-    warning = errors.Problem("a.yaml", 1, 1, "", "odd", severity="warning")
+    assert str(DIAGNOSTIC) == "a.yaml:3:5: grid.points: expected a whole number"
+    warning = errors.Diagnostic("a.yaml", 1, 1, "", "odd", severity="warning")
     assert str(warning) == "a.yaml:1:1: warning: odd"
 
 
 def test_excerpt_puts_the_caret_below_the_column():
-    line, caret = PROBLEM.excerpt().split("\n")
+    line, caret = DIAGNOSTIC.excerpt().split("\n")
     assert line.endswith("pts: x")
     assert caret.index("^") == line.index("s: x")
-    assert errors.Problem("a", 1, 1, "", "x").excerpt() == ""
+    assert errors.Diagnostic("a", 1, 1, "", "x").excerpt() == ""
 
 
 def test_excerpt_keeps_tabs_so_that_the_caret_lines_up():
-    problem = errors.Problem("a", 1, 3, "", "x", source="\t\tb")
+    problem = errors.Diagnostic("a", 1, 3, "", "x", source="\t\tb")
     assert problem.excerpt().split("\n")[1].endswith("|  \t\t^".replace("|  ", "| "))
 
 
 def test_deck_error_lists_all_its_problems():
-    other = errors.Problem("a.yaml", 9, 1, "", "another")
-    error = errors.DeckError([PROBLEM, other])
-    assert str(error).split("\n") == [str(PROBLEM), str(other)]
-    assert error.problems == (PROBLEM, other)
-    assert errors.DeckError(PROBLEM).problems == (PROBLEM,)
+    other = errors.Diagnostic("a.yaml", 9, 1, "", "another")
+    error = errors.DeckError([DIAGNOSTIC, other])
+    assert str(error).split("\n") == [str(DIAGNOSTIC), str(other)]
+    assert error.diagnostics == (DIAGNOSTIC, other)
+    assert errors.DeckError(DIAGNOSTIC).diagnostics == (DIAGNOSTIC,)
 
 
 def test_deck_error_of_a_text_has_no_problems():
     error = errors.DeckError("changed keys: grid", hint="use --allow-changes")
-    assert (str(error), error.problems, error.hint) == ("changed keys: grid", (), "use --allow-changes")
+    assert (str(error), error.diagnostics, error.hint) == ("changed keys: grid", (), "use --allow-changes")
 
 
 def test_stopped_names_its_checkpoint():
@@ -83,7 +83,7 @@ def test_stopped_names_its_checkpoint():
     "error",
     [
         errors.QsimError("a", hint="b"),
-        errors.DeckError([PROBLEM], hint="b"),
+        errors.DeckError([DIAGNOSTIC], hint="b"),
         errors.Stopped("run.ckpt.h5", "walltime", hint="c"),
         errors.Interrupted(),
     ],

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Deck, DeckPath, Finding
 from qsim.core.deck.load import load_deck
-from qsim.core.errors import MOST, DeckError, More, Problem, at_most
+from qsim.core.errors import MOST, DeckError, Diagnostic, More, at_most
 
 
 class Item(Block):
@@ -60,8 +60,8 @@ def test_duplicate_keys_are_limited_too(tmp_path):
 
 def test_few_mistakes_are_all_told(tmp_path):
     error = mistakes(tmp_path, "".join(f"k{i}: 1\n" for i in range(MOST)))
-    assert len(error.problems) == MOST
-    assert not isinstance(error.problems[-1], More)
+    assert len(error.diagnostics) == MOST
+    assert not isinstance(error.diagnostics[-1], More)
 
 
 def test_time_is_linear(tmp_path):
@@ -103,7 +103,7 @@ LONG = "x" * 100_000
 def test_long_values_are_shortened(tmp_path, text):
     error = mistakes(tmp_path, text)
     assert len(str(error)) < 1500
-    assert all(len(problem.excerpt()) < 800 for problem in error.problems)
+    assert all(len(problem.excerpt()) < 800 for problem in error.diagnostics)
 
 
 @pytest.mark.parametrize("item", [LONG, f"{LONG}=1", f"items={LONG}", f"title.{LONG}=1", f"items.{LONG}=1"])
@@ -120,7 +120,7 @@ def test_an_override_has_no_place_but_its_name(tmp_path):
 
 
 def test_at_most_counts_what_was_counted_before():
-    problems = [Problem("f", k, 1, "", "m") for k in range(MOST + 3)]
+    problems = [Diagnostic("f", k, 1, "", "m") for k in range(MOST + 3)]
     once = at_most(problems, untold=4)
     assert str(once[-1]) == "... and 7 more"
     assert at_most(problems[:3]) == tuple(problems[:3])

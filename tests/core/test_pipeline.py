@@ -169,7 +169,7 @@ def test_an_unknown_figure_is_a_mistake_of_the_deck(counter, run, no_work):
     deck = counter.deck(extra="output:\n  figures: [value, valu]\n")
     with pytest.raises(DeckError, match="did you mean 'value'") as error:
         run(deck)
-    (problem,) = error.value.problems
+    (problem,) = error.value.diagnostics
     assert (problem.key, problem.line) == ("output.figures.1", 6)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.run.checkpoint import load
-from qsim.core.run.progress import Monitor
+from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.signals import Signals
 
 
@@ -47,7 +47,7 @@ def lines(stream):
 
 
 def test_stages_add_up_also_when_they_fail(clock):
-    monitor = Monitor(quiet=True, clock=clock)
+    monitor = Monitor(quiet=True, clock=RunClock(now=clock))
     for _ in range(2):
         with monitor.stage("run"):
             clock.now += 1.5
@@ -58,7 +58,7 @@ def test_stages_add_up_also_when_they_fail(clock):
 
 
 def test_elapsed_counts_earlier_processes_and_the_start_of_this_one(clock):
-    monitor = Monitor(quiet=True, clock=clock, spent=2.0, elapsed=100.0)
+    monitor = Monitor(quiet=True, clock=RunClock(spent=2.0, earlier=100.0, now=clock))
     clock.now += 5.0
     assert monitor.elapsed == 107.0
 
@@ -67,7 +67,7 @@ def test_elapsed_counts_earlier_processes_and_the_start_of_this_one(clock):
 
 
 def test_lines_come_after_one_second_then_every_thirty_then_at_the_end(clock, stream):
-    monitor = Monitor(stream=stream, clock=clock)
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock))
     monitor.begin(200, "sweeps", "optimise")
     for done in range(1, 201):
         clock.now += 0.5
@@ -80,7 +80,7 @@ def test_lines_come_after_one_second_then_every_thirty_then_at_the_end(clock, st
 
 
 def test_unknown_total(clock, stream):
-    monitor = Monitor(stream=stream, clock=clock)
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock))
     monitor.begin(None, "iterations")
     clock.now += 2.0
     monitor.step(7, residual=0.5)
@@ -89,7 +89,7 @@ def test_unknown_total(clock, stream):
 
 @pytest.mark.parametrize(("restored", "done"), [({"done": 100}, None), (None, 102)])
 def test_a_resumed_task_counts_only_its_own_steps_in_the_rate(clock, stream, restored, done):
-    monitor = Monitor(stream=stream, clock=clock, restored=restored)
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock), restored=restored)
     monitor.begin(200, "steps", done=done)
     if restored:
         clock.now += 5.0  # compilation
@@ -145,14 +145,14 @@ def test_a_run_of_hours_is_not_announced(clock):
 
 
 def test_a_task_without_steps_says_nothing(clock, stream):
-    with Monitor(stream=stream, clock=clock) as monitor:
+    with Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
         monitor.begin(10, "steps")
         monitor.begin(10, "sweeps")
     assert lines(stream) == []
 
 
 def test_quiet_says_nothing_but_keeps_the_log(clock, stream):
-    monitor = Monitor(stream=stream, clock=clock, quiet=True)
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock), quiet=True)
     monitor.begin(2, "steps")
     clock.now += 2
     monitor.step(1)
@@ -191,7 +191,7 @@ def test_a_terminal_shows_a_bar_and_notes_above_it(clock, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
-    with Monitor(stream=stream, clock=clock) as monitor:
+    with Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
         monitor.begin(4, "sweeps", "[x] optimise")
         for done in (1, 2, 3, 4):
             clock.now += 1.0
@@ -209,7 +209,7 @@ def test_a_terminal_shows_a_bar_and_notes_above_it(clock, monkeypatch):
 def test_a_dumb_terminal_gets_lines(clock, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
-    with Monitor(stream=stream, clock=clock) as monitor:
+    with Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
         monitor.begin(2, "sweeps")
         clock.now += 1.0
         monitor.step(1)
@@ -220,7 +220,7 @@ def test_no_color_is_respected(clock, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    with Monitor(stream=stream, clock=clock) as monitor:
+    with Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
         monitor.begin(2, "sweeps")
         clock.now += 1.0
         monitor.step(1)
@@ -231,7 +231,7 @@ def test_no_color_is_respected(clock, monkeypatch):
 def test_the_cursor_comes_back_after_an_error(clock, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = Terminal()
-    with pytest.raises(NumericsError), Monitor(stream=stream, clock=clock) as monitor:
+    with pytest.raises(NumericsError), Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
         monitor.begin(2, "sweeps")
         monitor.step(1, norm=math.nan)
     assert stream.getvalue().rstrip("\n").endswith("\x1b[?25h")
@@ -262,7 +262,11 @@ def test_silent_monitor_never_saves_nor_stops():
 def test_checkpoints_are_written_at_the_interval_with_the_time_spent(tmp_path, clock):
     path = tmp_path / "a.ckpt.h5"
     monitor = Monitor(
-        checkpoint=path, meta={"method": "m"}, interval=10, clock=clock, quiet=True, spent=3, elapsed=50
+        checkpoint=path,
+        meta={"method": "m"},
+        interval=10,
+        clock=RunClock(spent=3, earlier=50, now=clock),
+        quiet=True,
     )
     made = []
 
@@ -278,20 +282,22 @@ def test_checkpoints_are_written_at_the_interval_with_the_time_spent(tmp_path, c
 
 
 def test_a_step_without_a_state_saves_nothing(tmp_path, clock):
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", interval=1, clock=clock, quiet=True)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", interval=1, clock=RunClock(now=clock), quiet=True)
     clock.now += 10
     monitor.step(1)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_ends_no_run_but_is_warned_of(tmp_path, clock):
-    monitor = Monitor(checkpoint=tmp_path / "none" / "a.h5", interval=10, clock=clock, quiet=True)
+    monitor = Monitor(
+        checkpoint=tmp_path / "none" / "a.h5", interval=10, clock=RunClock(now=clock), quiet=True
+    )
     tried = []
     for done in range(1, 25):
         clock.now += 1.0
         monitor.step(done, lambda done=done: tried.append(done) or {})
     assert tried == [10, 20]
-    assert "the run goes on" in monitor.warnings[0]
+    assert "the run continues" in monitor.warnings[0]
 
 
 def test_a_checkpoint_that_fails_when_the_run_stops_is_an_error(tmp_path):
@@ -325,7 +331,7 @@ def test_a_signal_saves_and_stops(tmp_path, name):
 
 def test_a_stop_waits_for_a_step_that_can_save(tmp_path, clock):
     signals = Signals()
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=clock, quiet=True)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=RunClock(now=clock), quiet=True)
     monitor.poll(lambda: {})
     signals.stop = "SIGTERM"
     clock.now += 1000
@@ -336,7 +342,7 @@ def test_a_stop_waits_for_a_step_that_can_save(tmp_path, clock):
 
 def test_a_task_that_cannot_save_stops_after_a_while(tmp_path, clock):
     signals = Signals()
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=clock, quiet=True)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", signals=signals, clock=RunClock(now=clock), quiet=True)
     monitor.begin(10, "steps")
     signals.stop = "SIGTERM"
     monitor.step(1)
@@ -354,7 +360,7 @@ def test_a_run_without_a_checkpoint_file_stops_at_once():
 
 
 def test_the_wall_time_leaves_room_for_another_step_and_the_checkpoint(tmp_path, clock):
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", walltime=100, clock=clock, quiet=True, spent=20)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", clock=RunClock(100, spent=20, now=clock), quiet=True)
     done = 0
     with pytest.raises(Stopped, match="before the wall time limit"):
         while True:
@@ -368,7 +374,7 @@ def test_the_wall_time_leaves_room_for_another_step_and_the_checkpoint(tmp_path,
 
 def test_time_of_earlier_processes_does_not_count_towards_the_wall_time(tmp_path, clock):
     """Each job of a chain has its own limit."""
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", walltime=100, clock=clock, quiet=True, elapsed=1e6)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", clock=RunClock(100, earlier=1e6, now=clock), quiet=True)
     clock.now += 1
     monitor.step(1, lambda: {})
 
@@ -377,7 +383,7 @@ def test_steps_are_cheap():
     """A monitored loop of a million steps must not be felt."""
     import timeit
 
-    monitor = Monitor(quiet=True, walltime=1e9, signals=Signals())
+    monitor = Monitor(quiet=True, clock=RunClock(1e9), signals=Signals())
     monitor.begin(10**6, "steps")
     seconds = min(timeit.repeat(lambda: monitor.step(1, norm=1.0, energy=2.0), number=1000, repeat=5)) / 1000
     assert seconds < 50e-6

@@ -20,7 +20,7 @@ from qsim.core.errors import FileError, InvalidInput
 from qsim.core.results.arrays import map_array, map_arrays, read_arrays
 from qsim.core.results.compare import Tolerance, compare_results
 from qsim.core.results.hdf5 import open_datasets
-from qsim.core.results.results import open_results, write_results
+from qsim.core.results.results import Content, open_results, write_results
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
@@ -173,35 +173,37 @@ def _results(path):
     t, x = np.linspace(0.0, 1.0, 9), np.linspace(-1.0, 1.0, 5)
     write_results(
         path,
-        method="qoc",
-        title="a test",
-        status="complete",
-        tables=[
-            Table("time", ("time",), "a.u."),
-            Table("x", ("x",), "bohr"),
-            Table("field", ("time",), "a.u."),
-            Table("psi", ("time", "x")),
-            Table("psi_final", ("x",)),
-            Table("names", ("level",)),
-            Table("history/cost", ("sweep",)),
-        ],
-        arrays={
-            "time": t,
-            "x": x,
-            "field": np.sin(3 * t),
-            "psi": np.outer(t, x + 1j),
-            "psi_final": np.exp(-x * x) + 0j,
-            "names": np.array(["1s", "2σ"]),
-            "history/cost": np.arange(3.0),
-        },
-        scalars={
-            "energy": Scalar(-0.5, "hartree", 0.1),
-            "n": Scalar(3),
-            "word": Scalar("µ"),
-            "no": Scalar(None),
-        },
-        provenance={"deck": {"method": "qoc"}, "seed": 7, "timing": {"run": 1.0}},
-        log=["one", "two"],
+        Content(
+            method="qoc",
+            title="a test",
+            status="complete",
+            tables=[
+                Table("time", ("time",), "a.u."),
+                Table("x", ("x",), "bohr"),
+                Table("field", ("time",), "a.u."),
+                Table("psi", ("time", "x")),
+                Table("psi_final", ("x",)),
+                Table("names", ("level",)),
+                Table("history/cost", ("sweep",)),
+            ],
+            arrays={
+                "time": t,
+                "x": x,
+                "field": np.sin(3 * t),
+                "psi": np.outer(t, x + 1j),
+                "psi_final": np.exp(-x * x) + 0j,
+                "names": np.array(["1s", "2σ"]),
+                "history/cost": np.arange(3.0),
+            },
+            scalars={
+                "energy": Scalar(-0.5, "hartree", 0.1),
+                "n": Scalar(3),
+                "word": Scalar("µ"),
+                "no": Scalar(None),
+            },
+            provenance={"deck": {"method": "qoc"}, "seed": 7, "timing": {"run": 1.0}},
+            log=["one", "two"],
+        ),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.results import open_results, write_results
+from qsim.core.results.results import Content, open_results, write_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import Scalar, Table
 
@@ -79,9 +79,9 @@ def write(path, **changes):
         "scalars": SCALARS,
         "provenance": PROVENANCE,
         "log": ["first line", "second line"],
-        "overwrite": False,
     }
-    return write_results(path, **(content | changes))
+    settings = {"overwrite": changes.pop("overwrite", False)}
+    return write_results(path, Content(**(content | changes)), **settings)
 
 
 @pytest.fixture
@@ -266,14 +266,14 @@ def test_full_disk_is_a_file_error(tmp_path):
         import resource, signal
         import numpy as np
         from qsim.core.errors import FileError
-        from qsim.core.results.results import write_results
+        from qsim.core.results.results import Content, write_results
         from qsim.core.results.tables import Table
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         try:
-            write_results({str(tmp_path / "a.h5")!r}, method="m", title="", status="complete",
+            write_results({str(tmp_path / "a.h5")!r}, Content(method="m", title="", status="complete",
                 tables=[Table("a", ("i",))], arrays={{"a": np.random.default_rng(1).random(100_000)}},
-                scalars={{}}, provenance={{}})
+                scalars={{}}, provenance={{}}))
         except FileError as error:
             print("refused:", error)
     """

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from qsim.commands import columns
-from qsim.core.errors import DeckError, FileError, Problem
+from qsim.core.errors import DeckError, Diagnostic, FileError
 from qsim.core.text import json_text, printable, reason, shorten
 
 NASTY = "\x1b]0;pwned\a\x1b[2J \u202eevil\u200b \x9b1m \x7f \x85\u2028"
@@ -40,7 +40,7 @@ def test_errors_and_tables_are_printable():
     assert str(error).count("\n") == 1
     assert printable(str(error), newlines=True) == str(error)
     assert error.hint.isprintable()
-    problem = Problem("d.yaml", 1, 1, NASTY, NASTY, source=NASTY)
+    problem = Diagnostic("d.yaml", 1, 1, NASTY, NASTY, source=NASTY)
     assert str(DeckError(problem)).isprintable()
     assert problem.excerpt().replace("\n", "").isprintable()
     assert columns([("title", NASTY), ("more", NASTY)]).replace("\n", "").isprintable()
@@ -48,20 +48,22 @@ def test_errors_and_tables_are_printable():
 
 def test_control_characters_of_results_reach_no_terminal(tmp_path, monkeypatch):
     from qsim.cli import cli
-    from qsim.core.results.results import write_results
+    from qsim.core.results.results import Content, write_results
     from qsim.core.results.tables import Scalar, Table
 
     path = tmp_path / "a.h5"
     nasty = NASTY.replace("\0", "")
     write_results(
         path,
-        method="qoc",
-        title=nasty,
-        status=nasty,
-        tables=[Table("time", ("time",), nasty, nasty)],
-        arrays={"time": [0.0, 1.0]},
-        scalars={"word": Scalar(nasty, nasty, description=nasty)},
-        provenance={"deck_text": nasty, "device": nasty, "deck": {}},
+        Content(
+            method="qoc",
+            title=nasty,
+            status=nasty,
+            tables=[Table("time", ("time",), nasty, nasty)],
+            arrays={"time": [0.0, 1.0]},
+            scalars={"word": Scalar(nasty, nasty, description=nasty)},
+            provenance={"deck_text": nasty, "device": nasty, "deck": {}},
+        ),
     )
     for arguments in (["show"], ["show", "--json"], ["compare", "--all", str(path)], ["plot"]):
         done = CliRunner().invoke(cli, [arguments[0], str(path), *arguments[1:]])

@@ -23,7 +23,7 @@ def mistakes(text):
     try:
         _, problems = parse_yaml(text, "a.yaml")
     except DeckError as error:
-        problems = error.problems
+        problems = error.diagnostics
     return [str(problem).removeprefix("a.yaml:") for problem in problems]
 
 
@@ -204,7 +204,7 @@ def test_any_text_is_read_or_refused(text):
     try:
         root, problems = parse_yaml(text, "a.yaml")
     except DeckError as error:
-        problems = error.problems
+        problems = error.diagnostics
         assert problems
     else:
         assert root is None or root.height <= MAX_DEPTH

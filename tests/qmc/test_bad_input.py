@@ -225,7 +225,7 @@ def test_all_mistakes_at_once(qmc):
     changes = {"system__charge": 1, "system__electrons": 2, "series__2__dmc__timesteps": [0.01, 0.01]}
     with pytest.raises(DeckError) as caught:
         qmc.load(**changed(**changes))
-    assert len(caught.value.problems) == 2
+    assert len(caught.value.diagnostics) == 2
 
 
 CRYSTALS = {
@@ -253,7 +253,7 @@ CRYSTALS = {
 def test_crystals_are_refused_with_one_message(qmc, name):
     with pytest.raises(DeckError) as caught:
         qmc.load(**CRYSTALS[name])
-    assert len(caught.value.problems) == 1
+    assert len(caught.value.diagnostics) == 1
     assert re.search(
         r"deck\.yaml:\d+:\d+: (system.cell|wavefunction.orbitals.source): crystals .* are not part of this version",
         str(caught.value),

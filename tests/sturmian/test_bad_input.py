@@ -243,7 +243,7 @@ def test_all_mistakes_at_once(sturmian):
     changes = {"basis__energy": 0.5, "channels__L": [1, 1], "scan": {"N": [3, 3]}}
     with pytest.raises(DeckError) as caught:
         sturmian.load(**changed(**changes))
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.diagnostics) == 3
 
 
 # ------------------------------------------------------------------------------------------ files, tables

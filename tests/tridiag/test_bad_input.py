@@ -296,9 +296,13 @@ def test_errors_name_key_value_and_fix(tridiag, command, base, changes, pattern)
 def test_the_place_of_an_error_is_that_of_its_key(tridiag):
     with pytest.raises(DeckError) as caught:
         tridiag.load(**changed(grid__xmin=60, observe=["norm", "hhg", "hhg"], time__steps=3))
-    assert [problem.key for problem in caught.value.problems] == ["grid.xmin", "time.steps", "observe.2.hhg"]
+    assert [problem.key for problem in caught.value.diagnostics] == [
+        "grid.xmin",
+        "time.steps",
+        "observe.2.hhg",
+    ]
     lines = (tridiag.folder / "deck.yaml").read_text().splitlines()
-    for problem, text in zip(caught.value.problems, ("xmin: 60", "steps: 3", "- hhg"), strict=True):
+    for problem, text in zip(caught.value.diagnostics, ("xmin: 60", "steps: 3", "- hhg"), strict=True):
         assert lines[problem.line - 1].lstrip().startswith(text)
 
 

@@ -243,7 +243,7 @@ def test_errors_of_decks(trotter, name):
 def test_all_mistakes_at_once(trotter):
     with pytest.raises(DeckError) as caught:
         trotter.load(**changed(initial__bits="01", evolve__accuracy=1e-3, observe=[{"sz": [9]}]))
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.diagnostics) == 3
 
 
 # ---------------------------------------------------------------------------------------------- files

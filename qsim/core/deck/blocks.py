@@ -42,7 +42,7 @@ _HASHED = 64 * 2**20  # bytes of a file beyond which its size stands for its con
 
 @dataclass(frozen=True)
 class Finding:
-    """What a cross-check found, before it has a place in the file.
+    """Error or warning of a cross-check, before it has a place in the file.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Finding:
     message
         What is wrong, with the numbers.
     severity
-        An ``"error"`` stops the run, a ``"warning"`` is only told.
+        An ``"error"`` stops the run, a ``"warning"`` is only shown.
     """
 
     key: str
@@ -180,7 +180,7 @@ DeckPath = Annotated[Path, _DeckPath()]
 
 
 def _digest(path: Path) -> str:
-    """Return what identifies the content of a file: its SHA-256, or its size where it is very large."""
+    """Return an identifier of the content of a file: its SHA-256, or its size where it is very large."""
     try:
         size = path.stat().st_size
         if unusable(path):
@@ -231,7 +231,7 @@ def _device(value: str) -> str:
 
 
 class RunBlock(Block):
-    """How the run is carried out; nothing here changes the problem that is solved."""
+    """Execution of the run; nothing here changes the problem that is solved."""
 
     device: Annotated[str, AfterValidator(_device)] = Field(
         default="auto",
@@ -263,7 +263,7 @@ def _home(value: str) -> str:
 
 
 class OutputBlock(Block):
-    """What is written, and where."""
+    """Files to write and figures to draw."""
 
     file: Annotated[str, Field(min_length=1), AfterValidator(_home)] | None = Field(
         default=None, description="results file; by default <deck name>.h5 in the current folder"
@@ -280,7 +280,7 @@ def _storable(value: str) -> str:
 
 
 class Deck(Block):
-    """What all decks have in common; a method adds its own blocks and narrows `method` to its name."""
+    """Keys that all decks have in common; a method adds its own blocks and narrows `method` to its name."""
 
     method: str = Field(description="the method that this deck is for")
     title: Annotated[str, AfterValidator(_storable)] = Field(
@@ -292,6 +292,6 @@ class Deck(Block):
     rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None  # offered by the method's room `deck`
 
     def check(self) -> Iterable[Finding]:
-        """Return what is wrong or doubtful with keys that are valid one by one; methods override this or offer `rules`."""
+        """Return errors and warnings about keys that are valid one by one; methods override this or offer `rules`."""
         rules = type(self).rules
         return () if rules is None else rules(self)

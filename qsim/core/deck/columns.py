@@ -57,7 +57,7 @@ _EMPTY_FIELD = re.compile(r"^\s*[,;]|[,;]\s*[,;]\s*[^,;\s]")
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which columns a file should have.
+    """Columns expected in a file.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
                 )
             if total > MAX_TEXT:
                 raise FileError(
-                    f"{path}: more than {MAX_TEXT} bytes of text; keep so many numbers in .npz or HDF5"
+                    f"{path}: more than {MAX_TEXT} bytes of text; store large tables as .npz or HDF5"
                 )
             try:
                 text = chunk.decode("utf-8-sig" if line == 0 else "utf-8")

@@ -34,7 +34,7 @@ def flow(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not math.isfinite(value):
-        return ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
+        return {"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}[str(float(value))]
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, complex):

@@ -1,4 +1,4 @@
-"""What a deck model says about itself: its keys, their types, and where the path of an error leads.
+"""Introspection of deck models: their keys, the types of these, and the place to which the path of an error leads.
 
 Pydantic reports an error at a path that also holds the labels of union members (``pulses.0.gauss.fwhm``).
 `walk` follows such a path through the *types*, so that labels are told from keys without guessing.
@@ -133,7 +133,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Step:
-    """Where a path of an error has led.
+    """End of the path of an error.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def _union_args(annotation: Any) -> list[Any]:
 
 
 def is_block(base: Any) -> bool:
-    """Return whether a type is a deck block."""
+    """Return True if a type is a deck block."""
     return isinstance(base, type) and issubclass(base, BaseModel)
 
 

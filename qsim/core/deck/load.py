@@ -38,11 +38,11 @@ from qsim.core.deck.blocks import (
     short_form,
 )
 from qsim.core.deck.fields import Annotation, fields_of, literals
-from qsim.core.deck.messages import describe, did_you_mean, problems_of
+from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
 from qsim.core.deck.yaml_marks import MAX_DEPTH, Mark, Node, Source, override, parse_yaml
-from qsim.core.errors import MOST, DeckError, FileError, Problem
+from qsim.core.errors import MOST, DeckError, Diagnostic, FileError
 from qsim.core.text import shorten
 
 __all__ = [
@@ -51,12 +51,12 @@ __all__ = [
     "Count",
     "Deck",
     "DeckPath",
+    "Diagnostic",
     "Finding",
     "Integer",
     "LoadedDeck",
     "OutputBlock",
     "PositiveCount",
-    "Problem",
     "RunBlock",
     "changed_keys",
     "deck_reference",
@@ -151,10 +151,12 @@ class LoadedDeck(Generic[D]):
         run = self.deck.run.model_copy(update=changes)
         self.deck = self.deck.model_copy(update={"run": run})
 
-    def problem(self, finding: Finding) -> Problem:
+    def diagnostic(self, finding: Finding) -> Diagnostic:
         """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
         node, _ = self.root.find(finding.key.split(".") if finding.key else ())
-        return dataclasses.replace(node.mark.problem(finding.key, finding.message), severity=finding.severity)
+        return dataclasses.replace(
+            node.mark.diagnostic(finding.key, finding.message), severity=finding.severity
+        )
 
     def raise_for(self, findings: Iterable[Finding]) -> None:
         """Keep the warnings among `findings`, and raise the errors.
@@ -164,14 +166,14 @@ class LoadedDeck(Generic[D]):
         DeckError
             If there is an error among them; it holds all of them.
         """
-        problems = _in_order([self.problem(finding) for finding in findings], str(self.path))
-        for problem in problems:
-            if problem.severity == "warning":
-                self._warnings.setdefault(str(problem))
+        diagnostics = _in_order([self.diagnostic(finding) for finding in findings], str(self.path))
+        for diagnostic in diagnostics:
+            if diagnostic.severity == "warning":
+                self._warnings.setdefault(str(diagnostic))
         self.warnings[:] = list(self._warnings)[:MOST]
         if (untold := len(self._warnings) - MOST) > 0:
             self.warnings.append(f"... and {untold} more warnings")
-        if errors := [problem for problem in problems if problem.severity == "error"]:
+        if errors := [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]:
             raise DeckError(errors)
 
 
@@ -195,21 +197,21 @@ def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
     path = Path(path)
-    text, root, problems = _read(path)
+    text, root, diagnostics = _read(path)
     for item in overrides:
         root, more = _override(root, item)
-        problems += more
-    _require_method(path, root, model, problems)
+        diagnostics += more
+    _require_method(path, root, model, diagnostics)
     try:
         deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
     except ValidationError as error:
-        more, untold = problems_of(error, model, root)
-        raise DeckError(_in_order([*problems, *more], str(path)), untold=untold) from None
+        more, untold = diagnostics_of(error, model, root)
+        raise DeckError(_in_order([*diagnostics, *more], str(path)), untold=untold) from None
     loaded = LoadedDeck(deck, path, text, root, tuple(overrides))
     findings = list(deck.check())
-    problems += [loaded.problem(finding) for finding in findings if finding.severity == "error"]
-    if problems:
-        raise DeckError(_in_order(problems, str(path)))
+    diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
+    if diagnostics:
+        raise DeckError(_in_order(diagnostics, str(path)))
     loaded.raise_for(findings)
     return loaded
 
@@ -230,10 +232,12 @@ def peek_method(path: str | Path) -> str:
         guess = did_you_mean("method", root.value)
         hint = f"; is {guess!r} meant?" if guess else ""
         raise DeckError(
-            root.mark.problem("method", f"required key is missing (the method that the deck is for){hint}")
+            root.mark.diagnostic("method", f"required key is missing (the method that the deck is for){hint}")
         )
     if not isinstance(node.value, str) or not node.value:
-        raise DeckError(node.mark.problem("method", f"expected the name of a method, found {describe(node)}"))
+        raise DeckError(
+            node.mark.diagnostic("method", f"expected the name of a method, found {describe(node)}")
+        )
     return node.value
 
 
@@ -262,18 +266,20 @@ def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
         changed.append(key)
 
 
-def _read(path: Path) -> tuple[str, Node, list[Problem]]:
+def _read(path: Path) -> tuple[str, Node, list[Diagnostic]]:
     """Return the text of a deck, its tree, and the mistakes found so far."""
     text = _read_text(path)
     file = str(path)
-    root, problems = parse_yaml(text, file)
+    root, diagnostics = parse_yaml(text, file)
     if root is None:
         start = Mark(Source(file, (text.split("\n")[0],)), 1, 1)
-        raise DeckError(start.problem("", "the deck is empty; 'qsim init METHOD' writes one to start from"))
+        raise DeckError(
+            start.diagnostic("", "the deck is empty; 'qsim init METHOD' writes one to start from")
+        )
     if not isinstance(root.value, dict):
         message = f"a deck is a block of 'key: value' lines, found {describe(root)}"
-        raise DeckError([*problems, root.mark.problem("", message)])
-    return text, root, problems
+        raise DeckError([*diagnostics, root.mark.diagnostic("", message)])
+    return text, root, diagnostics
 
 
 def _read_text(path: Path) -> str:
@@ -290,12 +296,12 @@ def _read_text(path: Path) -> str:
     if len(data) > MAX_BYTES:
         limit = f"{MAX_BYTES // 2**20} MiB"
         raise FileError(
-            f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in files beside it"
+            f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in separate files"
         )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DeckError(_encoding_problem(path, data, error.start)) from None
+        raise DeckError(_encoding_diagnostic(path, data, error.start)) from None
 
 
 def _similar_file(path: Path) -> str | None:
@@ -307,13 +313,13 @@ def _similar_file(path: Path) -> str | None:
     return f"did you mean {str(path.with_name(close[0]))!r}?" if close else None
 
 
-def _encoding_problem(path: Path, data: bytes, position: int) -> Problem:
+def _encoding_diagnostic(path: Path, data: bytes, position: int) -> Diagnostic:
     before = data[:position].decode("utf-8-sig", "replace").split("\n")
     message = f"byte 0x{data[position]:02x} is not UTF-8; save the deck as UTF-8 text"
-    return Problem(str(path), len(before), len(before[-1]) + 1, "", message)
+    return Diagnostic(str(path), len(before), len(before[-1]) + 1, "", message)
 
 
-def _override(root: Node, item: str) -> tuple[Node, list[Problem]]:
+def _override(root: Node, item: str) -> tuple[Node, list[Diagnostic]]:
     """Apply one ``KEY=VALUE``; return the new tree and what is wrong with the override."""
     key, equals, text = item.partition("=")
     name = key.strip()
@@ -321,23 +327,23 @@ def _override(root: Node, item: str) -> tuple[Node, list[Problem]]:
     mark = Mark(Source(file, (item.split("\n")[0],)), 1, 1)
     parts = name.split(".")
     if not equals:
-        return root, [mark.problem("", f"expected KEY=VALUE, found {shorten(repr(item))}")]
+        return root, [mark.diagnostic("", f"expected KEY=VALUE, found {shorten(repr(item))}")]
     if not all(parts):
-        return root, [mark.problem(name, "expected a key such as grid.points before '='")]
+        return root, [mark.diagnostic(name, "expected a key such as grid.points before '='")]
     try:
-        value, problems = parse_yaml(text, file, prefix=f"{key}=")
-        problems = [dataclasses.replace(p, key=".".join(filter(None, (name, p.key)))) for p in problems]
+        value, diagnostics = parse_yaml(text, file, prefix=f"{key}=")
+        diagnostics = [dataclasses.replace(p, key=".".join(filter(None, (name, p.key)))) for p in diagnostics]
         value = Node(None, mark) if value is None else dataclasses.replace(value, mark=mark)
         if len(parts) + value.height > MAX_DEPTH:
-            return root, [mark.problem(name, f"nested deeper than {MAX_DEPTH} levels")]
-        return override(root, parts, value, mark), problems
+            return root, [mark.diagnostic(name, f"nested deeper than {MAX_DEPTH} levels")]
+        return override(root, parts, value, mark), diagnostics
     except DeckError as error:
-        return root, [dataclasses.replace(problem, key=name) for problem in error.problems]
+        return root, [dataclasses.replace(diagnostic, key=name) for diagnostic in error.diagnostics]
     except LookupError as error:
-        return root, [mark.problem(name, f"cannot be set: {error.args[0]}")]
+        return root, [mark.diagnostic(name, f"cannot be set: {error.args[0]}")]
 
 
-def _require_method(path: Path, root: Node, model: type[Deck], problems: list[Problem]) -> None:
+def _require_method(path: Path, root: Node, model: type[Deck], diagnostics: list[Diagnostic]) -> None:
     """Refuse a deck of another method before its keys, all foreign, are found fault with."""
     names = literals(Annotation.of_field(fields_of(model)["method"]))
     node = root.child("method")
@@ -346,10 +352,12 @@ def _require_method(path: Path, root: Node, model: type[Deck], problems: list[Pr
     guess = did_you_mean(node.value, names)
     hint = f"did you mean {guess!r}?" if guess else f"run it with 'qsim {shorten(node.value)} {path}'"
     message = f"the deck is for method {shorten(repr(node.value))}, not for {names[0]!r}; {hint}"
-    others = [problem for problem in problems if not problem.key]
-    raise DeckError(_in_order([*others, node.mark.problem("method", message)], str(path)))
+    others = [diagnostic for diagnostic in diagnostics if not diagnostic.key]
+    raise DeckError(_in_order([*others, node.mark.diagnostic("method", message)], str(path)))
 
 
-def _in_order(problems: Iterable[Problem], file: str) -> list[Problem]:
-    """Sort problems by their place: the deck first, then the overrides."""
-    return sorted(problems, key=lambda problem: (problem.file != file, problem.line, problem.column))
+def _in_order(diagnostics: Iterable[Diagnostic], file: str) -> list[Diagnostic]:
+    """Sort diagnostics by their place: the deck first, then the overrides."""
+    return sorted(
+        diagnostics, key=lambda diagnostic: (diagnostic.file != file, diagnostic.line, diagnostic.column)
+    )

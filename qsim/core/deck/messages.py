@@ -1,6 +1,6 @@
-"""Pydantic's validation errors, said in the words of a deck's author and placed at its lines.
+"""Translate pydantic's validation errors into the words of a deck's author, placed at its lines.
 
-Every message tells what is expected and what was found.  The several errors that a union reports for one
+Every message states the expected value and the one found.  The several errors that a union reports for one
 value (``auto`` or a number or a list) become one message; an unknown key is compared with the keys that
 belong there and elsewhere.
 """
@@ -27,10 +27,10 @@ from qsim.core.deck.fields import (
 )
 from qsim.core.deck.units import UnitError, parse_quantity
 from qsim.core.deck.yaml_marks import Node
-from qsim.core.errors import MOST, Problem
+from qsim.core.errors import MOST, Diagnostic
 from qsim.core.text import shorten
 
-__all__ = ["describe", "did_you_mean", "dotted", "problems_of"]
+__all__ = ["describe", "diagnostics_of", "did_you_mean", "dotted"]
 
 Model = type[BaseModel]
 Path = tuple[str | int, ...]
@@ -72,7 +72,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True)
 class _Mistake:
-    """One pydantic error on its way to a `Problem`."""
+    """One pydantic error on its way to a `Diagnostic`."""
 
     kind: str
     step: Step
@@ -89,26 +89,26 @@ class _Mistake:
         return self.message or f"expected {self.phrase}, found {found}{hint}"
 
 
-def problems_of(error: ValidationError, model: Model, root: Node) -> tuple[list[Problem], int]:
+def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[list[Diagnostic], int]:
     """Return the mistakes that pydantic found in the deck `root`, merged, explained and placed.
 
     Returns
     -------
-    problems
-        Those that stand first in the deck, a few more than are told.
+    diagnostics
+        The first ones in the deck, a few more than are shown.
     untold
         Number of values with further mistakes.
     """
     items, untold = _first(error, model, root)
     mistakes = [_explain(item, step, model, root) for item, step in items]
-    problems: dict[Problem, None] = {}
+    diagnostics: dict[Diagnostic, None] = {}
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
         # a short form, `outputs: 100`, has no keys below it
         there = done == len(mistake.key) or not isinstance(node.value, dict)
         found = describe(node) if there else "nothing"
-        problems.setdefault(node.mark.problem(dotted(mistake.key), mistake.text(found)))
-    return list(problems), untold
+        diagnostics.setdefault(node.mark.diagnostic(dotted(mistake.key), mistake.text(found)))
+    return list(diagnostics), untold
 
 
 def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple[Any, Step]], int]:
@@ -156,7 +156,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 
 def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
-    """Say one of pydantic's errors, whose place is `step`, anew."""
+    """Translate one of pydantic's errors, whose place is `step`."""
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
@@ -185,7 +185,7 @@ def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
 
 
 def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, exact: Node | None) -> str:
-    """Return what is expected where a value has the wrong type or size, as the object of a sentence."""
+    """Return the expected type or range, as the object of a sentence, for a value of the wrong type or size."""
     if kind == "quantity":
         return str(context["expected"])
     if kind in _BOUNDS:
@@ -290,7 +290,7 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
 
 
 def _allowed(value: float, annotation: Annotation) -> bool:
-    """Tell whether a number is within the bounds of a type."""
+    """Return True if a number is within the bounds of a type."""
     tests = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
     found = [item for member in annotation.leaves for item in limits(member)]
     return all(tests[name](value, limit) for name, limit in found if name in tests)
@@ -358,8 +358,8 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if inside:
         return _settle(min(inside.values(), key=len), level + 1)
     whole = [m for some in by_label.values() for m in _settle(some, level + 1)]
-    if told := [m for m in whole if m.message]:
-        return told[:1]
+    if complete := [m for m in whole if m.message]:
+        return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")
     phrases = list(dict.fromkeys(m.phrase for m in words_first))
     guess = next((m.guess for m in whole if m.guess), None)

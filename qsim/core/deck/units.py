@@ -468,7 +468,7 @@ class Quantity:
 
     @property
     def bare(self) -> str:
-        """What a bare number counts."""
+        """Unit of a bare number."""
         return BARE[self.kind]
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from qsim.core.errors import DeckError, Problem
+from qsim.core.errors import DeckError, Diagnostic
 from qsim.core.text import printable, shorten
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "parse_yaml"]
@@ -61,11 +61,11 @@ class Mark:
     line: int
     column: int
 
-    def problem(self, key: str, message: str) -> Problem:
+    def diagnostic(self, key: str, message: str) -> Diagnostic:
         """Return an error at this place; it prints as one line, whatever the deck holds."""
         lines = self.source.lines
         text = lines[self.line - 1] if self.line <= len(lines) else ""
-        return Problem(
+        return Diagnostic(
             printable(self.source.file),
             self.line,
             self.column,
@@ -132,7 +132,7 @@ class Node:
         return node, len(path)
 
 
-def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, list[Problem]]:
+def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, list[Diagnostic]]:
     """Read one YAML document.
 
     Parameters
@@ -146,7 +146,7 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
 
     Returns
     -------
-    root, problems
+    root, diagnostics
         The tree (None for an empty document), and the mistakes after which reading could go on, such as
         duplicate keys.
 
@@ -160,10 +160,10 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
     try:
         root = composer.document()
     except yaml.MarkedYAMLError as error:
-        raise DeckError([*composer.problems, _syntax_problem(error, source)]) from None
+        raise DeckError([*composer.diagnostics, _syntax_diagnostic(error, source)]) from None
     except yaml.reader.ReaderError as error:
-        raise DeckError(_character_problem(text, error, source)) from None
-    return root, composer.problems
+        raise DeckError(_character_diagnostic(text, error, source)) from None
+    return root, composer.diagnostics
 
 
 def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
@@ -203,7 +203,7 @@ class _Composer:
 
     def __init__(self, text: str, source: Source) -> None:
         self.source = source
-        self.problems: list[Problem] = []
+        self.diagnostics: list[Diagnostic] = []
         self.anchors: dict[str, Node | None] = {}
         self.events: Iterator[Event] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
 
@@ -212,7 +212,7 @@ class _Composer:
         return Mark(self.source, mark.line + 1, mark.column + 1 + shift)
 
     def fail(self, event: Event, message: str) -> DeckError:
-        return DeckError([*self.problems, self.mark(event.start_mark).problem("", message)])
+        return DeckError([*self.diagnostics, self.mark(event.start_mark).diagnostic("", message)])
 
     def document(self) -> Node | None:
         """Read the stream, which must hold one document at most."""
@@ -279,7 +279,7 @@ class _Composer:
                 continue
             if key in children:
                 message = f"duplicate key (first on line {children[key].mark.line})"
-                self.problems.append(place.problem(_dotted((*path, key)), message))
+                self.diagnostics.append(place.diagnostic(_dotted((*path, key)), message))
             else:
                 children[key] = child
         return Node.of(children, mark)
@@ -297,7 +297,7 @@ class _Composer:
         return Node.of(items, mark)
 
     def key(self, event: Event, path: tuple[str, ...]) -> str | None:
-        """Return a key as text, or None (and a problem) for one that a deck cannot have."""
+        """Return a key as text, or None (and a diagnostic) for one that a deck cannot have."""
         place = self.mark(event.start_mark)
         if not isinstance(event, yaml.ScalarEvent):
             message = "a key must be a word or a number"
@@ -305,14 +305,14 @@ class _Composer:
                 message += ", not an alias"
             else:
                 self.node(event, (*path, "?"), place)  # read past it
-            self.problems.append(place.problem(_dotted(path), message))
+            self.diagnostics.append(place.diagnostic(_dotted(path), message))
             return None
         if event.implicit[0] and event.value == "<<":
             message = "merge keys ('<<') are not supported; write the keys out"
-            self.problems.append(place.problem(_dotted(path), message))
+            self.diagnostics.append(place.diagnostic(_dotted(path), message))
             return None
         if event.implicit[0] and event.value == "":
-            self.problems.append(place.problem(_dotted(path), "a key is missing before ':'"))
+            self.diagnostics.append(place.diagnostic(_dotted(path), "a key is missing before ':'"))
             return None
         node = self.scalar(event, path, place)
         if event.anchor:
@@ -322,7 +322,7 @@ class _Composer:
     def scalar(self, event: Event, path: tuple[str, ...], mark: Mark) -> Node:
         value: str = event.value
         if any("\ud800" <= character <= "\udfff" for character in value):
-            self.problems.append(mark.problem(_dotted(path), "the text holds half of a surrogate pair"))
+            self.diagnostics.append(mark.diagnostic(_dotted(path), "the text holds half of a surrogate pair"))
             return Node("", mark)
         quoted = event.style is not None and event.tag is None
         if quoted or event.tag in ("!", _CORE_TAG + "str"):
@@ -341,8 +341,8 @@ class _Composer:
         if kind not in types:
             self.check_tag(event, path)
         elif type(value) is not types[kind]:
-            self.problems.append(
-                mark.problem(_dotted(path), f"{shorten(repr(event.value))} is no YAML {kind}")
+            self.diagnostics.append(
+                mark.diagnostic(_dotted(path), f"{shorten(repr(event.value))} is no YAML {kind}")
             )
         return value
 
@@ -354,7 +354,9 @@ class _Composer:
             return text[0] in "tT"
         integer, based = _INT.fullmatch(text), _OCT_HEX.fullmatch(text)
         if (integer or based) and len(text) > MAX_DIGITS:
-            self.problems.append(mark.problem(_dotted(path), f"a number with more than {MAX_DIGITS} digits"))
+            self.diagnostics.append(
+                mark.diagnostic(_dotted(path), f"a number with more than {MAX_DIGITS} digits")
+            )
             return 0
         if integer:
             return int(text)
@@ -372,7 +374,7 @@ class _Composer:
             return
         name = event.tag.replace(_CORE_TAG, "!!")
         message = f"the YAML tag {shorten(repr(name))} is not supported; remove it"
-        self.problems.append(self.mark(event.start_mark).problem(_dotted(path), message))
+        self.diagnostics.append(self.mark(event.start_mark).diagnostic(_dotted(path), message))
 
 
 def _clipped(message: str) -> str:
@@ -386,14 +388,14 @@ def _dotted(path: Sequence[str | int]) -> str:
     return ".".join(map(str, path))
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, source: Source) -> Problem:
+def _syntax_diagnostic(error: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
     place: Any = error.problem_mark or error.context_mark
     line, column = place.line + 1, place.column + 1 + (source.shift if place.line == 0 else 0)
-    return Mark(source, line, column).problem("", _syntax_message(error))
+    return Mark(source, line, column).diagnostic("", _syntax_message(error))
 
 
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
-    """Say in the words of a deck's author what PyYAML's scanner or parser found."""
+    """Translate an error of PyYAML's scanner or parser into the words of a deck's author."""
     problem, context = error.problem or "", error.context or ""
     opened = f"line {error.context_mark.line + 1}" if error.context_mark else "a line above"
     if "'\\t'" in problem:
@@ -419,9 +421,9 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     return f"{context}: {problem}" if context else problem
 
 
-def _character_problem(text: str, error: yaml.reader.ReaderError, source: Source) -> Problem:
+def _character_diagnostic(text: str, error: yaml.reader.ReaderError, source: Source) -> Diagnostic:
     before = _LINE_BREAK.split(text[: error.position])
     code = error.character if isinstance(error.character, int) else ord(error.character)
     shift = source.shift if len(before) == 1 else 0
     mark = Mark(source, len(before), len(before[-1]) + 1 + shift)
-    return mark.problem("", f"the character U+{code:04X} is not allowed in YAML")
+    return mark.diagnostic("", f"the character U+{code:04X} is not allowed in YAML")

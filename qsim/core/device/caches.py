@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ["NOTICES", "ensure_kernel_cache"]
 
 NOTICES: list[str] = []
-"""What the user of a run should know."""
+"""Notices for the user of a run."""
 
 ROOM = 32 * 2**20
 """Bytes that compiled kernels may take."""
@@ -78,7 +78,7 @@ def _home(environ: MutableMapping[str, str]) -> Path:
 
 
 def _can_make(folder: Path) -> bool:
-    """Tell whether files can be written into a folder, which need not exist yet."""
+    """Return True if files can be written into a folder, which need not exist yet."""
     for place in (folder, *folder.parents):
         try:
             there = stat.S_ISDIR(place.stat().st_mode)
@@ -91,7 +91,7 @@ def _can_make(folder: Path) -> bool:
 
 
 def _has_room(folder: Path) -> bool:
-    """Tell whether the file system of a folder, which need not exist yet, has `ROOM`."""
+    """Return True if the file system of a folder, which need not exist yet, has `ROOM`."""
     for place in (folder, *folder.parents):
         try:
             found = os.statvfs(place)
@@ -104,7 +104,7 @@ def _has_room(folder: Path) -> bool:
 
 
 def _all_writable(package: Path) -> bool:
-    """Tell whether numba can write beside every source."""
+    """Return True if numba can write next to every source."""
     try:
         folders = [entry for entry in package.iterdir() if entry.is_dir() and not entry.name.startswith("_")]
     except OSError:

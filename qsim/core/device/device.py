@@ -1,4 +1,4 @@
-"""Where a run computes: one CPU or one CUDA device, as a value that is handed down.
+"""Device of a run: one CPU or one CUDA device, as a value that is handed down.
 
 Nothing is asked of a driver when this module is imported; :func:`select` does that, once per run.  It and
 :mod:`qsim.core.device.kernels` are the only modules that import CuPy, and only when a CUDA device is really wanted.
@@ -82,7 +82,7 @@ class Memory:
     library: Literal["", "cublas", "cusolver"] = ""
     """Library that a run on a GPU calls; cuSOLVER includes cuBLAS."""
     kernels: bool = True
-    """Whether the run needs compiled CPU kernels."""
+    """True if the run needs compiled CPU kernels."""
     context: int = 0
     """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
@@ -153,7 +153,7 @@ class Device:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether this is a CUDA device."""
+        """True for a CUDA device."""
         return self.kind == "cuda"
 
     @property
@@ -224,7 +224,7 @@ class Device:
                 )
 
     def describe(self) -> dict[str, Any]:
-        """Return what a results file records about the device and its software."""
+        """Return the entries of a results file about the device and its software."""
         found: dict[str, Any] = {
             "label": self.label,
             "name": self.name,
@@ -271,7 +271,7 @@ def select(
     Device
         The device.
     list of str
-        What the user should be told about the choice.
+        Notices about the choice.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def _thread_count(threads: int | Literal["auto"], environ: Mapping[str, str]) ->
         return available, []
     if threads > available:
         return available, [
-            f"{threads} threads asked for, but only {available} are available; using {available}"
+            f"{threads} threads requested, but only {available} are available; using {available}"
         ]
     return threads, []
 
@@ -338,7 +338,7 @@ def _thread_count(threads: int | Literal["auto"], environ: Mapping[str, str]) ->
 
 @dataclass(frozen=True)
 class CudaStatus:
-    """What of CUDA is present: versions, devices, and why there are none.
+    """State of CUDA: versions, devices, and the reason if there are none.
 
     Attributes
     ----------
@@ -371,7 +371,7 @@ class CudaStatus:
         return f"{driver}, {f'CuPy {self.cupy}' if self.cupy else 'no CuPy'}, {self.count} devices"
 
     def fix(self) -> str:
-        """Return what to do to get a device."""
+        """Return the remedy for a missing device."""
         package = 'pip install "qsim[cuda13]"' if self.driver >= 13000 else 'pip install "qsim[cuda12]"'
         if not self.driver and self.cupy:
             return "install an NVIDIA driver, or run with --device cpu"

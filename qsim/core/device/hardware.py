@@ -29,7 +29,7 @@ def cpu_name() -> str:
 
 
 def available_threads(environ: Mapping[str, str] = os.environ) -> int:
-    """Return how many CPU threads this process may use.
+    """Return the number of CPU threads that this process may use.
 
     The smallest of: cores of its affinity mask, CPU limit of its control group, ``NUMBA_NUM_THREADS``.
     """

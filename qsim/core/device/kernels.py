@@ -207,7 +207,7 @@ def function(
 
 
 def _key(package: str, stem: str, defines: Mapping[str, Define], cooperative: bool) -> tuple[Any, ...]:
-    """Return what a compiled module depends on; cheap, since it is made at every call of `function`."""
+    """Return the key of a compiled module; cheap, since it is made at every call of `function`."""
     device = int(_cupy().cuda.runtime.getDevice())
     return (device, package, stem, _macros(defines), cooperative)
 

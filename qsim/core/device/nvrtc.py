@@ -61,7 +61,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one thread or block of a kernel takes.
+    """Resources of one thread or block of a kernel.
 
     Attributes
     ----------

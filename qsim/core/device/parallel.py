@@ -14,7 +14,7 @@ __all__ = ["Comm", "SerialComm", "world"]
 
 
 class Comm(Protocol):
-    """What a method may ask of the processes of a run; named and behaving as in mpi4py."""
+    """Operations among the processes of a run; named and behaving as in mpi4py."""
 
     @property
     def rank(self) -> int:

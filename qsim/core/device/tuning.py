@@ -1,4 +1,4 @@
-"""What was measured to be the fastest, kept per device between runs.
+"""Choices that were measured to be the fastest, kept per device between runs.
 
 Choices such as tile sizes change the time of a run and not its results.  They are kept in one JSON file in the user's cache
 folder; without a folder that can be written, or with a file that cannot be read, they are measured again, and nothing else
@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 def enabled(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether anything may be tuned: unless ``QSIM_TUNE`` is ``off`` (or ``0``, ``no``, ``false``)."""
+    """Return True if anything may be tuned: unless ``QSIM_TUNE`` is ``off`` (or ``0``, ``no``, ``false``)."""
     return environ.get("QSIM_TUNE", "").strip().lower() not in ("off", "0", "no", "false")
 
 
@@ -74,7 +74,7 @@ def remember(method: str, device: Device, problem: Mapping[str, Any], choice: An
 
 
 def _entries(path: Path | None) -> dict[str, Any]:
-    """Return what the file holds; nothing, if it is missing, damaged or of another format."""
+    """Return the entries of the file; none if it is missing, damaged or of another format."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
         if (

@@ -32,7 +32,7 @@ KEPT = 2**20
 
 
 class PartFile(io.RawIOBase):
-    """A new file that never fails while it is written; what failed is told by `check`.
+    """A new file that never fails while it is written; `check` raises what failed.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class PartFile(io.RawIOBase):
 
 
 def _mark() -> str:
-    """Return what is in the temporary names of this process alone: host and process number."""
+    """Return the part of temporary names that only this process uses: host and process number."""
     return f"{_short_host()}-{os.getpid()}"
 
 
@@ -230,7 +230,7 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
         except FileExistsError as error:
             kept = True
             raise FileExistsError(
-                error.errno, f"it has come into being meanwhile; what was to be written is in {part.path}"
+                error.errno, f"it was created in the meantime; the new content is in {part.path}"
             ) from error
         if durable:
             _sync_folder(path.parent)

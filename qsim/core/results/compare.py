@@ -29,7 +29,7 @@ SPEED_UNITS = ("s", "1/s")
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two numbers may lie apart.
+    """Largest allowed distance of two numbers.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found for one quantity.
+    """Comparison of one quantity.
 
     Attributes
     ----------

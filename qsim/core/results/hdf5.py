@@ -217,7 +217,7 @@ def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h
 
 
 def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
-    """Return what a group holds under a name.
+    """Return the member of a group with a given name.
 
     Raises
     ------
@@ -271,12 +271,12 @@ def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default:
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a type is that of numbers; of others, a damaged file may send HDF5 anywhere."""
+    """Return True if a type is that of numbers; with others a damaged file can crash HDF5."""
     return dtype.kind in NUMBERS and h5py.check_vlen_dtype(dtype) is None
 
 
 def is_scale(item: h5py.Dataset) -> bool:
-    """Tell whether a dataset is a dimension scale; HDF5's own function crashes on a damaged attribute."""
+    """Return True if a dataset is a dimension scale; HDF5's own function crashes on a damaged attribute."""
     return bool(attribute(item, "CLASS") == b"DIMENSION_SCALE")
 
 

@@ -51,7 +51,7 @@ DAMAGE = (
     lzma.LZMAError,
     zipfile.BadZipFile,
 )
-"""What a file that is damaged, or is not what it should be, makes the libraries raise."""
+"""Exceptions that libraries raise for a damaged or foreign file."""
 
 
 @contextmanager

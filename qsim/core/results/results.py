@@ -28,6 +28,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMAT_VERSION", "Results", "open_results", "write_results"]
+__all__ = ["FORMAT_VERSION", "Content", "Results", "open_results", "write_results"]
 
 FORMAT_VERSION = (1, 0)
 COMPRESS_ABOVE = 64 * 1024
@@ -78,25 +79,12 @@ PLAIN_DIMENSION = "This is a netCDF dimension but not a netCDF variable. %10d"
 # ---------------------------------------------------------------------------------------------- writing
 
 
-def write_results(
-    path: str | Path,
-    *,
-    method: str,
-    title: str,
-    status: str,
-    tables: Sequence[Table],
-    arrays: Mapping[str, NDArray[Any]],
-    scalars: Mapping[str, Scalar],
-    provenance: Mapping[str, Any],
-    log: Sequence[str] = (),
-    overwrite: bool = False,
-) -> Path:
-    """Write a results file in one step: under a temporary name, then renamed.
+@dataclass(frozen=True)
+class Content:
+    """Everything that a results file holds.
 
-    Parameters
+    Attributes
     ----------
-    path
-        File to write.
     method, title, status
         Name of the method, title of the deck, and ``complete`` or ``stopped``.
     tables
@@ -110,6 +98,27 @@ def write_results(
         deck.
     log
         Last lines of the run log.
+    """
+
+    method: str
+    title: str
+    status: str
+    tables: Sequence[Table]
+    arrays: Mapping[str, NDArray[Any]]
+    scalars: Mapping[str, Scalar]
+    provenance: Mapping[str, Any]
+    log: Sequence[str] = ()
+
+
+def write_results(path: str | Path, content: Content, *, overwrite: bool = False) -> Path:
+    """Write a results file in one step: under a temporary name, then renamed.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    content
+        What to write into it.
     overwrite
         Replace an existing file.
 
@@ -126,20 +135,20 @@ def write_results(
         If arrays and table declarations contradict each other.
     """
     path = Path(path)
-    declared = match_tables(tables, arrays)
-    data = {name: storable(name, array) for name, array in arrays.items()}
+    declared = match_tables(content.tables, content.arrays)
+    data = {name: storable(name, array) for name, array in content.arrays.items()}
     scales = resolve_dimensions(declared, data)
-    if wrong := [name for name in (*scalars, *provenance) if not name or "/" in name]:
+    if wrong := [name for name in (*content.scalars, *content.provenance) if not name or "/" in name]:
         raise ValueError(f"'{wrong[0]}' cannot name a scalar or an entry of the provenance")
     _refuse_existing(path, overwrite)
     try:
         with replacing(path, overwrite=overwrite) as part, h5py.File(part, "w") as file:
-            file.attrs.update(_root_attributes(method, title, status, provenance))
+            file.attrs.update(_root_attributes(content))
             _write_tables(_group(file, "results"), declared, data, scales)
             part.check()
-            _write_scalars(_group(file, "scalars"), scalars)
-            _write_provenance(_group(file, "provenance"), provenance)
-            _write_value(file, "log", "\n".join(log))
+            _write_scalars(_group(file, "scalars"), content.scalars)
+            _write_provenance(_group(file, "provenance"), content.provenance)
+            _write_value(file, "log", "\n".join(content.log))
     except (OSError, RuntimeError) as error:  # RuntimeError: h5py, for what it cannot write
         raise FileError(
             f"cannot write {path}: {error}", hint="check the folder, its rights and the free space"
@@ -163,14 +172,14 @@ def _group(file: h5py.Group, name: str) -> h5py.Group:
     return file
 
 
-def _root_attributes(method: str, title: str, status: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def _root_attributes(content: Content) -> dict[str, Any]:
     return {
         "format": "qsim",
         "format_version": np.array(FORMAT_VERSION),
-        "qsim_version": str(provenance.get("qsim_version", "")),
-        "method": method,
-        "title": _storable_text(title),
-        "status": status,
+        "qsim_version": str(content.provenance.get("qsim_version", "")),
+        "method": content.method,
+        "title": _storable_text(content.title),
+        "status": content.status,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "default": "results",
     }

@@ -1,4 +1,4 @@
-"""What a results file may hold: declarations of its arrays and numbers, and how arrays share their axes.
+"""Declarations of the arrays and numbers of a results file, and of the axes that arrays share.
 
 Kept apart from :mod:`qsim.core.results.results`, so that a method's declarations load no HDF5.
 """

@@ -78,7 +78,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where decks and references lie; references in a checkout may be updated."""
+    """Folders of decks and references; references in a checkout may be updated."""
 
     inputs: Path
     reference: Path
@@ -108,7 +108,7 @@ class Case:
 
     @property
     def slow(self) -> bool:
-        """Whether the reference says that the deck takes long."""
+        """True if the reference marks the deck as slow."""
         return self.reference.is_file() and bool(load_reference(self.reference).get("slow", False))
 
 
@@ -123,7 +123,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether everything agrees."""
+        """True if everything agrees."""
         return not self.mismatches
 
     def __str__(self) -> str:
@@ -257,7 +257,7 @@ def load_reference(path: Path) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no value and no tolerance that anything could be held against")
+    raise ValueError(f"{text} is not a value or a tolerance that a result can be compared with")
 
 
 def _require_keys(path: Path, name: str, entry: object, allowed: set[str]) -> None:

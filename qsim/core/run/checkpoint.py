@@ -117,7 +117,7 @@ class _Meta(dict[str, Any]):
         self.path = path
 
     def __missing__(self, key: str) -> Any:
-        raise FileError(f"checkpoint {self.path} does not say '{key}'", hint=_REPEAT)
+        raise FileError(f"checkpoint {self.path} lacks '{key}'", hint=_REPEAT)
 
 
 def _read_meta(file: _Opened) -> _Meta:
@@ -233,7 +233,7 @@ def _encode(value: Any, arrays: list[Any], where: str) -> Any:
 
 
 def _decode(value: Any, path: Path, arrays: h5py.Group) -> Any:
-    """Return what :func:`_encode` was given."""
+    """Invert :func:`_encode`."""
     if isinstance(value, list):
         return [_decode(item, path, arrays) for item in value]
     if not isinstance(value, dict):
@@ -337,7 +337,7 @@ def compatible(
     Returns
     -------
     list of str
-        What the user should be told.
+        Notices for the user.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class Claim:
 
     @property
     def kept(self) -> bool:
-        """Whether a deterministic claim holds; a difference that is not finite never does."""
+        """True if a deterministic claim holds; a difference that is not finite never does."""
         return abs(self.difference) <= self.allowed
 
     @property
@@ -131,7 +131,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Judged:
-    """What one trial came to.
+    """Outcome of one trial.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Judged:
     failure: str | None = None
 
     def withdrawn(self, claim: Claim) -> bool:
-        """Tell whether a warning of the run withdraws a claim."""
+        """Return True if a warning of the run withdraws a claim."""
         return any(re.search(claim.warning, warning) for warning in self.warnings)
 
     @property
@@ -240,7 +240,7 @@ class Coverage:
 
     @property
     def ok(self) -> bool:
-        """Whether the method keeps the rule."""
+        """True if the method keeps the rule."""
         covered = not self.statistical or all(self.probability(level) >= FALSE_ALARM for level in LEVELS)
         return not self.broken and not self.failures and covered
 

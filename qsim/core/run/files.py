@@ -117,7 +117,7 @@ class RunFiles:
         refuse_existing(self.all_paths(figures, extra), "-o FILE writes elsewhere")
 
     def of_earlier_run(self, figures: Iterable[str], extra: Iterable[Path] = ()) -> list[Path]:
-        """Return what exists of the figures and additional files that an earlier run of this name left.
+        """Return the existing figures and additional files of an earlier run of this name.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ class Owner:
             return None
 
     def content(self) -> bytes:
-        """Return what the lock file holds."""
+        """Return the content of the lock file."""
         return (json.dumps({"kind": KIND, **self.__dict__}) + "\n").encode()
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Owner:
         return f"process {self.pid} on {host}, since {since}"
 
     def lives_here(self) -> bool:
-        """Tell whether the process exists, if it was started under this running system."""
+        """Return True if the process exists and was started under this running system."""
         try:
             os.kill(self.pid, 0)
         except PermissionError:
@@ -226,7 +226,7 @@ class OutputLock:
             return False, None
 
     def _won(self, fd: int, made: bool) -> bool:
-        """Tell whether the lock is ours now; False if the file was replaced meanwhile.
+        """Return True if the lock is ours now; False if the file was replaced meanwhile.
 
         Raises
         ------
@@ -316,7 +316,7 @@ def _flock(fd: int) -> bool | None:
 
 
 def _is_at(fd: int, path: Path) -> bool:
-    """Tell whether an open file still has its name."""
+    """Return True if an open file still has its name."""
     try:
         there = os.lstat(path)
     except OSError:

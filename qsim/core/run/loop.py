@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Report", "Resumable", "State", "drive"]
 
 State = Mapping[str, object]
-"""What a checkpoint holds: nested mappings and lists of numbers, texts and arrays (host or device)."""
+"""Content of a checkpoint: nested mappings and lists of numbers, texts and arrays (host or device)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Resumable(Protocol):
         """Compute to the end, from where the constructor's state left off."""
 
     def state(self) -> State:
-        """Return what a checkpoint must hold to continue from the report that is being made."""
+        """Return the state that continues the run from the report that is being made."""
 
 
 def drive(

@@ -9,9 +9,8 @@ import gc
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -29,12 +28,12 @@ from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready, save, style
-from qsim.core.results.results import Results, open_results, write_results
+from qsim.core.results.results import Content, Results, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
 from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
 from qsim.core.run.lock import OutputLock
-from qsim.core.run.progress import Monitor
+from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
@@ -48,7 +47,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Options:
-    """How a deck is run; the options of the command line.
+    """Options of a run, as on the command line.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `execute` leaves.
+    """Files and summary of a run, returned by `execute`.
 
     Attributes
     ----------
@@ -145,15 +144,15 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         return _work(job, start, lock.notices)
 
 
-def _work(job: _Job[D, P, R], start: float, told: Sequence[str]) -> Outcome:
-    """Carry out a run whose files may be written; `told` is what the user should know of them."""
+def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outcome:
+    """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = _plan(job)
     restored = _restore(job, device)
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
         if job.options.force:  # else a later --resume would continue the run that this one replaces
             files.checkpoint.unlink(missing_ok=True)
-        _greet(monitor, loaded, device, [*told, *notices, *restored.notices])
+        _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
@@ -200,7 +199,7 @@ def least_time(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> float:
 
 @dataclass(frozen=True)
 class _Job(Generic[D, P, R]):
-    """What one run is about: method, deck, options, files, and the figures that the deck asks for."""
+    """One run: method, deck, options, files, and the figures that the deck requests."""
 
     method: Method[D, P, R]
     loaded: LoadedDeck[D]
@@ -208,13 +207,13 @@ class _Job(Generic[D, P, R]):
     files: RunFiles
     figures: Sequence[str]
     extra: Sequence[Path] = ()
-    """What the method may write besides results, summary and figures."""
+    """Files that the method may write besides results, summary and figures."""
     resuming: bool = False
-    """Whether there is a checkpoint and it is to be continued."""
+    """True if there is a checkpoint and it is to be continued."""
 
     @property
     def replaces(self) -> bool:
-        """Whether existing results may be replaced: a run with a checkpoint was allowed to when it began."""
+        """True if existing results may be replaced: a run with a checkpoint was allowed to when it began."""
         return self.options.force or self.resuming
 
     def written(self) -> list[Path]:
@@ -287,7 +286,7 @@ def _listed(paths: Sequence[Path]) -> str:
 
 
 def _nothing_to_add(job: _Job[D, P, R]) -> bool:
-    """Tell whether the checkpoint is that of a complete run of this very problem."""
+    """Return True if the checkpoint is that of a complete run of the same problem."""
     meta = checkpoint.load_meta(job.files.checkpoint)
     complete = bool(meta.get("complete", False))
     return complete and not changed_keys(meta.get("physics", {}), json_ready(job.loaded.physics()))
@@ -326,7 +325,7 @@ def _summary(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Restored:
-    """What a checkpoint gave: state and meta data, and what the user should know about them."""
+    """State and meta data of a checkpoint, with notices about them."""
 
     state: dict[str, Any] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -376,12 +375,14 @@ def _monitor(
         checkpoint=job.files.checkpoint,
         meta=meta,
         interval=settings.checkpoint,
-        walltime=settings.walltime,
-        spent=time.monotonic() - start,
-        elapsed=restored.meta.get("elapsed", 0.0),
         restored=restored.state,
         signals=signals,
         quiet=job.options.verbosity < 0,
+        clock=RunClock(
+            settings.walltime,
+            spent=time.monotonic() - start,
+            earlier=restored.meta.get("elapsed", 0.0),
+        ),
     )
 
 
@@ -397,7 +398,7 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
 
 
 def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
-    """Return what ``--dry-run`` shows."""
+    """Return the content of ``--dry-run``."""
     ready: dict[str, Any] = json_ready(
         {
             "method": loaded.deck.method,
@@ -440,8 +441,7 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
         warnings=monitor.warnings,
     )
     arrays = {name: device.to_host(array) for name, array in method.output.arrays(result).items()}
-    write = partial(
-        write_results,
+    content = Content(
         method=loaded.deck.method,
         title=loaded.deck.title,
         status="complete",
@@ -452,16 +452,16 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
         log=monitor.log,
     )
     try:
-        write(job.files.results, overwrite=job.replaces)
+        write_results(job.files.results, content, overwrite=job.replaces)
     except FileError as error:
-        raise _rescued(error, job, write) from error
+        raise _rescued(error, job, content) from error
     if job.replaces:  # a summary and figures of the results that were replaced
         job.files.summary.unlink(missing_ok=True)
         if gone := [path for path in remove(earlier) if path not in job.written()]:
-            monitor.note(f"removed what the earlier run had left: {_listed(gone)}")
+            monitor.note(f"removed files of the earlier run: {_listed(gone)}")
 
 
-def _rescued(error: FileError, job: _Job[D, P, R], write: Callable[[Path], Path]) -> FileError:
+def _rescued(error: FileError, job: _Job[D, P, R], content: Content) -> FileError:
     """Write the results where there may be space, since they cost work; return the error that says where they are."""
     text, hint = str(error), error.hint or ""
     if job.files.checkpoint.exists():
@@ -469,7 +469,7 @@ def _rescued(error: FileError, job: _Job[D, P, R], write: Callable[[Path], Path]
     try:
         folder = Path(tempfile.mkdtemp(prefix="qsim-rescued-"))
         try:
-            path = write(folder / job.files.results.name)
+            path = write_results(folder / job.files.results.name, content)
         except FileError:
             folder.rmdir()
         else:

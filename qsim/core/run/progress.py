@@ -1,4 +1,4 @@
-"""What a run tells while it runs, and when it stops: progress, wall times, finite numbers, checkpoints.
+"""Monitor of a run: progress, wall times, checks for finite numbers, checkpoints, stops.
 
 A method's ``run`` does no input or output; it calls :meth:`Monitor.step` after each step.  On a terminal the
 monitor shows a live bar, elsewhere one line per interval, always on stderr.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.signals import Signals
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "RunClock"]
 
 State = Callable[[], Mapping[str, Any]]
 
@@ -43,10 +43,50 @@ OBSERVED = 10.0
 """Seconds between two reports from which a speed is told; what comes before the first, such as compilation, does not count."""
 
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
-"""What a state of another problem makes go wrong."""
+"""Exceptions that the state of another problem causes."""
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
+
+
+class RunClock:
+    """The time of one run: spent by this process, by earlier ones, and allowed.
+
+    Parameters
+    ----------
+    limit
+        Seconds this process may take; None without a limit.
+    spent
+        Seconds this process has used before the clock was made; they count towards `limit`.
+    earlier
+        Seconds that earlier processes spent on the same run, as in the checkpoint.
+    now
+        Monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        limit: float | None = None,
+        *,
+        spent: float = 0.0,
+        earlier: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit = limit
+        self.now = now
+        self._earlier = earlier
+        self._start = now() - spent
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent on the run so far, earlier processes included."""
+        return self._earlier + self.now() - self._start
+
+    def nearly_over(self, now: float, needed: float) -> bool:
+        """Return True if fewer than `needed` seconds, but at most a quarter of the limit, are left at the time `now`."""
+        if self.limit is None:
+            return False
+        return now - self._start + min(needed, 0.25 * self.limit) >= self.limit
 
 
 class Monitor:
@@ -60,12 +100,6 @@ class Monitor:
         What is stored with each checkpoint besides the elapsed time.
     interval
         Seconds between checkpoints.
-    walltime
-        Seconds this process may take; the run stops with a checkpoint before that.
-    spent
-        Seconds this process has used before the monitor was made; they count towards ``walltime``.
-    elapsed
-        Seconds that earlier processes spent on the same run, as in the checkpoint.
     restored
         State of the checkpoint to continue from.
     signals
@@ -75,7 +109,7 @@ class Monitor:
     stream
         Where to write; stderr by default.
     clock
-        Monotonic clock in seconds.
+        Time spent and allowed; the run stops with a checkpoint before that is over. Without a limit by default.
 
     Attributes
     ----------
@@ -97,19 +131,15 @@ class Monitor:
         checkpoint: str | Path | None = None,
         meta: Mapping[str, Any] | None = None,
         interval: float = 600.0,
-        walltime: float | None = None,
-        spent: float = 0.0,
-        elapsed: float = 0.0,
         restored: Mapping[str, Any] | None = None,
         signals: Signals | None = None,
         quiet: bool = False,
         stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: RunClock | None = None,
     ) -> None:
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.meta = dict(meta or {})
         self.interval = interval
-        self.walltime = walltime
         self.restored = restored
         self.signals = signals
         self.quiet = quiet
@@ -117,12 +147,10 @@ class Monitor:
         self.warnings: list[str] = []
         self.log: deque[str] = deque(maxlen=1000)
         self._stream = stream
-        self._clock = clock
-        self._start = clock() - spent
-        self._before = elapsed
-        self._saved_at = clock()
+        self._clock = clock or RunClock()
+        self._saved_at = self._now()
         self._save_seconds = 0.0
-        self._polled_at = clock()
+        self._polled_at = self._now()
         self._longest_gap = 0.0
         self.polled = False
         self._stop_since: float | None = None
@@ -139,16 +167,19 @@ class Monitor:
     @property
     def elapsed(self) -> float:
         """Seconds spent on the run so far, earlier processes included."""
-        return self._before + self._clock() - self._start
+        return self._clock.elapsed
+
+    def _now(self) -> float:
+        return self._clock.now()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the wall time of the block to ``timing[name]``, also if it fails."""
-        start = self._clock()
+        start = self._now()
         try:
             yield
         finally:
-            self.timing[name] = self.timing.get(name, 0.0) + self._clock() - start
+            self.timing[name] = self.timing.get(name, 0.0) + self._now() - start
 
     # ---------------------------------------------------------------------------------------- progress
 
@@ -172,7 +203,7 @@ class Monitor:
         """
         self.end()
         self._savable = False
-        self._polled_at = self._clock()
+        self._polled_at = self._now()
         self._task = _Task(self, total, unit, what, done, at_most)
 
     def end(self) -> None:
@@ -228,7 +259,7 @@ class Monitor:
 
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
-        now = self._clock()
+        now = self._now()
         self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
@@ -266,11 +297,9 @@ class Monitor:
     def _stop_reason(self, now: float) -> str:
         if self.signals is not None and self.signals.stop:
             return f"stopped by {self.signals.stop}"
-        if self.walltime is None:
-            return ""
         # another step and the checkpoint must still fit
-        margin = min(1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5, 0.25 * self.walltime)
-        return "stopped before the wall time limit" if now - self._start + margin >= self.walltime else ""
+        needed = 1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5
+        return "stopped before the wall time limit" if self._clock.nearly_over(now, needed) else ""
 
     def _stop(self, reason: str, state: State | None, now: float) -> None:
         self._stop_since = self._stop_since if self._stop_since is not None else now
@@ -288,7 +317,7 @@ class Monitor:
             self.note(f"checkpoint written to {self._save(state)}")
         except FileError as error:
             self._saved_at = now  # try again after the interval
-            self.warn(f"{error}; the run goes on")
+            self.warn(f"{error}; the run continues")
 
     def _save(self, state: State) -> Path:
         """Write a checkpoint and remember how long that took."""
@@ -296,20 +325,20 @@ class Monitor:
 
         if self.checkpoint is None:
             raise ValueError("this monitor has no checkpoint file")
-        start = self._clock()
+        start = self._now()
         path = checkpoint.save(self.checkpoint, state(), {**self.meta, "elapsed": self.elapsed})
-        self._saved_at = self._polled_at = self._clock()
+        self._saved_at = self._polled_at = self._now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path
 
     # ----------------------------------------------------------------------------------------- talking
 
     def note(self, text: str) -> None:
-        """Say something that is good to know."""
+        """Report information."""
         self._say(text, logging.INFO)
 
     def warn(self, text: str) -> None:
-        """Say something that needs attention; it is kept for the summary, once."""
+        """Report a warning; it is kept for the summary, once."""
         if text not in self.warnings:
             self.warnings.append(text)
             self._say(f"warning: {text}", logging.WARNING)
@@ -328,7 +357,7 @@ class Monitor:
 
     @property
     def stream(self) -> TextIO | None:
-        """Where this monitor writes; looked up late, since test runners and shells exchange stderr.
+        """Stream that this monitor writes to; looked up late, since test runners and shells exchange stderr.
 
         None in a program that has no standard error.
         """
@@ -336,7 +365,7 @@ class Monitor:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a live bar can be shown."""
+        """True if a live bar can be shown."""
         try:
             terminal = not self.quiet and self.stream is not None and self.stream.isatty()
         except (OSError, ValueError):
@@ -360,7 +389,7 @@ class _Task:
     ) -> None:
         self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
         self.at_most = at_most
-        self.start = self.now = monitor._clock()
+        self.start = self.now = monitor._now()
         self.observed: tuple[int, float] | None = None  # steps done and time of the first report
         self.announced = False
         self.first = done if done is not None else 0
@@ -393,7 +422,7 @@ class _Task:
         self.bar.start()
 
     def update(self, done: int, observables: Mapping[str, float]) -> None:
-        now = self.now = self.monitor._clock()
+        now = self.now = self.monitor._now()
         if self.observed is None:
             self.observed = (done, now)
         if self.first_unknown:
@@ -442,7 +471,7 @@ class _Task:
         return (self.done - self.first) / (now - self.start) if now > self.start else 0.0
 
     def close(self) -> None:
-        now = self.monitor._clock()
+        now = self.monitor._now()
         if self.bar is not None:
             self._show(now)
             with suppress(OSError, ValueError):

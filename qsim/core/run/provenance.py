@@ -1,4 +1,4 @@
-"""Where a result comes from: deck, command, code, libraries, device, times."""
+"""Provenance of a result: deck, command, code, libraries, device, times."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "Signals", "before_the_work", "on_early_exit"]
 
 NAMES = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
-"""What asks for a stop; SIGHUP says that the terminal is gone, SIGXCPU that the CPU time is nearly used up."""
+"""Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up."""
 
 STOPPED, INTERRUPTED = 75, 130  # exit codes of `qsim.core.errors.Stopped` and `Interrupted`
 _cleanups: list[Callable[[], None]] = []

@@ -68,14 +68,14 @@ FigureFunction = Callable[["Results"], "Figure | None"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a deck will take, known before anything is allocated.
+    """Sizes, steps and memory of a deck, known before anything is allocated.
 
     Attributes
     ----------
     memory
         Estimated bytes.
     sizes
-        What tells the size of the problem, by name: ``{"grid points": 641, "states": 24}``.
+        Sizes of the problem by name: ``{"grid points": 641, "states": 24}``.
     steps
         Number of steps of the run; 0 if it is not known.
     findings
@@ -226,7 +226,7 @@ class Method(Generic[D, P, R]):
         return None if make is None else make(result)
 
     def extra_paths(self, deck: D, stem: Path) -> Sequence[Path]:
-        """Return what a run of the deck may write besides results, summary and figures."""
+        """Return the files that a run of the deck may write besides results, summary and figures."""
         paths: Callable[[D, Path], Sequence[Path]] | None = getattr(self.output, "extra_paths", None)
         return [] if paths is None else list(paths(deck, stem))
 
@@ -255,7 +255,7 @@ def stage(name: str, part: str) -> Any:
     asked = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if part in ("build", "run") and asked and not (asked.isdecimal() and int(asked) > 0):
         raise DeviceError(
-            f"NUMBA_NUM_THREADS is {asked[:40]!r}, not a number of threads from 1 on",
+            f"NUMBA_NUM_THREADS is {asked[:40]!r}, not a number of threads (1 or more)",
             hint="set it to a positive number, or unset it",
         )
     return importlib.import_module(f"qsim.{name}.{part}")

@@ -43,7 +43,7 @@ class PatientFile(io.RawIOBase):
         return self._fd
 
     def isatty(self) -> bool:
-        """Tell whether this is a terminal."""
+        """Return True if this is a terminal."""
         return os.isatty(self._fd)
 
     def writable(self) -> bool:

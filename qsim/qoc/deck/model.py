@@ -21,7 +21,7 @@ Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]  # the scale of the paper's s
 
 
 class TimeGrid(Block):
-    """Duration and steps; the field has one value a step, at its midpoint."""
+    """Duration and steps; the field has one value per step, at its midpoint."""
 
     T: Annotated[Time, SIZE] = Field(description="duration", json_schema_extra={"example": 30000})
     steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] | None = Field(
@@ -158,7 +158,7 @@ Shape = Annotated[Sin2Edges | Sin2 | GaussianShape | ExpressionShape, Field(disc
 
 
 class Control(Block):
-    """What the field starts from and what it must respect."""
+    """First field and constraints."""
 
     guess: Guess = Field(default=LadderGuess(type="ladder"), description="first field", validate_default=True)
     shape: Shape | None = Field(default=None, description="factor S(t) of every field")
@@ -200,7 +200,7 @@ class Lbfgs(Block):
     finish: Literal["none", "gauss_newton"] = Field(
         default="none", description="method that takes over once P is high"
     )
-    finish_at: Fraction = Field(default=0.9, description="P at which it does")
+    finish_at: Fraction = Field(default=0.9, description="P at which that method takes over")
 
 
 class Krotov(Block):
@@ -286,7 +286,7 @@ class Ensemble(Block):
     potential_scale: Values | None = Field(default=None, description="factors of the potential")
 
 
-def values_of(values: Any) -> list[float]:
+def values_of(values: Values | None) -> list[float]:
     """Return the numbers of a list, a range, or nothing ([1.0])."""
     if values is None:
         return [1.0]
@@ -333,13 +333,13 @@ class QocDeck(Deck):
     time: TimeGrid
     propagator: Propagator = Field(
         default=EigenbasisPropagator(type="eigenbasis"),
-        description="how the state is carried",
+        description="propagation of the state",
         validate_default=True,
     )
     control: Control = Field(default=Control(), description="the field", validate_default=True)
-    objective: Objective = Field(default=Objective(), description="what is maximised")
+    objective: Objective = Field(default=Objective(), description="quantity to maximise")
     optimizer: Optimizer = Field(
-        default=Lbfgs(type="lbfgs"), description="how it is maximised", validate_default=True
+        default=Lbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     ensemble: Ensemble | None = Field(default=None, description="robust control: one field, many systems")
     verify: Annotated[Verify, BeforeValidator(_verify_form)] = Field(
@@ -387,7 +387,7 @@ class QocDeck(Deck):
         if not isinstance(states, str) and states > system.grid.points // 2:
             yield Finding(
                 "propagator.states",
-                f"{states} states on {system.grid.points} grid points; at most half of them are good",
+                f"{states} states on {system.grid.points} grid points; at most {system.grid.points // 2} of them are accurate",
             )
 
     def _check_time_and_grid(self) -> Iterator[Finding]:
@@ -439,7 +439,7 @@ class QocDeck(Deck):
         unknown = {
             "travolta": (
                 ("bounds", "band", "zero_area", "shape"),
-                "the paper's line search knows no constraints; use optimizer lbfgs or gauss_newton",
+                "the paper's line search cannot keep constraints; use optimizer lbfgs or gauss_newton",
             ),
             "krotov": (
                 ("band", "zero_area"),
@@ -473,7 +473,7 @@ class QocDeck(Deck):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether the first state of a deck is the second one (the same ray), or lies within its list of levels."""
+    """Return True if the first state of a deck is the second one (the same ray), or lies within its list of levels."""
     if isinstance(b, list):
         return set(levels_of(a)) <= set(b)
     va = {int(k): parse_weight(w) for k, w in a.items()} if isinstance(a, dict) else {int(a): 1 + 0j}

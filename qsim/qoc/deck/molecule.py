@@ -34,7 +34,9 @@ def parse_weight(value: object) -> complex:
     except ValueError:
         raise ValueError(f"expected a number or a text such as '0.5i', found {value!r}") from None
     if not (weight == 0 or 1e-12 < abs(weight) < 1e12):
-        raise ValueError(f"expected a weight of ordinary size (they are normalised anyway), found {value!r}")
+        raise ValueError(
+            f"expected a weight between 1e-12 and 1e12 in size (weights are normalised), found {value!r}"
+        )
     return weight
 
 
@@ -48,7 +50,7 @@ def _parse_state(value: object) -> Any:
                 raise ValueError(f"expected {{level: weight}} with levels 0, 1, 2, ..., found level {key!r}")
             parse_weight(weight)
         if len({int(key) for key in value}) != len(value):
-            raise ValueError(f"a level stands twice in {value!r}")
+            raise ValueError(f"duplicate level in {value!r}")
         if not any(abs(parse_weight(w)) > 0 for w in value.values()):
             raise ValueError("all weights of the superposition are zero")
         return value
@@ -56,7 +58,7 @@ def _parse_state(value: object) -> Any:
         if not value or not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value):
             raise ValueError(f"expected a list of levels 0, 1, 2, ..., found {value!r}")
         if len(set(value)) != len(value):
-            raise ValueError(f"a level stands twice in {value!r}")
+            raise ValueError(f"duplicate level in {value!r}")
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -191,7 +193,7 @@ class Grid(Block):
 
 
 class Pair(Block):
-    """One initial state and where it shall go."""
+    """One initial state and its target."""
 
     initial: InitialState = Field(description="level or superposition {level: weight}")
     target: TargetState = Field(description="level, superposition, or list of levels (any of them)")

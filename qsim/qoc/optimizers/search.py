@@ -1,4 +1,4 @@
-"""What every optimiser shares: parameters to field, history, best field, limits, checkpoint state."""
+"""Common part of the optimisers: parameters to field, history, best field, limits, checkpoint state."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Search:
 
     @property
     def spent(self) -> bool:
-        """Whether all sweeps are used up."""
+        """True if all sweeps are used up."""
         return self.objective.sweeps >= self.max_sweeps
 
     def refuse_more_than_allowed(self) -> None:
@@ -129,7 +129,7 @@ class Search:
     # ------------------------------------------------------------------------------------------ state
 
     def state(self) -> dict[str, object]:
-        """Return what a checkpoint must hold of every search."""
+        """Return the state that a checkpoint must hold of every search."""
         return {
             "history": {k: np.array(v, dtype=float) for k, v in self.history.items()},
             "extra": {k: np.array(v, dtype=float) for k, v in self.extra.items()},
@@ -152,7 +152,7 @@ class Search:
 
 
 def no_step(loss: float) -> str:
-    """Say how a search without a step to a larger J ends: at a maximum if the smallest step changes J by rounding only."""
+    """Return why a search ends that finds no larger J: a maximum if the smallest step changes J (by `loss`) within rounding."""
     if abs(loss) < STATIONARY:
         return "converged (J is stationary to rounding)"
     return f"stopped before convergence (no step improves J; the smallest one tried changes it by {loss:.2g})"
