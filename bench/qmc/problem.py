@@ -18,11 +18,12 @@ from bench.harness import Bench, Cost, Timing
 from qsim.core.device.device import Device
 from qsim.core.device.rng import key_from_seed
 from qsim.core.run.progress import Monitor
+from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import DRIFT
-from qsim.qmc.sampling.dmc import run_dmc
-from qsim.qmc.sampling.series import Resume
-from qsim.qmc.sampling.vmc import run_vmc
+from qsim.qmc.sampling.dmc import DmcSampling
+from qsim.qmc.sampling.series import sample
+from qsim.qmc.sampling.vmc import VmcSampling
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from qsim.qmc.wavefunction.trial import build_wavefunction
@@ -92,22 +93,16 @@ def moves(walkers: Walkers, tau: float, sweeps: int = STEPS) -> Callable[[], Non
     return work
 
 
-def variational(walkers: Walkers, tau: float, steps: int = STEPS) -> Callable[[], None]:
+def variational(walkers: Walkers, tau: float, steps: int = STEPS) -> Callable[[], object]:
     """Return a block of variational Monte Carlo, a sweep and an energy each generation, by the driver."""
-    block = Block(timestep=tau, blocks=1, steps=steps, sweeps=1, warmup=0)
-    return lambda: _quiet(run_vmc, walkers, block, SECTION)
+    block = Vmc(timestep=tau, blocks=1, steps=steps, sweeps=1, warmup=0)
+    return lambda: sample(VmcSampling(walkers, block, SECTION), Monitor.silent())
 
 
-def diffusion(walkers: Walkers, tau: float, steps: int = 2 * STEPS, blocks: int = 2) -> Callable[[], None]:
+def diffusion(walkers: Walkers, tau: float, steps: int = 2 * STEPS, blocks: int = 2) -> Callable[[], object]:
     """Return blocks of diffusion Monte Carlo with T-moves and branching, by the driver."""
-    block = Block(
-        walkers=walkers.count, blocks=blocks, steps=steps, warmup=0.0, nonlocal_="tmove", population="comb"
-    )
-    return lambda: _quiet(run_dmc, walkers, block, tau, SECTION)
-
-
-def _quiet(driver: Callable[..., Any], *arguments: Any) -> None:
-    driver(*arguments, Monitor.silent(), Resume(lambda state: state))
+    block = Dmc(blocks=blocks, steps=steps, warmup=0.0)
+    return lambda: sample(DmcSampling(walkers, block, walkers.count, tau, SECTION), Monitor.silent())
 
 
 # ----------------------------------------------------------------------------------------------- times

@@ -87,7 +87,7 @@ def build_wavefunction(
             f"spherical rules have {', '.join(map(str, EXACT_TO))} points, found {quadrature}",
         )
     cache = gaussian.open_cache(orbitals_block, folder) if source == "pyscf" else None
-    pseudopotentials = _pseudopotentials(system_block, folder, cache)
+    pseudopotentials = pseudopotentials_of(system_block, folder, cache)
     system = _system(system_block, orbitals_block, source, pseudopotentials)
     orbitals = _orbitals(orbitals_block, source, system, folder, cache, notes)
     occupied = (system.n_up, system.n_dn)
@@ -144,7 +144,7 @@ def _orbitals(
     return orbitals
 
 
-def _pseudopotentials(block: Any, folder: Path, cache: gaussian.Cache | None) -> dict[str, Pseudopotential]:
+def pseudopotentials_of(block: Any, folder: Path, cache: gaussian.Cache | None) -> dict[str, Pseudopotential]:
     found = {}
     present = [str(atom[0]) for atom in getattr(block, "atoms", None) or []]
     for symbol, name in (getattr(block, "pseudopotentials", None) or {}).items():
