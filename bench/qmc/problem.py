@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace as Block
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from bench.harness import Bench, Cost, Timing
 from qsim.core.device.device import Device
 from qsim.core.device.rng import key_from_seed
 from qsim.core.run.progress import Monitor
+from qsim.qmc.deck import wavefunction as blocks
 from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import DRIFT
@@ -47,22 +47,13 @@ DRAW = 100  # random numbers, drift and acceptance of a move
 POINT = 40  # a point of a spherical rule
 
 
-def namespace(value: Any) -> Any:
-    """Return mappings as objects with attributes, but those whose keys are names of elements."""
-    if isinstance(value, Mapping):
-        return Block(**{name: namespace(item) for name, item in value.items()})
-    return value
-
-
 @cache
 def of_deck(name: str) -> Wavefunction:
     """Return the trial function at the start of the deck of He, Be or H2O."""
     deck = yaml.safe_load((DECKS / FILES[name]).read_text(encoding="utf-8"))
-    system, psi = deck["system"], deck["wavefunction"]
     return build_wavefunction(
-        Block(**{"spin": 0, **system}),
-        Block(**psi["orbitals"]),
-        namespace(psi["jastrow"]),
+        blocks.System.model_validate(deck["system"]),
+        blocks.Wavefunction.model_validate(deck["wavefunction"]),
         folder=DECKS,
     )
 

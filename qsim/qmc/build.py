@@ -58,10 +58,8 @@ class TrialFunction:
         notes = trial.Notes()
         wavefunction = trial.build_wavefunction(
             _system_block(deck),
-            deck.wavefunction.orbitals,
-            deck.wavefunction.jastrow,
+            deck.wavefunction,
             folder=self.folder,
-            quadrature=deck.system.quadrature,
             notes=notes,
         )
         return wavefunction, notes

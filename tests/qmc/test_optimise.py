@@ -1,7 +1,5 @@
 """Optimisation of Jastrow parameters: exact cases, helium, bad starts, repeatability, mistakes."""
 
-from types import SimpleNamespace as Block
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -24,7 +22,7 @@ from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
-from qsim.qmc.wavefunction.trial import build_wavefunction
+from tests.qmc.trials import trial_function
 
 HELIUM = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
 # of 8 + 8 coefficients with rcut = 8: the energy of `by_quadrature` (80 points), minimised until its gradient was below 1e-9
@@ -33,8 +31,7 @@ SPLINES = {"type": "bspline", "rcut": 8.0, "size": 8}
 
 
 def helium(J1=SPLINES, J2=SPLINES):
-    J1, J2 = (None if J is None else Block(**J) for J in (J1, J2))
-    return build_wavefunction(Block(atoms=[["He", 0, 0, 0]]), Block(**HELIUM), Block(J1=J1, J2=J2))
+    return trial_function({"atoms": [["He", 0, 0, 0]]}, HELIUM, {"J1": J1, "J2": J2})
 
 
 def started(w, count, seed=11, threads=1, single=False):
@@ -115,17 +112,17 @@ def test_smoothing_leaves_straight_tails_alone():
 
 
 def hydrogen():
-    w = build_wavefunction(
-        Block(atoms=[["H", 0, 0, 0]], spin=1),
-        Block(source="hydrogen"),
-        Block(J1=Block(type="bspline", rcut=6.0, size=6), J2=None),
+    w = trial_function(
+        {"atoms": [["H", 0, 0, 0]], "spin": 1},
+        {"source": "hydrogen"},
+        {"J1": {"type": "bspline", "rcut": 6.0, "size": 6}, "J2": None},
     )
     assert not w.parameters.any()
     return w
 
 
 def hooke():
-    exact = build_wavefunction(Block(atoms=[]), Block(source="hooke"))
+    exact = trial_function({"atoms": []}, {"source": "hooke"})
     functions = (*exact.jastrow.functions[:2], Function("", "bspline", 0.0, (0.0,) * 6, 5.0))
     return Wavefunction(
         exact.system, exact.orbitals, Jastrow(functions, exact.jastrow.species, 1), exact.rule
