@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable
-from types import SimpleNamespace as Block
 from typing import Any
 
 import numpy as np
 
 from bench.harness import Bench, Skip, Timing, case
 from bench.qmc import problem
+from qsim.qmc.deck import wavefunction as blocks
 from qsim.qmc.kernels import walk
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -122,15 +122,17 @@ def _peer_row(
 def ours(name: str, jastrow: bool) -> Wavefunction:
     """Return the trial function from PySCF's orbitals; without its Jastrow factor the one of both codes is the same."""
     water = name == "H2O"
-    system = Block(
+    system = blocks.System(
         atoms=WATER if water else [[name, 0.0, 0.0, 0.0]],
         spin=0,
         pseudopotentials={"O": "ccecp", "H": "ccecp"} if water else {},
     )
     # no correction of cusps in the orbitals: the Jastrow factor has them in both codes
-    orbitals = Block(source="pyscf", method="rhf", basis=BASES[name], cusp=False)
-    function = Block(type="bspline", rcut=6.0, size=8)
-    return build_wavefunction(system, orbitals, Block(J1=function, J2=function) if jastrow else None)
+    orbitals = {"source": "pyscf", "method": "rhf", "basis": BASES[name], "cusp": False}
+    function = {"type": "bspline", "rcut": 6.0, "size": 8}
+    factor = {"J1": function, "J2": function} if jastrow else "none"
+    block = blocks.Wavefunction.model_validate({"orbitals": orbitals, "jastrow": factor})
+    return build_wavefunction(system, block)
 
 
 class Peer:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace as Block
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,13 @@ from bench.harness import Bench, Cost, Timing
 from qsim.core.device.device import Device
 from qsim.core.device.rng import key_from_seed
 from qsim.core.run.progress import Monitor
+from qsim.qmc.deck import wavefunction as blocks
+from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import DRIFT
-from qsim.qmc.sampling.dmc import run_dmc
-from qsim.qmc.sampling.series import Resume
-from qsim.qmc.sampling.vmc import run_vmc
+from qsim.qmc.sampling.dmc import DmcSampling
+from qsim.qmc.sampling.series import sample
+from qsim.qmc.sampling.vmc import VmcSampling
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from qsim.qmc.wavefunction.trial import build_wavefunction
@@ -46,22 +47,13 @@ DRAW = 100  # random numbers, drift and acceptance of a move
 POINT = 40  # a point of a spherical rule
 
 
-def namespace(value: Any) -> Any:
-    """Return mappings as objects with attributes, but those whose keys are names of elements."""
-    if isinstance(value, Mapping):
-        return Block(**{name: namespace(item) for name, item in value.items()})
-    return value
-
-
 @cache
 def of_deck(name: str) -> Wavefunction:
     """Return the trial function at the start of the deck of He, Be or H2O."""
     deck = yaml.safe_load((DECKS / FILES[name]).read_text(encoding="utf-8"))
-    system, psi = deck["system"], deck["wavefunction"]
     return build_wavefunction(
-        Block(**{"spin": 0, **system}),
-        Block(**psi["orbitals"]),
-        namespace(psi["jastrow"]),
+        blocks.System.model_validate(deck["system"]),
+        blocks.Wavefunction.model_validate(deck["wavefunction"]),
         folder=DECKS,
     )
 
@@ -92,22 +84,16 @@ def moves(walkers: Walkers, tau: float, sweeps: int = STEPS) -> Callable[[], Non
     return work
 
 
-def variational(walkers: Walkers, tau: float, steps: int = STEPS) -> Callable[[], None]:
+def variational(walkers: Walkers, tau: float, steps: int = STEPS) -> Callable[[], object]:
     """Return a block of variational Monte Carlo, a sweep and an energy each generation, by the driver."""
-    block = Block(timestep=tau, blocks=1, steps=steps, sweeps=1, warmup=0)
-    return lambda: _quiet(run_vmc, walkers, block, SECTION)
+    block = Vmc(timestep=tau, blocks=1, steps=steps, sweeps=1, warmup=0)
+    return lambda: sample(VmcSampling(walkers, block, SECTION), Monitor.silent())
 
 
-def diffusion(walkers: Walkers, tau: float, steps: int = 2 * STEPS, blocks: int = 2) -> Callable[[], None]:
+def diffusion(walkers: Walkers, tau: float, steps: int = 2 * STEPS, blocks: int = 2) -> Callable[[], object]:
     """Return blocks of diffusion Monte Carlo with T-moves and branching, by the driver."""
-    block = Block(
-        walkers=walkers.count, blocks=blocks, steps=steps, warmup=0.0, nonlocal_="tmove", population="comb"
-    )
-    return lambda: _quiet(run_dmc, walkers, block, tau, SECTION)
-
-
-def _quiet(driver: Callable[..., Any], *arguments: Any) -> None:
-    driver(*arguments, Monitor.silent(), Resume(lambda state: state))
+    block = Dmc(blocks=blocks, steps=steps, warmup=0.0)
+    return lambda: sample(DmcSampling(walkers, block, walkers.count, tau, SECTION), Monitor.silent())
 
 
 # ----------------------------------------------------------------------------------------------- times

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -378,15 +378,15 @@ class _Start:
 
 
 def fit_sections(
-    parts: list[Part], analyses: list[Analysis | None], monitor: Monitor, scale: float = 1.0
+    parts: Sequence[Part], analyses: list[Analysis | None], monitor: Monitor, scale: float = 1.0
 ) -> list[Fit]:
     """Return, for each dmc section, its energies by time step and their extrapolation; `scale` is the highest energy, hartree."""
     fits = []
     for index in sorted({part.section for part in parts if part.kind == "dmc"}):
         mine = [k for k, part in enumerate(parts) if part.section == index]
-        mine.sort(key=lambda k: float(parts[k].timestep or 0.0))
+        mine.sort(key=lambda k: float(parts[k].timestep))
         energies: list[Any] = [found.energy for k in mine if (found := analyses[k]) is not None]
-        taus = np.array([float(parts[k].timestep or 0.0) for k in mine])
+        taus = np.array([float(parts[k].timestep) for k in mine])
         errors = np.array([np.nan if e.error is None else e.error for e in energies])
         _compare_memories(mine, parts, analyses, monitor)
         means = np.array([e.mean for e in energies])
@@ -396,7 +396,7 @@ def fit_sections(
                 taus,
                 means,
                 errors,
-                _extrapolated(parts[mine[0]].block, taus, means, errors, scale, monitor),
+                _extrapolated(parts[mine[0]].extrapolate, taus, means, errors, scale, monitor),
                 mine,
             )
         )
@@ -404,7 +404,7 @@ def fit_sections(
 
 
 def _compare_memories(
-    mine: list[int], parts: list[Part], analyses: list[Analysis | None], monitor: Monitor
+    mine: list[int], parts: Sequence[Part], analyses: list[Analysis | None], monitor: Monitor
 ) -> None:
     """Tell of runs that are short beside the memory that runs at other time steps have: alone, they do not show it."""
     found = {k: one for k in mine if (one := analyses[k]) is not None and one.energy.error}
@@ -418,15 +418,14 @@ def _compare_memories(
 
 
 def _extrapolated(
-    block: Any,
+    order: Literal["linear", "quadratic", "none"],
     taus: NDArray[np.float64],
     energies: NDArray[np.float64],
     errors: NDArray[np.float64],
     scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
-    order = block.extrapolate
-    if order not in ORDERS or taus.size < ORDERS[order] + 1:
+    if order == "none" or taus.size < ORDERS[order] + 1:
         return None
     if not np.all(errors > 0.0):  # NaN where there are too few blocks
         if np.all(errors == 0.0):

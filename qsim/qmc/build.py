@@ -1,10 +1,10 @@
-"""From the deck to a problem: trial function, sections of the run, random key, sizes and memory."""
+"""From the deck to a problem: trial function, parts of the run, random key, sizes and memory."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
+from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Vmc
+from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.wavefunction import trial
@@ -23,7 +25,9 @@ from qsim.qmc.wavefunction import trial
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.deck.series import Measured
     from qsim.qmc.system.ions import System
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -32,50 +36,55 @@ LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
 
 def parts_of(deck: QmcDeck) -> list[Part]:
-    """Return what a deck runs, one after the other."""
+    """Return the parts of a run in their order: sections, those of diffusion once for each time step."""
     parts = []
     for index, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
-        block = item.block.model_copy(update={"walkers": walkers})
-        steps = block.timesteps if item.dmc is not None else [None]
-        parts += [Part(index, item.kind, block, tau, k) for k, tau in enumerate(steps)]
+        block = item.block
+        steps = block.timesteps if isinstance(block, Dmc) else [block.timestep]
+        parts += [Part(index, block, walkers, tau, k) for k, tau in enumerate(steps)]
     return parts
 
 
 # ------------------------------------------------------------------------------------------ wavefunction
 
 
+@dataclass(frozen=True)
+class TrialFunction:
+    """The trial function of a deck in a folder, which plan and build both need: ``loaded.once(TrialFunction(folder))``."""
+
+    folder: Path
+
+    def __call__(self, deck: QmcDeck) -> tuple[Wavefunction, trial.Notes]:
+        """Return the trial function, and what the deck left open."""
+        notes = trial.Notes()
+        wavefunction = trial.build_wavefunction(
+            _system_block(deck),
+            deck.wavefunction,
+            folder=self.folder,
+            notes=notes,
+        )
+        return wavefunction, notes
+
+    def is_costly(self, deck: QmcDeck) -> bool:
+        """Tell whether building it means a self-consistent field, which no file holds yet."""
+        orbitals = deck.wavefunction.orbitals
+        if not isinstance(orbitals, Pyscf):
+            return False
+        return orbitals.cache is None or not (self.folder / Path(orbitals.cache).expanduser()).exists()
+
+
 def _folder(loaded: LoadedDeck[QmcDeck]) -> Path:
     return loaded.path.parent.absolute()
 
 
-def _system_block(deck: QmcDeck) -> Any:
+def _system_block(deck: QmcDeck) -> blocks.System:
     """Return the system with files that do not depend on the current folder."""
     block = deck.system
     potentials = {
-        symbol: str(value.absolute()) if isinstance(value, Path) else value
+        symbol: value.absolute() if isinstance(value, Path) else value
         for symbol, value in block.pseudopotentials.items()
     }
-    return SimpleNamespace(**{**dict(block), "pseudopotentials": potentials})
-
-
-def _wavefunction(loaded: LoadedDeck[QmcDeck], notes: trial.Notes | None = None) -> Wavefunction:
-    deck = loaded.deck
-    return trial.build_wavefunction(
-        _system_block(deck),
-        deck.wavefunction.orbitals,
-        deck.wavefunction.jastrow,
-        folder=_folder(loaded),
-        quadrature=deck.system.quadrature,
-        notes=notes,
-    )
-
-
-def _is_costly(loaded: LoadedDeck[QmcDeck]) -> bool:
-    """Tell whether building the trial function means a self-consistent field, which no file holds yet."""
-    orbitals = loaded.deck.wavefunction.orbitals
-    if orbitals.source != "pyscf":
-        return False
-    return orbitals.cache is None or not (_folder(loaded) / Path(orbitals.cache).expanduser()).exists()
+    return block.model_copy(update={"pseudopotentials": potentials})
 
 
 # -------------------------------------------------------------------------------------------------- plan
@@ -88,10 +97,12 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         return Plan(findings=findings)
     try:
         with np.errstate(all="ignore"):  # extreme numbers of a deck are told below
-            if _is_costly(loaded):
-                system, wavefunction = _system(loaded), None
+            function = TrialFunction(_folder(loaded))
+            wavefunction: Wavefunction | None = None
+            if function.is_costly(loaded.deck):
+                system = _system(loaded)
             else:
-                wavefunction = _wavefunction(loaded)
+                wavefunction, _ = loaded.once(function)
                 system = wavefunction.system
                 findings += checks.of_wavefunction(loaded.deck, wavefunction)
     except InvalidInput as error:
@@ -125,54 +136,55 @@ def _generations(part: Part) -> float:
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:
     """Return ions and electrons alone."""
     block = _system_block(loaded.deck)
-    return build_system(block, trial._pseudopotentials(block, _folder(loaded), None))
+    return build_system(block, trial.pseudopotentials_of(block, _folder(loaded), None))
 
 
 def _estimate(
     deck: QmcDeck, system: System, wavefunction: Wavefunction | None
 ) -> tuple[dict[str, int | float | str], Memory, int]:
+    """Return sizes, memory and steps of a run; the trial function is None where it would cost a self-consistent field."""
     parts = parts_of(deck)
-    N = system.n_electrons
-    walkers = max(part.block.walkers for part in parts)
     parameters = 0 if wavefunction is None else int(wavefunction.parameters.size)
     memory = _walker_memory(deck, system, parameters)
-    cells = sum(_cells(name, block, system) for name, block in deck.requests())
-    longest = max((part.block.blocks for part in parts if part.kind != "optimize"), default=1)
-    memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, int(longest).bit_length()))
+    cells = sum(_cells(block, system) for block in deck.measured())
+    longest = max((part.blocks for part in parts), default=1)
+    memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, longest.bit_length()))
+    sizes: dict[str, int | float | str] = {
+        "electrons": system.n_electrons,
+        "spin up, down": f"{system.n_up}, {system.n_dn}",
+        "atoms": len(deck.system.atoms),
+        "walkers": max(part.walkers for part in parts),
+    }
     if wavefunction is not None:
         memory["tables"] = int(
             sum(array.nbytes for array in wavefunction.orbital_tables() if hasattr(array, "nbytes"))
         )
-    sizes: dict[str, int | float | str] = {
-        "electrons": N,
-        "spin up, down": f"{system.n_up}, {system.n_dn}",
-        "atoms": len(deck.system.atoms),
-        "walkers": walkers,
-    }
-    if wavefunction is not None:
         sizes["Jastrow parameters"] = parameters
-    on_host = memory["walkers kept for resuming"] + memory["estimators"]
-    steps = sum(part.block.iterations + 1 if part.kind == "optimize" else part.block.blocks for part in parts)
     sizes["walkers x generations"] = float(
-        sum(part.block.walkers * part.block.steps * getattr(part.block, "blocks", 1.0) for part in parts)
+        sum(part.walkers * part.block.steps * part.blocks for part in parts)
     )
-    largest = "estimators" if memory["estimators"] > memory["walkers"] else "walkers"
-    k = max(range(len(parts)), key=lambda i: parts[i].block.walkers)
-    reduce = "estimators" if largest == "estimators" else f"series.{parts[k].section}.{parts[k].kind}.walkers"
-    whole = sum(memory.values())
-    return sizes, Memory(host=on_host, device=whole - on_host, parts=memory, reduce=reduce), steps
+    on_host = memory["walkers kept for resuming"] + memory["estimators"]
+    most = max(parts, key=lambda part: part.walkers)
+    reduce = f"series.{most.section}.{most.kind}.walkers"
+    if memory["estimators"] > memory["walkers"]:
+        reduce = "estimators"
+    on_device = sum(memory.values()) - on_host
+    steps = sum(part.reports for part in parts)
+    return sizes, Memory(host=on_host, device=on_device, parts=memory, reduce=reduce), steps
 
 
 def _walker_memory(deck: QmcDeck, system: System, parameters: int) -> dict[str, int]:
     """Return the bytes of walkers, of those kept for resuming, and of what a section needs besides, where they are most."""
     parts = parts_of(deck)
     real = 4 if deck.run.precision == "mixed" else 8
-    N, M = system.n_electrons, max(system.n_up, system.n_dn, 1)
+    N = system.n_electrons
+    M = max(system.n_up, system.n_dn, 1)
     # positions, energies, and six single numbers; rows and inverses
     state = 8 * (3 * N + 6 + 8) + real * (5 * N * M + 2 * M * M)
-    kept, most = 0, {"walkers": 0, "walkers kept for resuming": 0, "work space": 0}
+    kept = 0
+    most = {"walkers": 0, "walkers kept for resuming": 0, "work space": 0}
     for part in parts:
-        count = int(part.block.walkers)
+        count = part.walkers
         need = {
             "walkers": count * state,
             "walkers kept for resuming": kept,
@@ -186,25 +198,27 @@ def _walker_memory(deck: QmcDeck, system: System, parameters: int) -> dict[str, 
 
 def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
     """Return the bytes per walker that a section needs beside the walkers themselves."""
-    if part.kind == "vmc":
+    block = part.block
+    if isinstance(block, Vmc):
         return 8 * 9  # sums of the energies, errors of the inverses
-    if part.kind == "dmc":
+    if isinstance(block, Dmc):
         return state + 8 * 6  # branching makes a copy; integer weights, indices
-    steps, sets = int(part.block.steps), min(COMPARED, int(part.block.steps))
+    sets = min(COMPARED, block.steps)
     # of every sample: derivatives, products of them, energies; then statistics; then trial steps on copies
-    sampling, statistics = 7 * parameters + 6 + steps, 7 * steps
+    sampling = 7 * parameters + 6 + block.steps
+    statistics = 7 * block.steps
     comparison = state // 8 + 12 * sets
     return 8 * (sets * (3 * N + 2) + max(sampling, statistics, comparison))
 
 
-def _cells(name: str, block: dict[str, Any], system: System) -> int:
+def _cells(block: Measured, system: System) -> int:
     """Return the numbers that an estimator keeps."""
-    if name == "gofr":
-        return 3 * int(block["bins"])
-    if name == "radial_density":
-        return 2 * int(block["bins"]) * len(system.symbols)
-    x, y, z = block["mesh"]
-    return 2 * int(x) * int(y) * int(z)
+    if isinstance(block, Gofr):
+        return 3 * block.bins
+    if isinstance(block, RadialDensity):
+        return 2 * block.bins * len(system.symbols)
+    x, y, z = block.mesh
+    return 2 * x * y * z
 
 
 # ------------------------------------------------------------------------------------------------- build
@@ -213,13 +227,22 @@ def _cells(name: str, block: dict[str, Any], system: System) -> int:
 def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     """Set up the trial function; the walkers are placed when the run begins."""
     deck = loaded.deck
-    notes = trial.Notes()
     try:
-        wavefunction = _wavefunction(loaded, notes)
+        wavefunction, notes = loaded.once(TrialFunction(_folder(loaded)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
     loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
-    seed = deck.run.seed
-    key = key_from_seed(0 if seed is None else seed)
-    return Problem(deck, device, wavefunction, key, parts_of(deck), notes.lines, notes.warnings)
+    system, seed = wavefunction.system, deck.run.seed
+    return Problem(
+        device=device,
+        wavefunction=wavefunction,
+        key=key_from_seed(0 if seed is None else seed),
+        single=deck.run.precision == "mixed",
+        kinds=[item.kind for item in deck.series],
+        parts=parts_of(deck),
+        measured=deck.measured(),
+        atoms=system.positions if deck.system.atoms else np.zeros((0, 3)),
+        notices=notes.lines,
+        warnings=notes.warnings,
+    )

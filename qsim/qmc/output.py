@@ -111,8 +111,7 @@ HEADLINE = (
 
 def arrays(result: Result) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    kinds = [item.kind for item in result.problem.deck.series]
-    out: dict[str, NDArray[Any]] = {"section": np.array(kinds, dtype=object)}
+    out: dict[str, NDArray[Any]] = {"section": np.array(result.problem.kinds, dtype=object)}
     for part, series, analysis in zip(result.problem.parts, result.series, result.analyses, strict=True):
         group = group_of(part)
         if analysis is None:

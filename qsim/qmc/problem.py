@@ -1,17 +1,20 @@
-"""What a run needs: the trial function, the sections and their settings."""
+"""What a run needs: the trial function, the parts of the run with their settings, and what is measured."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from qsim.qmc.deck.series import Dmc, Optimize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.deck.series import Measured, Section
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["SECTIONS", "Part", "Problem"]
@@ -19,33 +22,54 @@ __all__ = ["SECTIONS", "Part", "Problem"]
 SECTIONS = 256  # numbers of random streams from one time step of a section to the next
 
 
-class Part(NamedTuple):
-    """A section of the deck, or one time step of it.
+@dataclass(frozen=True)
+class Part:
+    """A section of the run, or one time step of a section of diffusion.
 
     Attributes
     ----------
     section
         Number of the section in the deck, from 0.
-    kind
-        ``optimize``, ``vmc`` or ``dmc``.
     block
-        Its settings, with the number of walkers.
+        Its settings.
+    walkers
+        Number of walkers: the block's own, or that of the section before.
     timestep
-        Of diffusion, 1/hartree; None for the other kinds.
+        Time step of the moves, 1/hartree.
     step
         Number of the time step within the section.
     """
 
     section: int
-    kind: str
-    block: Any
-    timestep: float | None
-    step: int
+    block: Section
+    walkers: int
+    timestep: float
+    step: int = 0
+
+    @property
+    def kind(self) -> str:
+        """``optimize``, ``vmc`` or ``dmc``."""
+        return type(self.block).__name__.lower()
 
     @property
     def number(self) -> int:
-        """What its random numbers are counted under; it does not depend on the other sections."""
+        """Word of the random counters of this part; it does not depend on the other sections."""
         return self.section + SECTIONS * self.step
+
+    @property
+    def blocks(self) -> int:
+        """Number of Monte Carlo blocks; 1 for an optimisation."""
+        return 1 if isinstance(self.block, Optimize) else self.block.blocks
+
+    @property
+    def reports(self) -> int:
+        """Steps of the progress: blocks, or samples of an optimisation."""
+        return self.block.iterations + 1 if isinstance(self.block, Optimize) else self.block.blocks
+
+    @property
+    def extrapolate(self) -> Literal["linear", "quadratic", "none"]:
+        """Fit to the energies of the time steps of this section: ``linear``, ``quadratic`` or ``none``."""
+        return self.block.extrapolate if isinstance(self.block, Dmc) else "none"
 
 
 @dataclass
@@ -54,30 +78,34 @@ class Problem:
 
     Attributes
     ----------
-    deck : QmcDeck
-        As it was written.
     device : Device
     wavefunction : Wavefunction
         At the start.
     key : (2,) uint32
         Of the random numbers.
-    parts : list of Part
+    single : bool
+        Whether orbitals and inverses are kept in single precision.
+    kinds : sequence of str
+        Kind of each section.
+    parts : sequence of Part
         In the order in which they are run.
+    measured : sequence of blocks
+        What is measured beside the energy.
+    atoms : (A, 3) float64
+        Places of the ions, bohr; none of electrons in a trap.
     notices : list of str
         What the deck left open and how it was settled.
     warnings : list of str
-        What is doubtful about that.
+        The same, where it must be known.
     """
 
-    deck: QmcDeck
     device: Device
     wavefunction: Wavefunction
     key: NDArray[np.uint32]
-    parts: list[Part]
+    single: bool
+    kinds: Sequence[str]
+    parts: Sequence[Part]
+    measured: Sequence[Measured]
+    atoms: NDArray[np.float64]
     notices: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-    @property
-    def single(self) -> bool:
-        """Whether orbitals and inverses are kept in single precision."""
-        return self.deck.run.precision == "mixed"

@@ -1,4 +1,4 @@
-"""Go through the sections of a deck, each with the walkers of the one before.
+"""Run the sections of a deck in order; walkers carry over from one to the next.
 
 What every finished section left is kept, walkers and blocks, so that a checkpoint, or a run that is complete, can be continued
 with more blocks in any of its sections: each has random numbers of its own, and the later ones stay as they are.
@@ -6,19 +6,26 @@ with more blocks in any of its sections: each has random numbers of its own, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
+from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import estimators
-from qsim.qmc.sampling.series import Resume, Series
+from qsim.qmc.sampling.dmc import DmcSampling
+from qsim.qmc.sampling.optimise import Optimisation
+from qsim.qmc.sampling.series import Sampler, Series, sample
+from qsim.qmc.sampling.vmc import VmcSampling
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.singular import divergences
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.qmc.estimators.estimators import Estimators
     from qsim.qmc.problem import Part, Problem
@@ -26,10 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "final_state", "run"]
 
+Saved = dict[int, Mapping[str, Any]]
+"""By the number of a part: its first Jastrow parameters, and the state from which blocks can be added."""
+
 
 @dataclass
 class Result:
-    """What a run leaves.
+    """Series of all parts, with their statistics.
 
     Attributes
     ----------
@@ -55,30 +65,28 @@ class Result:
 
 
 def final_state(result: Result) -> Mapping[str, Any]:
-    """Return what a complete run is continued from."""
+    """Return the state needed to add blocks to a complete run."""
     return result.state
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
-    """Run all sections."""
+    """Run all sections and analyse their blocks."""
     for text in problem.notices:
         monitor.note(text)
     for text in problem.warnings:
         monitor.warn(text)
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
-    saved: dict[int, Mapping[str, Any]] = {k: part for k, part in before.items() if part}
+    saved: Saved = {k: part for k, part in before.items() if part}
     walkers = Walkers(
         problem.device,
         problem.wavefunction,
-        problem.parts[0].block.walkers,
+        problem.parts[0].walkers,
         problem.key,
         single=problem.single,
     )
     if 0 not in saved:
         walkers.place()
-    series = []
-    for k, part in enumerate(problem.parts):
-        series.append(_run_part(problem, k, part, walkers, saved, monitor))
+    series = [_run_part(problem, k, walkers, saved, monitor) for k in range(len(problem.parts))]
     singular = divergences(problem.wavefunction)
     momentum = 2.0 * problem.wavefunction.system.mass / problem.wavefunction.n_electrons
     particles = problem.wavefunction.n_electrons
@@ -87,20 +95,13 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     return Result(problem, series, analyses, fits, walkers.wavefunction.jastrow, {"parts": _as_list(saved)})
 
 
-def _as_list(saved: Mapping[int, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _as_list(saved: Saved) -> list[Mapping[str, Any]]:
     return [saved.get(k, {}) for k in range(1 + max(saved, default=-1))]
 
 
-def _run_part(
-    problem: Problem,
-    k: int,
-    part: Part,
-    walkers: Walkers,
-    saved: dict[int, Mapping[str, Any]],
-    monitor: Monitor,
-) -> Series:
-    """Run one part, or what is missing of it, and keep its end in `saved`."""
-    mine = saved.get(k)
+def _run_part(problem: Problem, k: int, walkers: Walkers, saved: Saved, monitor: Monitor) -> Series:
+    """Run part `k`, or what is missing of it, and keep its end in `saved`."""
+    part, mine = problem.parts[k], saved.get(k)
     if mine is not None:
         parameters = np.asarray(mine["parameters"], np.float64)
         if not np.array_equal(parameters, walkers.wavefunction.parameters):
@@ -108,45 +109,30 @@ def _run_part(
     else:
         parameters = walkers.wavefunction.parameters
         if k:
-            _resize(walkers, part.block.walkers)
-
-    def wrap(state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"parts": _as_list({**saved, k: {"parameters": parameters, "state": state}})}
-
-    watched = _Watched(monitor)
-    found = _drive(problem, part, walkers, watched, Resume(wrap, mine["state"] if mine else None))
-    if watched.last is not None:
-        saved[k] = watched.last()["parts"][k]
-    return found
-
-
-def _drive(problem: Problem, part: Part, walkers: Walkers, monitor: Any, resume: Resume) -> Series:
-    if part.kind == "optimize":
-        from qsim.qmc.sampling.optimise import run_optimize
-
-        return run_optimize(walkers, part.block, part.number, monitor, resume)
-    measured = _estimators(problem)
-    if part.kind == "vmc":
-        from qsim.qmc.sampling.vmc import run_vmc
-
-        found = run_vmc(walkers, part.block, part.number, monitor, resume, measured)
-    else:
-        from qsim.qmc.sampling.dmc import run_dmc
-
-        assert part.timestep is not None
-        found = run_dmc(walkers, part.block, part.timestep, part.number, monitor, resume, measured)
-    for text in measured.notes() if measured else []:
+            _resize(walkers, part.walkers)
+    measured = None
+    if problem.measured and part.kind != "optimize":
+        system = problem.wavefunction.system
+        measured = estimators.make(problem.device, problem.measured, system.n_up, system.n_dn, problem.atoms)
+    sampler = _sampler(part, walkers, mine["state"] if mine else None, measured)
+    within = _PartOfRun(k, sampler, parameters, saved)
+    series = sample(sampler, monitor, within)
+    saved[k] = within.own()
+    for text in (*series.warnings, *(measured.notes() if measured else ())):
         monitor.warn(text)
-    return found
+    return series
 
 
-def _estimators(problem: Problem) -> Estimators | None:
-    requests = problem.deck.requests()
-    if not requests:
-        return None
-    system = problem.wavefunction.system
-    places = system.positions if problem.deck.system.atoms else np.zeros((0, 3))
-    return estimators.make(problem.device, requests, system.n_up, system.n_dn, places)
+def _sampler(
+    part: Part, walkers: Walkers, saved: Mapping[str, Any] | None, measured: Estimators | None
+) -> Sampler:
+    """Return the computation of a part, from the state where it was interrupted or complete."""
+    block = part.block
+    if isinstance(block, Vmc):
+        return VmcSampling(walkers, block, part.number, saved, measured)
+    if isinstance(block, Dmc):
+        return DmcSampling(walkers, block, part.walkers, part.timestep, part.number, saved, measured)
+    return Optimisation(walkers, block, part.number, saved)
 
 
 def _resize(walkers: Walkers, count: int) -> None:
@@ -155,18 +141,35 @@ def _resize(walkers: Walkers, count: int) -> None:
     walkers.select(indices, np.ones(count))
 
 
-class _Watched:
-    """A monitor that remembers how the last step could be saved: that is what more blocks are added to."""
+class _PartOfRun:
+    """A part whose state is saved with the ends of the other parts.
 
-    def __init__(self, monitor: Monitor) -> None:
-        self.monitor = monitor
-        self.last: Callable[[], Mapping[str, Any]] | None = None
+    Parameters
+    ----------
+    k
+        Number of the part.
+    sampler
+        Its computation.
+    parameters
+        Of the Jastrow factor, with which the part begins.
+    saved
+        Ends of the other parts.
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.monitor, name)
+    def __init__(self, k: int, sampler: Sampler, parameters: NDArray[np.float64], saved: Saved) -> None:
+        self.k = k
+        self.sampler = sampler
+        self.parameters = parameters
+        self.saved = saved
 
-    def step(self, done: int, state: Any = None, **observables: float) -> None:
-        """Report a step."""
-        if state is not None:
-            self.last = state
-        self.monitor.step(done, state, **observables)
+    def advance(self, report: Report) -> None:
+        """Compute the part to its end."""
+        self.sampler.advance(report)
+
+    def own(self) -> Mapping[str, Any]:
+        """Return the state of the part itself."""
+        return {"parameters": self.parameters, "state": self.sampler.state()}
+
+    def state(self) -> State:
+        """Return the state of the run."""
+        return {"parts": _as_list({**self.saved, self.k: self.own()})}

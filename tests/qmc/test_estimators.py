@@ -8,18 +8,17 @@ import pytest
 from scipy.special import erf
 
 from qsim.core.device.device import cpu
-from qsim.core.errors import InvalidInput
 from qsim.core.results.tables import match_tables, resolve_dimensions
-from qsim.qmc.estimators.estimators import SUPPORTED, default_extent, make, memory, unsupported
+from qsim.qmc.deck.series import Density, Gofr, RadialDensity
+from qsim.qmc.estimators.estimators import default_extent, make
 from qsim.qmc.estimators.tables import estimator_tables
 from qsim.qmc.statistics.correlation import student
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [
-    ("energy", {}),
-    ("gofr", {"bins": 60, "rmax": 9.0}),
-    ("density", {"mesh": [8, 9, 10], "extent": [[-6, 6], [-6, 6], [-6, 6]]}),
-    ("radial_density", {"bins": 40, "rmax": 10.0}),
+    Gofr(bins=60, rmax=9.0),
+    Density(mesh=[8, 9, 10], extent=[[-6.0, 6.0], [-6.0, 6.0], [-6.0, 6.0]]),
+    RadialDensity(bins=40, rmax=10.0),
 ]
 
 
@@ -96,7 +95,7 @@ def test_weights_count(device):
     """Reweighting the Gaussian by exp(-r^2/2) of one electron makes it narrower; electrons are counted as before."""
     estimators = measured(
         device,
-        [("radial_density", {"bins": 20, "rmax": 10.0})],
+        [RadialDensity(bins=20, rmax=10.0)],
         1,
         0,
         weight=lambda R: np.exp(-0.5 * (R[:, 0] ** 2).sum(axis=1)),
@@ -120,7 +119,7 @@ def test_errors_need_blocks(device):
 
 
 def test_electrons_outside_of_the_mesh_are_noticed(device):
-    estimators = measured(device, [("density", {"mesh": [4, 4, 4], "extent": [[-1, 1]] * 3})], blocks=2)
+    estimators = measured(device, [Density(mesh=[4, 4, 4], extent=[[-1.0, 1.0]] * 3)], blocks=2)
     (note,) = estimators.notes()
     assert "of 5 electrons" in note
     assert "extent" in note
@@ -147,14 +146,6 @@ def test_nothing_to_continue_from_is_a_start():
     assert estimators.members["gofr"].sums.blocks == 0
 
 
-def test_memory_is_what_the_arrays_take():
-    estimators = measured(cpu(1), blocks=64, walkers=5)
-    host, device = memory(ALL, len(ATOMS), 64)
-    assert device == sum(member.counts.nbytes for member in estimators.members.values())
-    kept = sum(array.nbytes for array in estimators.state().values())
-    assert kept <= host <= 1.4 * kept
-
-
 def test_tables_are_declared():
     arrays = {
         f"series_1/{name}": table for name, table in measured(cpu(1), blocks=1, walkers=5).arrays().items()
@@ -165,7 +156,7 @@ def test_tables_are_declared():
 
 
 def test_nothing_to_measure():
-    estimators = make(cpu(1), [("energy", {})], 1, 1, ATOMS)
+    estimators = make(cpu(1), [], 1, 1, ATOMS)
     assert not estimators
     estimators.accumulate(np.zeros((3, 2, 3)), np.ones(3))
     estimators.close_block()
@@ -182,27 +173,6 @@ def test_empty_blocks_do_not_count():
 def test_default_mesh_and_extent():
     np.testing.assert_array_equal(default_extent(ATOMS), [[-6, 6], [-6, 7], [-6, 6.5]])
     np.testing.assert_array_equal(default_extent(np.zeros((0, 3))), [[-6, 6]] * 3)
-
-
-@pytest.mark.parametrize(
-    ("requests", "message"),
-    [
-        ([("sofk", {})], r"'sofk' needs a periodic cell; .*energy, gofr, density, radial_density"),
-        ([("momentum", {})], r"unknown estimator 'momentum'; .*gofr"),
-        ([("gofr", {}), ("gofr", {})], "asked for twice"),
-        ([("density", {"mesh": [4, 4, 4], "extent": [[1, -1]] * 3})], "ascending"),
-    ],
-)
-def test_what_is_refused(requests, message):
-    with pytest.raises(InvalidInput, match=message) as caught:
-        make(cpu(1), requests, 1, 1, ATOMS)
-    assert caught.value.key == "estimators"
-    assert all(unsupported(name) == "" for name in SUPPORTED)
-
-
-def test_density_around_atoms_needs_atoms():
-    with pytest.raises(InvalidInput, match="needs atoms"):
-        make(cpu(1), [("radial_density", {})], 1, 1, np.zeros((0, 3)))
 
 
 @pytest.mark.gpu

@@ -1,16 +1,13 @@
 """Optimisation of Jastrow parameters: exact cases, helium, bad starts, repeatability, mistakes."""
 
-from types import SimpleNamespace as Block
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
-from qsim.core.errors import InvalidInput
 from qsim.core.run.progress import Monitor
-from qsim.qmc.sampling import optimise
+from qsim.qmc.deck.series import Optimize
 from qsim.qmc.sampling.linear_method import (
     LONGEST,
     Limits,
@@ -20,12 +17,12 @@ from qsim.qmc.sampling.linear_method import (
     reconfiguration_step,
     smoothing,
 )
-from qsim.qmc.sampling.optimise import run_optimize
-from qsim.qmc.sampling.series import Resume
+from qsim.qmc.sampling.optimise import Optimisation
+from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
-from qsim.qmc.wavefunction.trial import build_wavefunction
+from tests.qmc.trials import trial_function
 
 HELIUM = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
 # of 8 + 8 coefficients with rcut = 8: the energy of `by_quadrature` (80 points), minimised until its gradient was below 1e-9
@@ -34,8 +31,7 @@ SPLINES = {"type": "bspline", "rcut": 8.0, "size": 8}
 
 
 def helium(J1=SPLINES, J2=SPLINES):
-    J1, J2 = (None if J is None else Block(**J) for J in (J1, J2))
-    return build_wavefunction(Block(atoms=[["He", 0, 0, 0]]), Block(**HELIUM), Block(J1=J1, J2=J2))
+    return trial_function({"atoms": [["He", 0, 0, 0]]}, HELIUM, {"J1": J1, "J2": J2})
 
 
 def started(w, count, seed=11, threads=1, single=False):
@@ -44,9 +40,9 @@ def started(w, count, seed=11, threads=1, single=False):
     return walkers
 
 
-def optimised(walkers, monitor=None, resume=None, **keys):
-    block = Block(**{"iterations": 10, "steps": 10, "sweeps": 4, "timestep": 0.3, "warmup": 60, **keys})
-    return run_optimize(walkers, block, 1, monitor or Monitor.silent(), resume or Resume(lambda state: state))
+def optimised(walkers, monitor=None, saved=None, **keys):
+    block = Optimize(**{"iterations": 10, "steps": 10, "sweeps": 4, "timestep": 0.3, "warmup": 60, **keys})
+    return sample(Optimisation(walkers, block, 1, saved), monitor or Monitor.silent())
 
 
 # ---------------------------------------------------------------------------------------------- algebra
@@ -116,17 +112,17 @@ def test_smoothing_leaves_straight_tails_alone():
 
 
 def hydrogen():
-    w = build_wavefunction(
-        Block(atoms=[["H", 0, 0, 0]], spin=1),
-        Block(source="hydrogen"),
-        Block(J1=Block(type="bspline", rcut=6.0, size=6), J2=None),
+    w = trial_function(
+        {"atoms": [["H", 0, 0, 0]], "spin": 1},
+        {"source": "hydrogen"},
+        {"J1": {"type": "bspline", "rcut": 6.0, "size": 6}, "J2": None},
     )
     assert not w.parameters.any()
     return w
 
 
 def hooke():
-    exact = build_wavefunction(Block(atoms=[]), Block(source="hooke"))
+    exact = trial_function({"atoms": []}, {"source": "hooke"})
     functions = (*exact.jastrow.functions[:2], Function("", "bspline", 0.0, (0.0,) * 6, 5.0))
     return Wavefunction(
         exact.system, exact.orbitals, Jastrow(functions, exact.jastrow.species, 1), exact.rule
@@ -279,14 +275,14 @@ def test_resumed_runs_end_the_same(after):
     monitor = Halting(after)
     with pytest.raises(Halt):
         optimised(started(zeros(), 64), monitor, iterations=5)
-    rest = optimised(started(zeros(), 64), resume=Resume(lambda state: state, monitor.state), iterations=5)
+    rest = optimised(started(zeros(), 64), saved=monitor.state, iterations=5)
     assert np.array_equal(whole.arrays["parameters"], rest.arrays["parameters"])
     assert np.array_equal(whole.blocks["energy"], rest.blocks["energy"])
 
 
 def test_steps_that_a_fresh_sample_refutes_are_taken_back(monkeypatch):
     harmful = np.concatenate([np.zeros(8), 0.8 * np.cos(np.arange(8))])
-    choose = optimise._Run._choose
+    choose = Optimisation._choose
 
     def misled(self, moments, sets):
         return (
@@ -295,30 +291,10 @@ def test_steps_that_a_fresh_sample_refutes_are_taken_back(monkeypatch):
             else choose(self, moments, sets)
         )
 
-    monkeypatch.setattr(optimise._Run, "_choose", misled)
+    monkeypatch.setattr(Optimisation, "_choose", misled)
     found = optimised(started(zeros(), 512), iterations=7)
     assert found.blocks["taken_back"].tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
     assert_allclose(found.arrays["parameters"][5], found.arrays["parameters"][3])
     assert found.blocks["energy"][4] > -2.85
     assert found.blocks["energy"][5] < -2.89
     assert found.info["best"] != 4
-
-
-# --------------------------------------------------------------------------------------------- mistakes
-
-
-@pytest.mark.parametrize(
-    ("make", "keys", "key", "text"),
-    [
-        (lambda: helium(J1=None, J2=None), {}, "series.1.optimize", "no parameters"),
-        (helium, {"count": 8}, "series.1.optimize.walkers", "at least 20 walkers"),
-        (helium, {"target": "entropy"}, "series.1.optimize.target", "energy, variance or mixed"),
-        (helium, {"method": "newton"}, "series.1.optimize.method", "linear or sr"),
-        (helium, {"target": "mixed", "weight": 1.5}, "series.1.optimize.weight", "0 ... 1"),
-    ],
-)
-def test_mistakes(make, keys, key, text):
-    walkers = started(make(), keys.pop("count", 32))
-    with pytest.raises(InvalidInput, match=text) as caught:
-        optimised(walkers, **keys)
-    assert caught.value.key == key

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
-from qsim.qmc.deck.series import EstimatorItem, SectionItem, Series, Vmc
+from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Vmc
 from qsim.qmc.deck.wavefunction import PERIODIC, System, Wavefunction
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -104,14 +104,9 @@ class QmcDeck(Deck):
             "wavefunction": {"orbitals": {"source": "eshdf"}},
         }
 
-    def requests(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the names and settings of the estimators that open boundaries have."""
-        return [
-            (name, block.model_dump())
-            for item in self.estimators
-            for name, block in item.named()
-            if name not in ("energy", "sofk")
-        ]
+    def measured(self) -> list[Measured]:
+        """Return the estimators that open boundaries have, beside the energy."""
+        return [block for item in self.estimators if (block := item.measured()) is not None]
 
 
 def references(deck: QmcDeck) -> tuple[str, ...]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
-from qsim.qmc.deck.series import MINIMUM_BLOCKS
-from qsim.qmc.deck.wavefunction import Sto
+from qsim.qmc.deck.series import MINIMUM_BLOCKS, Dmc, Optimize
+from qsim.qmc.deck.wavefunction import Harmonic, Hooke, Sto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.qmc.deck.model import QmcDeck
-    from qsim.qmc.deck.series import Dmc
+    from qsim.qmc.deck.series import Section
     from qsim.qmc.deck.wavefunction import Shell, System
 
 CRYSTALS = (
@@ -182,13 +182,11 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
         return
     for k, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
         key, block = f"series.{k}.{item.kind}", item.block
-        steps = block.timesteps if item.dmc is not None else [block.timestep]
-        name = "timesteps" if item.dmc is not None else "timestep"
-        for i, tau in enumerate(steps):
+        for where, tau in _timesteps(block):
             if tau < SMALLEST_TIMESTEP:
-                where = f"{key}.{name}.{i}" if item.dmc is not None else f"{key}.{name}"
-                yield Finding(where, f"a time step of {tau:g} is too small for electrons to get anywhere")
-        if item.optimize is not None:
+                text = f"a time step of {tau:g} is too small for electrons to get anywhere"
+                yield Finding(f"{key}.{where}", text)
+        if isinstance(block, Optimize):
             if walkers < LEAST_WALKERS:
                 yield Finding(
                     f"{key}.walkers",
@@ -201,13 +199,21 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
                 f"{block.blocks} blocks are too few for error bars; {MINIMUM_BLOCKS} are needed",
                 "warning",
             )
-        if item.dmc is not None:
-            yield from _dmc(deck, item.dmc, key)
+        if isinstance(block, Dmc):
+            yield from _dmc(deck, block, key)
+
+
+def _timesteps(block: Section) -> list[tuple[str, float]]:
+    """Return keys and values of the time steps of a section."""
+    if isinstance(block, Dmc):
+        return [(f"timesteps.{i}", tau) for i, tau in enumerate(block.timesteps)]
+    return [("timestep", block.timestep)]
 
 
 def _highest_energy(deck: QmcDeck) -> float:
     """Return the energy that sets the shortest time scale, hartree, as ``System.highest_energy`` does."""
-    energies = [float(getattr(deck.wavefunction.orbitals, "omega", 0.0))]
+    orbitals = deck.wavefunction.orbitals
+    energies = [orbitals.omega if isinstance(orbitals, Hooke | Harmonic) else 0.0]
     for symbol, *_ in deck.system.atoms:
         try:
             charge = atomic_number(symbol)
@@ -253,13 +259,12 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
 def _estimators(deck: QmcDeck) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     for k, item in enumerate(deck.estimators):
-        named: list[tuple[str, Any]] = list(item.named())
+        named = item.named()
         key = f"estimators.{k}"
         if len(named) != 1:
-            names = ", ".join(name for name, _ in named)
-            found = f"found {names}; begin each with a dash" if named else "found none"
+            found = f"found {', '.join(named)}; begin each with a dash" if named else "found none"
             yield Finding(key, f"an item is one estimator; {found}")
-        for name, block in named:
+        for name in named:
             if seen.setdefault(name, k) != k:
                 yield Finding(f"{key}.{name}", f"{name} stands twice; see estimators.{seen[name]}")
             if name == "sofk":
@@ -270,9 +275,9 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
                 )
             if name == "radial_density" and not deck.system.atoms:
                 yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
-            if name == "density" and block.extent is not None:
-                for axis, (first, last) in enumerate(block.extent):
-                    if not last > first or not math.isfinite(last - first):
-                        yield Finding(
-                            f"{key}.density.extent.{axis}", f"edges must ascend, found {first:g} and {last:g}"
-                        )
+        if item.density is not None and item.density.extent is not None:
+            for axis, (first, last) in enumerate(item.density.extent):
+                if not last > first or not math.isfinite(last - first):
+                    yield Finding(
+                        f"{key}.density.extent.{axis}", f"edges must ascend, found {first:g} and {last:g}"
+                    )

@@ -1,17 +1,25 @@
 """Blocks of the sections that a qmc run goes through, and of what it measures on the way."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
 from qsim.core.deck.units import Energy, Length, Time
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Dmc", "Estimator", "EstimatorItem", "Optimize", "SectionItem", "Vmc"]
+__all__ = [
+    "Density",
+    "Dmc",
+    "Estimator",
+    "EstimatorItem",
+    "Gofr",
+    "Measured",
+    "Optimize",
+    "RadialDensity",
+    "Section",
+    "SectionItem",
+    "Vmc",
+]
 
 MAX_WALKERS = 10_000_000
 MAX_BLOCKS = 1_000_000
@@ -149,9 +157,9 @@ class SectionItem(Block):
         return self.named()[0]
 
     @property
-    def block(self) -> Any:
-        """The settings of the section."""
-        return getattr(self, self.kind)
+    def block(self) -> Section:
+        """The settings of the section; a valid deck gives one."""
+        return next(block for block in (self.optimize, self.vmc, self.dmc) if block is not None)
 
 
 def _item_form(value: object) -> object:
@@ -217,6 +225,10 @@ class Energies(Block):
     """Energies are always measured."""
 
 
+Measured = Gofr | Density | RadialDensity
+"""Estimators of open boundaries beside the energy."""
+
+
 class Estimator(Block):
     """One thing to measure."""
 
@@ -228,11 +240,15 @@ class Estimator(Block):
         default=None, description="structure factor: needs a crystal, left out in open boundaries"
     )
 
-    def named(self) -> Iterator[tuple[str, Any]]:
-        """Yield the names and blocks of what this item asks for; one in a valid deck."""
-        for name in type(self).model_fields:
-            if (block := getattr(self, name)) is not None:
-                yield name, block
+    def named(self) -> list[str]:
+        """Return the names of what this item asks for; one in a valid deck."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+
+    def measured(self) -> Measured | None:
+        """Return the block of an estimator that open boundaries have; None for the energy and for those of crystals."""
+        return next(
+            (block for block in (self.gofr, self.density, self.radial_density) if block is not None), None
+        )
 
 
 EstimatorItem = Annotated[

@@ -15,14 +15,13 @@ In diffusion Monte Carlo these are mixed estimates.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import InvalidInput
+from qsim.qmc.deck.series import Gofr, RadialDensity
 from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
 from qsim.qmc.statistics.block_sums import BlockSums
 
@@ -30,36 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.qmc.deck.series import Measured
 
-__all__ = [
-    "SUPPORTED",
-    "Density",
-    "Estimators",
-    "PairDensity",
-    "RadialDensity",
-    "make",
-    "memory",
-    "unsupported",
-]
+__all__ = ["AtomDensity", "Estimators", "MeshDensity", "PairDensity", "make"]
 
-SUPPORTED = ("energy", "gofr", "density", "radial_density")
-PERIODIC_ONLY = ("sofk",)
-BINS, RMAX = 200, 8.0  # of histograms of a distance, unless told otherwise
-ARRAYS = 4  # that :class:`BlockSums` keeps on each level
 MARGIN = 6.0  # bohr around the atoms on the default mesh
 INSIDE = 0.99  # share of the electrons that a mesh should hold
-
-Request = tuple[str, Mapping[str, Any]]
-
-
-def unsupported(name: str) -> str:
-    """Return what is wrong with the name of an estimator in open boundaries; empty if it is known."""
-    if name in SUPPORTED:
-        return ""
-    known = ", ".join(SUPPORTED)
-    if name in PERIODIC_ONLY:
-        return f"estimator '{name}' needs a periodic cell; in open boundaries there are {known}"
-    return f"unknown estimator '{name}'; in open boundaries there are {known}"
 
 
 class _Histogram(ABC):
@@ -110,7 +85,7 @@ class PairDensity(_Histogram):
         End of the last one (bohr).
     """
 
-    def __init__(self, device: Device, n_up: int, n_dn: int, bins: int = BINS, rmax: float = RMAX) -> None:
+    def __init__(self, device: Device, n_up: int, n_dn: int, bins: int, rmax: float) -> None:
         super().__init__(device, n_up, n_dn, (3, bins))
         self.bins, self.rmax = bins, float(rmax)
 
@@ -124,7 +99,7 @@ class PairDensity(_Histogram):
         return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
 
 
-class Density(_Histogram):
+class MeshDensity(_Histogram):
     """Density on a mesh: tables ``density_x``, ``_y``, ``_z``, ``density_up``, ``density_down`` and their errors.
 
     Parameters
@@ -139,11 +114,8 @@ class Density(_Histogram):
         cells = tuple(int(number) for number in mesh)
         super().__init__(device, n_up, n_dn, (2, *cells))
         edges = np.asarray(extent, np.float64)
-        if edges.shape != (3, 2) or not np.all(edges[:, 1] > edges[:, 0]):
-            raise InvalidInput(
-                "estimators", f"extent of the density must be three ascending pairs, not {edges.tolist()}"
-            )
-        self.origin, self.spacing = edges[:, 0].copy(), (edges[:, 1] - edges[:, 0]) / np.array(cells)
+        self.origin = edges[:, 0].copy()
+        self.spacing = (edges[:, 1] - edges[:, 0]) / np.array(cells)
 
     def add(self, R: Any, count: Any) -> None:
         """Add walkers."""
@@ -172,7 +144,7 @@ class Density(_Histogram):
         ]
 
 
-class RadialDensity(_Histogram):
+class AtomDensity(_Histogram):
     """Density around atoms: tables ``radial_r``, ``radial_up``, ``radial_down`` (atoms, bins) and their errors.
 
     Parameters
@@ -184,7 +156,7 @@ class RadialDensity(_Histogram):
     """
 
     def __init__(
-        self, device: Device, n_up: int, n_dn: int, atoms: ArrayLike, bins: int = BINS, rmax: float = RMAX
+        self, device: Device, n_up: int, n_dn: int, atoms: ArrayLike, bins: int, rmax: float
     ) -> None:
         places = np.ascontiguousarray(np.asarray(atoms, np.float64).reshape(-1, 3))
         super().__init__(device, n_up, n_dn, (2, places.shape[0], bins))
@@ -263,60 +235,27 @@ class Estimators:
             )
 
 
-def make(device: Device, requests: Sequence[Request], n_up: int, n_dn: int, atoms: ArrayLike) -> Estimators:
+def make(device: Device, measured: Sequence[Measured], n_up: int, n_dn: int, atoms: ArrayLike) -> Estimators:
     """Return the estimators that a deck asks for.
 
     Parameters
     ----------
-    requests
-        Names with their settings: ``("gofr", {"bins": 200, "rmax": 8.0})``, ``("density", {"mesh": [40, 40, 40]})``
-        with an optional ``extent``, ``("radial_density", {"bins": 200, "rmax": 8.0})``; ``("energy", {})`` is always
-        measured, and skipped here.
+    measured
+        Their blocks, of each kind at most one.
     atoms : (A, 3) float64
         Positions (bohr).
-
-    Raises
-    ------
-    InvalidInput
-        For an estimator that is unknown, asked for twice or does not exist in open boundaries.
     """
     places = np.asarray(atoms, np.float64).reshape(-1, 3)
     members: dict[str, _Histogram] = {}
-    for name, settings in requests:
-        if message := unsupported(name):
-            raise InvalidInput("estimators", message)
-        if name in members:
-            raise InvalidInput("estimators", f"estimator '{name}' is asked for twice")
-        given = {key: value for key, value in settings.items() if value is not None}
-        if name == "gofr":
-            members[name] = PairDensity(device, n_up, n_dn, **given)
-        elif name == "density":
-            members[name] = Density(device, n_up, n_dn, **{"extent": default_extent(places), **given})
-        elif name == "radial_density":
-            if not places.size:
-                raise InvalidInput("estimators", "radial_density needs atoms; this system has none")
-            members[name] = RadialDensity(device, n_up, n_dn, places, **given)
+    for block in measured:
+        if isinstance(block, Gofr):
+            members["gofr"] = PairDensity(device, n_up, n_dn, block.bins, block.rmax)
+        elif isinstance(block, RadialDensity):
+            members["radial_density"] = AtomDensity(device, n_up, n_dn, places, block.bins, block.rmax)
+        else:
+            extent = default_extent(places) if block.extent is None else block.extent
+            members["density"] = MeshDensity(device, n_up, n_dn, block.mesh, extent)
     return Estimators(device, members)
-
-
-def memory(requests: Sequence[Request], atoms: int, blocks: int) -> tuple[int, int]:
-    """Return the bytes that estimators need on the host and on the device, for a plan.
-
-    Parameters
-    ----------
-    requests
-        As for :func:`make`.
-    atoms, blocks
-        Their numbers.
-    """
-    entries = 0
-    for name, settings in requests:
-        if name == "density":
-            entries += 2 * math.prod(int(cells) for cells in settings["mesh"])
-        elif name in ("gofr", "radial_density"):
-            entries += (3 if name == "gofr" else 2 * atoms) * int(settings.get("bins") or BINS)
-    levels = max(1, blocks).bit_length()
-    return 8 * entries * ARRAYS * (levels + 1), 8 * entries
 
 
 def default_extent(atoms: NDArray[np.float64]) -> NDArray[np.float64]:

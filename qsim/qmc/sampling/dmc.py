@@ -16,28 +16,30 @@ import numpy as np
 
 from qsim.core.device import rng
 from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import take_totals
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
-from qsim.qmc.sampling.series import ENERGIES, Resume, Series
+from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.statistics.samples import COLUMNS, PARTS, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from qsim.core.run.progress import Monitor
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.qmc.deck.series import Dmc
     from qsim.qmc.estimators.estimators import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
-__all__ = ["run_dmc"]
+__all__ = ["DmcSampling"]
 
 BRANCHING = 0x8000  # added to the section's stream for the random numbers of branching
-BRANCH_EVERY = 5  # generations between two branchings: weights stay close to one meanwhile
 SIGMA = 0.2  # of the branching window, Zen et al.
 MEMORY = 200  # generations whose mean energy steers the trial energy at first
-FEEDBACK = 1.0  # hartree: 1 / time in which the population returns to its target
 LOW_ACCEPTANCE = 0.98
 
 
@@ -45,9 +47,11 @@ class _Steering:
     """Running means that steer the trial energy and the effective time step; part of a checkpoint."""
 
     def __init__(self, restored: Mapping[str, Any] | None = None) -> None:
-        self.energy, self.energies = 0.0, 0.0  # mean local energy, and how many generations it has seen
-        self.proposed, self.accepted = 0.0, 0.0
-        self.trial = 0.0
+        self.energy = 0.0  # mean local energy, hartree
+        self.energies = 0.0  # generations that it has seen
+        self.proposed = 0.0  # sum of the squares of all proposed moves, bohr^2
+        self.accepted = 0.0  # of the accepted ones
+        self.trial = 0.0  # trial energy, hartree
         if restored:
             for name, value in restored.items():
                 setattr(self, name, float(value))
@@ -63,73 +67,71 @@ class _Steering:
         self.energy += (energy - self.energy) / self.energies
 
 
-def run_dmc(
-    walkers: Walkers,
-    block: Any,
-    tau: float,
-    section: int,
-    monitor: Monitor,
-    resume: Resume,
-    estimators: Estimators | None = None,
-) -> Series:
-    """Project the ground state with the nodes of the trial function.
+class DmcSampling:
+    """Blocks of diffusion Monte Carlo: the lowest energy with the nodes of the trial function.
 
     Parameters
     ----------
     walkers
-        Ensemble distributed as the square of the trial function, or as an earlier run left it; in/out.
+        Ensemble distributed as the square of the trial function, or as an earlier section left it; in/out.
     block
-        ``blocks``, ``steps`` (generations of a block), ``warmup`` (1/hartree), ``nonlocal_``: tmove or locality, ``population``:
-        comb or birth_death, ``feedback`` (hartree).
+        Settings of the section.
+    target
+        Number of walkers that population control aims at.
     tau
         Time step, 1/hartree.
     section
         Number of the section and time step, a word of the random counters.
-
-    Raises
-    ------
-    NumericsError
-        If the population leaves its limits or an energy is not a number.
+    saved
+        State to continue from.
+    estimators
+        What to measure besides energies.
     """
-    return _Run(walkers, block, tau, section, monitor, resume, estimators).run()
 
+    unit = "blocks"
 
-class _Run:
     def __init__(
         self,
         walkers: Walkers,
-        block: Any,
+        block: Dmc,
+        target: int,
         tau: float,
         section: int,
-        monitor: Monitor,
-        resume: Resume,
-        estimators: Estimators | None,
+        saved: Mapping[str, Any] | None = None,
+        estimators: Estimators | None = None,
     ) -> None:
-        self.walkers, self.block, self.tau, self.section = walkers, block, float(tau), section
-        self.monitor, self.resume, self.estimators = monitor, resume, estimators
-        self.population = Population(
-            target=int(block.walkers), control=getattr(block, "population", None) or "comb"
-        )
-        self.feedback = float(getattr(block, "feedback", None) or FEEDBACK)
-        self.tmoves = getattr(block, "nonlocal_", "tmove") == "tmove"
-        self.every = int(getattr(block, "branch_every", None) or BRANCH_EVERY)
-        self.window = SIGMA * math.sqrt(walkers.electrons / self.tau)
-        self.warmup = math.ceil(float(block.warmup) / self.tau)
-        restored = resume.restored
-        self.rows = Rows(restored["rows"] if restored else None)
-        self.warm = int(restored["warm"]) if restored else 0
-        self.steering = _Steering(restored["steering"] if restored else None)
-        self.old = float(restored["old"]) if restored else 0.0
-        self.worst = float(restored["worst"]) if restored else 0.0
-        self.moves = np.zeros(4)  # of the block
-        self.parts = min(PARTS, int(block.steps))  # of a block, whose sums are kept apart
-        self.samples = Samples(1, self.parts, restored.get("samples") if restored else None)
-        if restored:
-            walkers.restore(restored["walkers"])
+        self.walkers = walkers
+        self.estimators = estimators
+        self.tau = tau
+        self.section = section
+        self.total = block.blocks
+        self.what = f"dmc tau = {tau:g}"
+        self.steps = block.steps
+        self.population = Population(target=target, control=block.population)
+        self.feedback = block.feedback
+        self.tmoves = block.nonlocal_ == "tmove"
+        self.branch_every = block.branch_every
+        self.window = SIGMA * math.sqrt(walkers.electrons / tau)
+        self.warmup = math.ceil(block.warmup / tau)
+        self.fresh = not saved
+        saved = saved or {}
+        if saved:
+            walkers.restore(saved["walkers"])
             if estimators:
-                estimators.restore(restored.get("estimators", {}))
-        else:
-            self._start()
+                estimators.restore(saved.get("estimators", {}))
+        self.rows = Rows(saved.get("rows"))
+        self.warm = int(saved.get("warm", 0))  # generations of the warm-up that are done
+        self.steering = _Steering(saved.get("steering"))
+        self.old = float(saved.get("old", 0.0))  # persistent walkers so far
+        self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
+        self.moves = np.zeros(4)  # of the block
+        self.parts = min(PARTS, self.steps)  # of a block, whose sums are kept apart
+        self.samples = Samples(1, self.parts, saved.get("samples"))
+
+    @property
+    def done(self) -> int:
+        """Blocks done so far."""
+        return len(self.rows)
 
     def _start(self) -> None:
         """Take the energies of the walkers as they are."""
@@ -146,7 +148,7 @@ class _Run:
 
     # ---------------------------------------------------------------------------------- generations
 
-    def _generation(self, memory: float, warming: bool) -> tuple[np.ndarray[Any, Any], float]:
+    def _generation(self, memory: float, warming: bool) -> tuple[NDArray[np.float64], float]:
         """Do one generation; return the weighted sums of the energies and of their squares, and the sum of weights."""
         walkers, steering, device = self.walkers, self.steering, self.walkers.device
         walk.diffuse(
@@ -180,7 +182,7 @@ class _Run:
         steering.trial = self.population.trial_energy(
             steering.energy, total, self.tau, self.feedback, warmup=warming
         )
-        if walkers.generation % self.every == 0:
+        if walkers.generation % self.branch_every == 0:
             self._branch()
         return numbers[:7], total
 
@@ -195,25 +197,32 @@ class _Run:
 
     # ----------------------------------------------------------------------------------------- runs
 
-    def run(self) -> Series:
-        block, monitor, walkers = self.block, self.monitor, self.walkers
-        monitor.begin(int(block.blocks), "blocks", f"dmc tau = {self.tau:g}", done=len(self.rows) or None)
-        steps = int(block.steps)
+    def advance(self, report: Report) -> None:
+        """Project to the last block.
+
+        Raises
+        ------
+        NumericsError
+            If the population leaves its limits or an energy is not a number.
+        """
+        if self.fresh:
+            self._start()
         while self.warm < self.warmup:
             self._generation(min(MEMORY, 1 + 0.5 * self.warm), warming=True)
             self.warm += 1
-            if self.warm % steps == 0:
-                walkers.recompute()
-            monitor.poll(self._state)
-        while len(self.rows) < int(block.blocks):
-            self.worst = max(self.worst, self._block(steps))
-            monitor.step(len(self.rows), self._state, energy=self.rows.columns["energy"][-1])
-        monitor.end()
-        return self._series()
+            if self.warm % self.steps == 0:
+                self.walkers.recompute()
+            report(Progress())
+        while len(self.rows) < self.total:
+            self.worst = max(self.worst, self._block())
+            report(Progress(len(self.rows), {"energy": self.rows.columns["energy"][-1]}))
 
-    def _block(self, steps: int) -> float:
-        walkers, begin = self.walkers, time.perf_counter()
-        sums, weight = np.zeros(7), 0.0
+    def _block(self) -> float:
+        """Sample one block; return the largest relative error of an updated inverse."""
+        walkers, steps = self.walkers, self.steps
+        begin = time.perf_counter()
+        sums = np.zeros(7)
+        weight = 0.0
         part = np.zeros((1, COLUMNS))
         self.moves[:] = 0.0
         moves = 0
@@ -245,8 +254,9 @@ class _Run:
         )
         return error
 
-    def _state(self) -> Mapping[str, Any]:
-        inner = {
+    def state(self) -> State:
+        """Return walkers, blocks and running means."""
+        state: dict[str, Any] = {
             "walkers": self.walkers.saved(),
             "rows": self.rows.arrays(),
             "warm": self.warm,
@@ -256,24 +266,16 @@ class _Run:
             "samples": self.samples.state(),
         }
         if self.estimators:
-            inner["estimators"] = self.estimators.state()
-        return self.resume.wrap(inner)
+            state["estimators"] = self.estimators.state()
+        return state
 
-    def _series(self) -> Series:
+    def series(self) -> Series:
+        """Return the blocks, with warnings about rejected moves and persistent walkers."""
         blocks, count = self.rows.arrays(), float(self.walkers.count)
+        length = blocks["energy"].size * self.steps  # generations
         energy = float(np.average(blocks["energy"], weights=blocks["weight"]))
         square = float(np.average(blocks["energy_squared"], weights=blocks["weight"]))
         acceptance = float(blocks["acceptance"].mean())
-        if acceptance < LOW_ACCEPTANCE:
-            self.monitor.warn(
-                f"dmc tau = {self.tau:g}: only {100 * acceptance:.1f} % of the moves were accepted; a smaller timestep has a "
-                "smaller error"
-            )
-        if self.old:
-            self.monitor.warn(
-                f"dmc tau = {self.tau:g}: {self.old:.0f} times a walker that had not moved for {self.population.max_age} "
-                "generations was kept from multiplying"
-            )
         return Series(
             kind="dmc",
             label=f"dmc, tau = {self.tau:g}",
@@ -286,15 +288,29 @@ class _Run:
                 "inverse_error": self.worst,
                 "population": float(blocks["population"].mean()),
                 "walkers": count,
-                "generations": float(int(self.block.steps) * blocks["energy"].size) * count,
+                "generations": float(length) * count,
                 "seconds": float(blocks["seconds"].sum()),
                 "persistent": self.old,
-                "block_time": self.tau * int(self.block.steps),
+                "block_time": self.tau * self.steps,
                 "warm": self.tau * self.warm,
-                "settled": self.walkers.settled - self.tau * int(self.block.steps) * blocks["energy"].size,
+                "settled": self.walkers.settled - self.tau * self.steps * blocks["energy"].size,
                 "related": 1.0,
                 "feedback": self.feedback,
             },
             samples=self.samples,
             arrays=self.estimators.arrays() if self.estimators else {},
+            warnings=list(self._warnings(acceptance)),
         )
+
+    def _warnings(self, acceptance: float) -> Iterator[str]:
+        """Yield what a user must know about the sampling."""
+        if acceptance < LOW_ACCEPTANCE:
+            yield (
+                f"dmc tau = {self.tau:g}: only {100 * acceptance:.1f} % of the moves were accepted; a smaller timestep has a "
+                "smaller error"
+            )
+        if self.old:
+            yield (
+                f"dmc tau = {self.tau:g}: {self.old:.0f} times a walker that had not moved for {self.population.max_age} "
+                "generations was kept from multiplying"
+            )

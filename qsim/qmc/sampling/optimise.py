@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
@@ -29,8 +30,8 @@ from qsim.qmc.sampling.linear_method import (
     reconfiguration_step,
     smoothing,
 )
-from qsim.qmc.sampling.series import ENERGIES, Resume, Series
-from qsim.qmc.sampling.vmc import Rows, mode_of, thermalise
+from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.sampling.vmc import Rows, WarmUp, mode_of
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness, student
 
 if TYPE_CHECKING:
@@ -38,16 +39,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report
+    from qsim.qmc.deck.series import Optimize
     from qsim.qmc.sampling.walkers import Walkers
     from qsim.qmc.wavefunction.jastrow import Jastrow
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-__all__ = ["LEAST_WALKERS", "parameter_tables", "run_optimize"]
+__all__ = ["Optimisation", "parameter_tables"]
 
-LEAST_WALKERS = 20  # independent chains that error bars come from
+NOT_BETTER = "the optimisation found nothing better than its start"
 WEIGHTS = {"energy": 0.0, "variance": 1.0}  # of the variance in the target
-MIXED = 0.05
 SHIFT = {
     "linear": 0.1,
     "sr": 10.0,
@@ -130,106 +131,92 @@ class Set(NamedTuple):
     stream: walk.Stream
 
 
-def run_optimize(walkers: Walkers, block: Any, section: int, monitor: Monitor, resume: Resume) -> Series:
-    """Optimise the Jastrow parameters; the walkers follow the improved trial function, ``walkers.wavefunction``, afterwards.
+class Optimisation:
+    """Optimisation of the Jastrow parameters; afterwards the walkers follow the improved trial function.
+
+    Its series has a block for each sample: energies, ``energy_error``, ``variance``, ``variance_error``, ``target``,
+    ``target_error``, and of the step taken from it ``step`` (length: change of the norm of psi), ``shift``, ``expected`` and
+    ``expected_error`` (change of the target by correlated sampling), ``effective`` (fraction of the sample), ``taken_back``
+    (1: it was worse than the one before).  ``arrays["parameters"]`` (blocks, P); ``info["best"]`` is the block that was
+    chosen; energy and variance of ``info`` are those of its parameters in a sample of their own.
 
     Parameters
     ----------
     walkers
-        Ensemble, in/out.
+        Ensemble, in/out; at least 20 of them, for the error bars; their Jastrow factor has parameters.
     block
-        ``iterations``; ``target``: energy, variance or mixed, and ``weight`` of the variance in mixed; ``method``: linear or sr;
-        ``steps`` (sets of configurations of an iteration), ``sweeps`` (moves of all electrons between two sets), ``timestep``
-        (1/hartree), ``warmup`` (sweeps at the start; a fifth of them after each change), ``move``, ``shift`` (hartree, of the
-        first iteration).
+        Settings of the section; a fifth of ``warmup`` follows each change of the parameters.
     section
         Number of the section, a word of the random counters.
-    resume
-        How to save and continue.
-
-    Returns
-    -------
-    Series
-        A block for each sample: energies, ``energy_error``, ``variance``, ``variance_error``, ``target``, ``target_error``, and
-        of the step taken from it ``step`` (length: change of the norm of psi), ``shift``, ``expected`` and ``expected_error``
-        (change of the target by correlated sampling), ``effective`` (fraction of the sample), ``taken_back`` (1: it was worse
-        than the one before).  ``arrays["parameters"]`` (blocks, P); ``info["best"]`` is the block that was chosen; energy and
-        variance of ``info`` are those of its parameters in a sample of their own.
-
-    Raises
-    ------
-    InvalidInput
-        No parameters, too few walkers, unknown target or method.
-    NumericsError
-        If a local energy is not a number.
+    saved
+        State to continue from.
     """
-    return _Run(walkers, block, section, monitor, resume).run()
 
+    unit = "iterations"
 
-class _Run:
-    def __init__(self, walkers: Walkers, block: Any, section: int, monitor: Monitor, resume: Resume) -> None:
-        self.walkers, self.block, self.section = walkers, block, section
-        self.monitor, self.resume = monitor, resume
-        self.tau, self.mode = float(block.timestep), mode_of(block)
-        self.iterations = int(block.iterations)
-        self.steps, self.sweeps = int(getattr(block, "steps", 10)), int(getattr(block, "sweeps", 2))
-        self.warmup = int(getattr(block, "warmup", 50))
-        self.settle = max(SETTLE * self.sweeps, self.warmup // 5)
-        self.weight = _weight(block, section)
-        method = getattr(block, "method", None) or "linear"
-        if method not in ("linear", "sr"):
-            raise InvalidInput(
-                f"series.{section}.optimize.method", f"unknown method '{method}'; use linear or sr"
-            )
-        self.propose = linear_step if method == "linear" else reconfiguration_step
-        self.home, self.smallest, self.worse = SHIFT[method], SMALLEST_SHIFT[method], WORSE[method]
+    def __init__(
+        self, walkers: Walkers, block: Optimize, section: int, saved: Mapping[str, Any] | None = None
+    ) -> None:
+        self.walkers = walkers
+        self.section = section
+        self.total = block.iterations + 1  # the last sample measures what the last step led to
+        self.what = f"optimize {section}"
+        self.target = block.target
+        self.tau = block.timestep
+        self.mode = mode_of(block.move)
+        self.steps = block.steps
+        self.sweeps = block.sweeps
+        self.settle = max(SETTLE * block.sweeps, block.warmup // 5)
+        self.weight = block.weight if block.target == "mixed" else WEIGHTS[block.target]
+        self.propose = linear_step if block.method == "linear" else reconfiguration_step
+        self.home = SHIFT[block.method]
+        self.smallest = SMALLEST_SHIFT[block.method]
+        self.worse = WORSE[block.method]
         start = walkers.wavefunction
         self.count = start.parameters.size
-        if self.count == 0:
-            raise InvalidInput(
-                f"series.{section}.optimize", "the Jastrow factor has no parameters to optimise"
-            )
-        if walkers.count < LEAST_WALKERS:
-            raise InvalidInput(
-                f"series.{section}.optimize.walkers",
-                f"an optimisation needs at least {LEAST_WALKERS} walkers for its error bars, found {walkers.count}",
-            )
         self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
         splines = [place for function, place in self.functions if function.kind == "bspline"]
         self.smooth = smoothing(splines, self.count)
         self.places = parameter_tables(start.jastrow)
-        self.shift = max(float(getattr(block, "shift", None) or self.home), self.smallest)
+        self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
         self.rows = Rows()
         self.parameters: list[NDArray[np.float64]] = []  # of each row
         self.current = start.parameters
-        self.warm = 0
         self.chosen: dict[str, float] = {}  # what the last sample, of the chosen parameters, found
-        self.accepted: tuple[NDArray[np.float64], Target] | None = (
-            None  # last parameters that a sample confirmed
-        )
-        if resume.restored:
-            self._restore(resume.restored)
+        # last parameters that a sample confirmed
+        self.accepted: tuple[NDArray[np.float64], Target] | None = None
+        warm = 0 if saved is None else int(saved["warm"])
+        self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, warm)
+        if saved is not None:
+            self._restore(saved)
+
+    @property
+    def done(self) -> int:
+        """Samples done so far."""
+        return len(self.rows)
 
     # --------------------------------------------------------------------------------- checkpoints
 
-    def _state(self) -> Mapping[str, Any]:
-        inner: dict[str, Any] = {
+    def state(self) -> Mapping[str, Any]:
+        """Return walkers, history and parameters."""
+        if not len(self.rows):
+            return self.warm_up.state()
+        state: dict[str, Any] = {
             "walkers": self.walkers.saved(),
             "rows": self.rows.arrays(),
-            "warm": self.warmup,
+            "warm": self.warm_up.sweeps,
             "parameters": np.array(self.parameters),
             "current": self.current,
             "shift": self.shift,
         }
         if self.chosen:
-            inner["chosen"] = dict(self.chosen)
+            state["chosen"] = dict(self.chosen)
         if self.accepted is not None:
-            inner["accepted"] = self.accepted[0]
-            inner["accepted_target"] = np.array(self.accepted[1])
-        return self.resume.wrap(inner)
+            state["accepted"] = self.accepted[0]
+            state["accepted_target"] = np.array(self.accepted[1])
+        return state
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
-        self.warm = int(saved["warm"])
         self.rows = Rows(saved["rows"])
         if "current" in saved:  # else it was saved while warming up
             self.parameters = list(np.asarray(saved["parameters"], np.float64))
@@ -241,43 +228,38 @@ class _Run:
         self.chosen = {name: float(value) for name, value in saved.get("chosen", {}).items()}
         self.walkers.restore(saved["walkers"])
 
-    # ------------------------------------------------------------------------------------- driver
+    # ---------------------------------------------------------------------------------- iterations
 
-    def run(self) -> Series:
-        """Iterate, choose, and let the walkers follow what was chosen."""
-        total = self.iterations + 1  # the last sample measures what the last step led to
-        self.monitor.begin(total, "iterations", f"optimize {self.section}", done=len(self.rows) or None)
+    def advance(self, report: Report) -> None:
+        """Iterate, choose, and let the walkers follow what was chosen.
+
+        Raises
+        ------
+        NumericsError
+            If a local energy is not a number.
+        """
         if not len(self.rows):
-            thermalise(
-                self.walkers,
-                self.tau,
-                self.mode,
-                self.warmup,
-                self.section,
-                self.monitor,
-                self.resume,
-                self.warm,
-            )
-        while len(self.rows) < total:
-            row = self._iterate(last=len(self.rows) + 1 == total)
-            self.monitor.step(len(self.rows), self._state, energy=row["energy"], variance=row["variance"])
-        self.monitor.end()
-        blocks = self.rows.arrays()
-        best = self._best(blocks)
+            self.warm_up.advance(report)
+        while len(self.rows) < self.total:
+            row = self._iterate(last=len(self.rows) + 1 == self.total)
+            report(Progress(len(self.rows), {"energy": row["energy"], "variance": row["variance"]}))
         if (
             not self.chosen
         ):  # a finished section that is resumed has them, and its walkers as they were after that
-            self._follow(self.parameters[best])
+            self._follow(self.parameters[self._best()])
             self._sweep(self.settle)
             row = self._sample()[2]
             self.chosen = {name: row[name] for name in CHOSEN}
             self.walkers.recompute()
+
+    def series(self) -> Series:
+        """Return the history, with a warning if nothing better was found."""
+        blocks, best = self.rows.arrays(), self._best()
         start, end = blocks["target"][0], blocks["target"][best]
-        if not end <= start + CONFIRMED * blocks["target_error"][0]:
-            self.monitor.warn("the optimisation found nothing better than its start")
+        better = end <= start + CONFIRMED * blocks["target_error"][0]
         return Series(
             kind="optimize",
-            label=f"optimize, {getattr(self.block, 'target', 'energy')}",
+            label=f"optimize, {self.target}",
             timestep=self.tau,
             blocks=blocks,
             info={
@@ -288,10 +270,12 @@ class _Run:
                 "seconds": float(blocks["seconds"].sum()),
             },
             arrays={"parameters": np.array(self.parameters)},
+            warnings=[] if better else [NOT_BETTER],
         )
 
-    def _best(self, blocks: Mapping[str, NDArray[np.float64]]) -> int:
+    def _best(self) -> int:
         """Return the last sample that no other one refutes: its target is not above any upper bound."""
+        blocks = self.rows.arrays()
         bound = np.min(blocks["target"] + CONFIRMED * blocks["target_error"])
         return int(np.flatnonzero(blocks["target"] <= bound)[-1])
 
@@ -341,9 +325,7 @@ class _Run:
         walkers = self.walkers
         stream = walkers.stream(self.section)
         walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
-        walkers.generation += sweeps
-        walkers.warm += sweeps * self.tau
-        walkers.settled += sweeps * self.tau
+        walkers.count_sweeps(sweeps, self.tau)
         return stream
 
     def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:
@@ -495,25 +477,6 @@ class _Run:
         self.walkers.set_wavefunction(self._wavefunction(self.current))
         if recompute:
             self.walkers.recompute()
-
-
-def _weight(block: Any, section: int) -> float:
-    """Return the weight of the variance in the target."""
-    target = getattr(block, "target", None) or "energy"
-    if target in WEIGHTS:
-        return WEIGHTS[target]
-    if target != "mixed":
-        raise InvalidInput(
-            f"series.{section}.optimize.target", f"unknown target '{target}'; use energy, variance or mixed"
-        )
-    given = getattr(block, "weight", None)
-    weight = MIXED if given is None else float(given)
-    if not 0.0 <= weight <= 1.0:
-        raise InvalidInput(
-            f"series.{section}.optimize.weight",
-            f"the weight of the variance lies in 0 ... 1, found {weight:g}",
-        )
-    return weight
 
 
 def _error(influence: NDArray[np.float64]) -> float:

@@ -1,34 +1,41 @@
-"""Variational Monte Carlo: energies of the trial function."""
+r"""Variational Monte Carlo: energies of the trial function :math:`\psi`, as means over walkers distributed as :math:`\psi^2`."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from qsim.core.run.loop import Progress
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, PLAIN
-from qsim.qmc.sampling.series import ENERGIES, Resume, Series
+from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report, State
+    from qsim.qmc.deck.series import Vmc
     from qsim.qmc.estimators.estimators import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
-__all__ = ["Rows", "run_vmc", "thermalise"]
+__all__ = ["Rows", "VmcSampling", "WarmUp", "mode_of"]
 
 SAMPLES = 10  # configurations of a block that other estimators than the energy see
-WARM_UP_PIECE = 20  # sweeps between two chances to stop
+WARM_UP_CHUNK = 20  # sweeps between two chances to stop
 
 
 class Rows:
-    """Blocks as they come, a row of numbers each."""
+    """Blocks in the order of the run, a row of numbers each.
+
+    Parameters
+    ----------
+    restored
+        Columns of the blocks to continue from.
+    """
 
     def __init__(self, restored: Mapping[str, Any] | None = None) -> None:
         self.columns: dict[str, list[float]] = {}
@@ -49,145 +56,205 @@ class Rows:
         return {name: np.array(values, float) for name, values in self.columns.items()}
 
 
-def mode_of(block: Any) -> int:
-    """Return how electrons are proposed to move."""
-    return PLAIN if getattr(block, "move", "drift") == "metropolis" else DRIFT
+def mode_of(move: Literal["drift", "metropolis"]) -> int:
+    """Return the number by which kernels know a kind of proposal."""
+    return PLAIN if move == "metropolis" else DRIFT
 
 
-def thermalise(
-    walkers: Walkers,
-    tau: float,
-    mode: int,
-    sweeps: int,
-    section: int,
-    monitor: Monitor,
-    resume: Resume,
-    done: int = 0,
-) -> None:
-    """Let walkers forget where they started; a stop is possible every few sweeps."""
-    while done < sweeps:
-        piece = min(WARM_UP_PIECE, sweeps - done)
-        walk.walk(walkers.device, walkers.state, walkers.tables, tau, mode, piece, walkers.stream(section))
-        walkers.generation += piece
-        walkers.warm += piece * tau
-        walkers.settled += piece * tau
-        done += piece
+class WarmUp:
+    """Sweeps after which walkers have forgotten where they started; a stop is possible every few of them.
 
-        def state(at: int = done) -> Mapping[str, Any]:
-            return resume.wrap({"walkers": walkers.saved(), "rows": {}, "warm": at})
+    Parameters
+    ----------
+    walkers
+        Ensemble, in/out.
+    tau
+        Time step, 1/hartree.
+    mode
+        As of :func:`mode_of`.
+    sweeps
+        Moves of all electrons.
+    section
+        Number of the section, a word of the random counters.
+    done
+        Sweeps done before a restart.
+    """
 
-        monitor.poll(state)
-    walkers.recompute()
+    def __init__(
+        self, walkers: Walkers, tau: float, mode: int, sweeps: int, section: int, done: int = 0
+    ) -> None:
+        self.walkers = walkers
+        self.tau = tau
+        self.mode = mode
+        self.sweeps = sweeps
+        self.section = section
+        self.done = done
+
+    def advance(self, report: Report) -> None:
+        """Do what is missing of the sweeps."""
+        walkers = self.walkers
+        while self.done < self.sweeps:
+            chunk = min(WARM_UP_CHUNK, self.sweeps - self.done)
+            stream = walkers.stream(self.section)
+            walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, chunk, stream)
+            walkers.count_sweeps(chunk, self.tau)
+            self.done += chunk
+            report(Progress())
+        walkers.recompute()
+
+    def state(self) -> State:
+        """Return walkers and sweeps done; rows say that there are no blocks yet."""
+        return {"walkers": self.walkers.saved(), "rows": {}, "warm": self.done}
 
 
-def run_vmc(
-    walkers: Walkers,
-    block: Any,
-    section: int,
-    monitor: Monitor,
-    resume: Resume,
-    estimators: Estimators | None = None,
-) -> Series:
-    """Sample the square of the trial function.
+class VmcSampling:
+    """Blocks of variational Monte Carlo.
 
     Parameters
     ----------
     walkers
         Ensemble, in/out.
     block
-        ``timestep`` (1/hartree), ``blocks``, ``steps`` (generations of a block), ``sweeps`` (moves of all electrons in a
-        generation), ``warmup`` (sweeps before the first block), ``move``: drift or metropolis.
+        Settings of the section.
     section
         Number of the section, a word of the random counters.
-    resume
-        How to save and continue.
+    saved
+        State to continue from.
     estimators
         What to measure besides energies.
-
-    Raises
-    ------
-    NumericsError
-        If a local energy is not a number; the walker is shown.
     """
-    xp, device = walkers.device.xp, walkers.device
-    tau, mode = float(block.timestep), mode_of(block)
-    sweeps, steps = int(getattr(block, "sweeps", 1)), int(block.steps)
-    restored = resume.restored
-    rows = Rows(restored["rows"] if restored else None)
-    warm = int(restored["warm"]) if restored else 0
-    if restored:
-        walkers.restore(restored["walkers"])
-        if estimators:
-            estimators.restore(restored.get("estimators", {}))
-    samples = Samples(min(GROUPS, walkers.count), restored=restored.get("samples") if restored else None)
-    monitor.begin(int(block.blocks), "blocks", f"vmc {section}", done=len(rows) or None)
-    if not len(rows):
-        thermalise(walkers, tau, mode, int(block.warmup), section, monitor, resume, warm)
-    worst = float(restored["worst"]) if restored and "worst" in restored else 0.0
-    moves = steps * sweeps * walkers.electrons * walkers.count
-    while len(rows) < int(block.blocks):
-        begin = time.perf_counter()
-        sums = xp.zeros((walkers.count, walk.SUMS))
-        walkers.state.moves[...] = 0.0
-        for piece in _pieces(steps, SAMPLES if estimators else 1):
-            stream = walkers.stream(section)
-            walk.generations(device, walkers.state, walkers.tables, tau, mode, sweeps, piece, stream, sums)
-            walkers.generation += piece * sweeps
-            walkers.warm += piece * sweeps * tau
-            walkers.settled += piece * sweeps * tau
+
+    unit = "blocks"
+
+    def __init__(
+        self,
+        walkers: Walkers,
+        block: Vmc,
+        section: int,
+        saved: Mapping[str, Any] | None = None,
+        estimators: Estimators | None = None,
+    ) -> None:
+        self.walkers = walkers
+        self.estimators = estimators
+        self.section = section
+        self.total = block.blocks
+        self.what = f"vmc {section}"
+        self.tau = block.timestep
+        self.mode = mode_of(block.move)
+        self.steps = block.steps
+        self.sweeps = block.sweeps
+        saved = saved or {}
+        if saved:
+            walkers.restore(saved["walkers"])
             if estimators:
-                estimators.accumulate(walkers.state.R, walkers.state.weight)
-        total = device.to_host(xp.sum(sums, axis=0))
+                estimators.restore(saved.get("estimators", {}))
+        self.rows = Rows(saved.get("rows"))
+        self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, int(saved.get("warm", 0)))
+        self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
+        self.samples = Samples(min(GROUPS, walkers.count), restored=saved.get("samples"))
+
+    @property
+    def done(self) -> int:
+        """Blocks done so far."""
+        return len(self.rows)
+
+    def advance(self, report: Report) -> None:
+        """Sample to the last block.
+
+        Raises
+        ------
+        NumericsError
+            If a local energy is not a number; the walker is shown.
+        """
+        if not len(self.rows):
+            self.warm_up.advance(report)
+        while len(self.rows) < self.total:
+            energy = self._block()
+            report(Progress(len(self.rows), {"energy": energy}))
+
+    def state(self) -> State:
+        """Return walkers and blocks."""
+        if not len(self.rows):
+            return self.warm_up.state()
+        state: dict[str, Any] = {
+            "walkers": self.walkers.saved(),
+            "rows": self.rows.arrays(),
+            "warm": self.warm_up.sweeps,
+            "worst": self.worst,
+            "samples": self.samples.state(),
+        }
+        if self.estimators:
+            state["estimators"] = self.estimators.state()
+        return state
+
+    def _block(self) -> float:
+        """Sample one block; return its mean energy, hartree."""
+        walkers, device = self.walkers, self.walkers.device
+        begin = time.perf_counter()
+        sums = device.xp.zeros((walkers.count, walk.SUMS))
+        walkers.state.moves[...] = 0.0
+        for steps in _parts(self.steps, SAMPLES if self.estimators else 1):
+            walk.generations(
+                device,
+                walkers.state,
+                walkers.tables,
+                self.tau,
+                self.mode,
+                self.sweeps,
+                steps,
+                walkers.stream(self.section),
+                sums,
+            )
+            walkers.count_sweeps(steps * self.sweeps, self.tau)
+            if self.estimators:
+                self.estimators.accumulate(walkers.state.R, walkers.state.weight)
+        total = device.to_host(device.xp.sum(sums, axis=0))
         if not np.isfinite(total).all():
             _blame(walkers, device.to_host(sums))
-        samples.add_walkers(device.to_host(sums))
+        self.samples.add_walkers(device.to_host(sums))
         means = total[:7] / total[7]
-        worst = max(worst, walkers.recompute())
-        if estimators:
-            estimators.close_block()
-        rows.add(
+        self.worst = max(self.worst, walkers.recompute())
+        if self.estimators:
+            self.estimators.close_block()
+        moves = self.steps * self.sweeps * walkers.electrons * walkers.count
+        self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),
             energy_squared=means[6],
             weight=total[7],
-            acceptance=float(device.to_host(xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
+            acceptance=float(device.to_host(device.xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
             seconds=time.perf_counter() - begin,
         )
+        return float(means[5])
 
-        def state(worst: float = worst) -> Mapping[str, Any]:
-            inner: dict[str, Any] = {"walkers": walkers.saved(), "rows": rows.arrays()}
-            inner |= {"warm": int(block.warmup), "worst": worst, "samples": samples.state()}
-            return resume.wrap({**inner, "estimators": estimators.state()} if estimators else inner)
-
-        monitor.step(len(rows), state, energy=means[5])
-    monitor.end()
-    blocks = rows.arrays()
-    energy, square = (
-        float(np.average(blocks[name], weights=blocks["weight"])) for name in ("energy", "energy_squared")
-    )
-    return Series(
-        kind="vmc",
-        label=f"vmc, tau = {tau:g}",
-        timestep=tau,
-        blocks=blocks,
-        info={
-            "variance": max(square - energy * energy, 0.0),
-            "acceptance": float(blocks["acceptance"].mean()),
-            "inverse_error": worst,
-            "walkers": float(walkers.count),
-            "generations": float(blocks["weight"].sum()),
-            "seconds": float(blocks["seconds"].sum()),
-            "block_time": steps * sweeps * tau,
-            "warm": walkers.warm - len(rows) * steps * sweeps * tau,
-            "settled": walkers.settled - len(rows) * steps * sweeps * tau,
-            "related": float(walkers.related),
-        },
-        arrays=estimators.arrays() if estimators else {},
-        samples=samples,
-    )
+    def series(self) -> Series:
+        """Return the blocks."""
+        walkers, blocks = self.walkers, self.rows.arrays()
+        energy = float(np.average(blocks["energy"], weights=blocks["weight"]))
+        square = float(np.average(blocks["energy_squared"], weights=blocks["weight"]))
+        return Series(
+            kind="vmc",
+            label=f"vmc, tau = {self.tau:g}",
+            timestep=self.tau,
+            blocks=blocks,
+            info={
+                "variance": max(square - energy * energy, 0.0),
+                "acceptance": float(blocks["acceptance"].mean()),
+                "inverse_error": self.worst,
+                "walkers": float(walkers.count),
+                "generations": float(blocks["weight"].sum()),
+                "seconds": float(blocks["seconds"].sum()),
+                "block_time": self.steps * self.sweeps * self.tau,
+                "warm": walkers.warm - len(self.rows) * self.steps * self.sweeps * self.tau,
+                "settled": walkers.settled - len(self.rows) * self.steps * self.sweeps * self.tau,
+                "related": float(walkers.related),
+            },
+            arrays=self.estimators.arrays() if self.estimators else {},
+            samples=self.samples,
+        )
 
 
-def _pieces(steps: int, most: int) -> list[int]:
-    """Cut the steps of a block into at most so many pieces of nearly equal length."""
+def _parts(steps: int, most: int) -> list[int]:
+    """Cut the steps of a block into at most so many parts of nearly equal length."""
     count = min(steps, most)
     return [steps * (k + 1) // count - steps * k // count for k in range(count)]
 

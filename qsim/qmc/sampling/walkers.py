@@ -154,6 +154,12 @@ class Walkers:
             self.complain(int(np.argmax(sign == 0)), "lies on a node: its Slater matrix is singular")
         return float(error.max())
 
+    def count_sweeps(self, sweeps: int, tau: float) -> None:
+        """Count sweeps of a time step (1/hartree) that follow the square of the trial function."""
+        self.generation += sweeps
+        self.warm += sweeps * tau
+        self.settled += sweeps * tau
+
     # ------------------------------------------------------------------------------------- branching
 
     def select(self, indices: Any, weights: Any) -> None:

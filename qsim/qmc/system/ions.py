@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.pseudopotentials import Pseudopotential
 
 __all__ = ["System", "build_system"]
@@ -95,7 +96,7 @@ class System:
 
 
 def build_system(
-    block: Any,
+    block: blocks.System,
     pseudopotentials: Mapping[str, Pseudopotential] | None = None,
     *,
     omega: float = 0.0,
@@ -108,8 +109,7 @@ def build_system(
     Parameters
     ----------
     block
-        The deck's ``system``: ``atoms`` (list of [symbol, x, y, z], bohr), ``spin`` (n_up - n_down), ``charge`` and
-        ``electrons`` (None: from the charges of the ions).  Absent attributes have their defaults.
+        The deck's ``system``.
     pseudopotentials
         By symbol.
     omega, mass, interacting, electrons
@@ -118,31 +118,21 @@ def build_system(
     Raises
     ------
     InvalidInput
-        Unknown elements, atoms in the same place, pseudopotentials of absent species, electrons that do not fit charge and spin.
+        Unknown elements, atoms in the same place, electrons that do not fit charge and spin.
     """
     pseudopotentials = dict(pseudopotentials or {})
-    atoms = list(getattr(block, "atoms", None) or [])
-    symbols = tuple(str(atom[0]) for atom in atoms)
+    symbols = tuple(atom[0] for atom in block.atoms)
     numbers = [atomic_number(symbol) for symbol in symbols]
-    for symbol in pseudopotentials:
-        if symbol not in symbols:
-            raise InvalidInput(
-                "system.pseudopotentials",
-                f"there is a pseudopotential of '{symbol}', but no such atom in the system",
-            )
     charges = [
         float(pseudopotentials[symbol].charge) if symbol in pseudopotentials else float(number)
         for symbol, number in zip(symbols, numbers, strict=True)
     ]
-    positions = np.array([[float(x) for x in atom[1:4]] for atom in atoms], np.float64).reshape(-1, 3)
+    positions = np.array([atom[1:4] for atom in block.atoms], np.float64).reshape(-1, 3)
     _refuse_coinciding(symbols, positions)
-    charge = float(getattr(block, "charge", None) or 0.0)
-    wanted = getattr(block, "electrons", None) or electrons
-    count = sum(charges) - charge if wanted is None else float(wanted)
-    n_up, n_dn = _by_spin(
-        count, int(getattr(block, "spin", None) or 0), charges, charge, given=wanted is not None
-    )
-    if not atoms:  # a centre without charge, on which the orbitals of a model stand
+    wanted = block.electrons or electrons
+    count = sum(charges) - block.charge if wanted is None else float(wanted)
+    n_up, n_dn = _by_spin(count, block.spin, charges, block.charge, given=wanted is not None)
+    if not block.atoms:  # a centre without charge, on which the orbitals of a model stand
         symbols, positions, charges = ("",), np.zeros((1, 3)), [0.0]
     return System(
         symbols,
@@ -158,8 +148,6 @@ def build_system(
 
 
 def _refuse_coinciding(symbols: tuple[str, ...], positions: NDArray[np.float64]) -> None:
-    if not np.all(np.isfinite(positions)):
-        raise InvalidInput("system.atoms", "positions must be finite numbers")
     for i in range(len(symbols)):
         for j in range(i):
             if np.linalg.norm(positions[i] - positions[j]) < SAME_PLACE:

@@ -26,12 +26,12 @@ from qsim.qmc.wavefunction.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.qmc.deck.wavefunction import Pyscf
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.pseudopotentials import Ecp
 
-__all__ = ["METHODS", "Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
+__all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
 
-METHODS = ("rhf", "uhf", "rohf", "rks", "uks", "roks")
 KEY = "wavefunction.orbitals"
 VERSION = 1
 CONVERGED = 1e-11  # hartree
@@ -41,7 +41,6 @@ UNUSED = 1e-10  # of the largest coefficient of an orbital
 MOST_INSTABILITIES = 5  # that are followed
 ORTHONORMAL = 1e-7
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
-ENERGY_TOLERANCE = 1e-4  # hartree
 LARGEST = 1e100  # of a number in a cache
 EXPECTED = "a file of orbitals of qsim"
 REMAKE = "remove the file to make it anew"
@@ -108,7 +107,7 @@ class Cache:
 # --------------------------------------------------------------------------------------- cache
 
 
-def open_cache(block: Any, folder: Path) -> Cache | None:
+def open_cache(block: Pyscf, folder: Path) -> Cache | None:
     """Read the deck's cache file; None if the deck names none or it is not there yet.
 
     Raises
@@ -116,9 +115,10 @@ def open_cache(block: Any, folder: Path) -> Cache | None:
     FileError
         If it is not such a file.
     """
-    name = getattr(block, "cache", None)
-    path = folder / Path(str(name)).expanduser() if name else None
-    if path is None or not path.exists():
+    if block.cache is None:
+        return None
+    path = folder / Path(block.cache).expanduser()
+    if not path.exists():
         return None
     file, found = open_datasets(path)
     with file, reading(path, EXPECTED, hint=REMAKE):
@@ -198,29 +198,28 @@ def _is_real(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
-def _identity(block: Any, system: System) -> dict[str, Any]:
-    basis = getattr(block, "basis", None)
-    chosen = {name: getattr(block, name, None) for name in ("occupation", "guess", "stability")}
+def _identity(block: Pyscf, system: System) -> dict[str, Any]:
+    """Return what was calculated, in types that JSON has."""
+    chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
     return {
         **{name: value for name, value in chosen.items() if value},  # files of older decks have none
         "atoms": [
             [s, *np.round(p, DIGITS).tolist()] for s, p in zip(system.symbols, system.positions, strict=True)
         ],
         "electrons": [system.n_up, system.n_dn],
-        "method": _method(block),
-        "basis": dict(basis) if isinstance(basis, dict) else basis,
-        "xc": getattr(block, "xc", None),
+        "method": block.method,
+        "basis": block.basis,
+        "xc": block.xc,
         "ecp": _ecp_names(block, system),
     }
 
 
-def _ecp_names(block: Any, system: System) -> dict[str, str]:
+def _ecp_names(block: Pyscf, system: System) -> dict[str, str]:
     """Return the library's names of the pseudopotentials for the self-consistent field, by symbol."""
-    given = getattr(block, "ecp", None) or {}
     names = {}
     for symbol, potential in system.pseudopotentials.items():
-        if symbol in given:
-            names[symbol] = str(given[symbol])
+        if symbol in block.ecp:
+            names[symbol] = block.ecp[symbol]
         elif potential.origin.lower().endswith(".xml"):
             raise InvalidInput(
                 f"{KEY}.ecp",
@@ -230,13 +229,6 @@ def _ecp_names(block: Any, system: System) -> dict[str, str]:
         else:
             names[symbol] = potential.origin
     return names
-
-
-def _method(block: Any) -> str:
-    method = str(getattr(block, "method", None) or "rhf").lower()
-    if method not in METHODS:
-        raise InvalidInput(f"{KEY}.method", f"unknown method '{method}'; use one of {', '.join(METHODS)}")
-    return method
 
 
 # --------------------------------------------------------------------------------------- PySCF
@@ -295,14 +287,13 @@ def _as_lists(parts: Any) -> list[Any]:
     ]
 
 
-def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:
+def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:
     """Return the orbitals of the deck's self-consistent field, from the cache or calculated (and then kept).
 
     Parameters
     ----------
     block
-        ``method``, ``basis`` (a name, or names by symbol), ``xc``, ``ecp`` (names by symbol, for pseudopotentials that come as
-        tables), ``energy`` (expected, hartree) with ``energy_tolerance``, ``cache``.
+        The deck's ``wavefunction.orbitals``.
     system
         Ions with effective charges, electrons.
     folder
@@ -323,9 +314,9 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
     """
     identity = _identity(block, system)
     if cache is None:
-        cache = _calculate(block, system, identity)
-        if name := getattr(block, "cache", None):
-            cache.save(folder / Path(str(name)).expanduser())
+        cache = _calculate(system, identity)
+        if block.cache is not None:
+            cache.save(folder / Path(block.cache).expanduser())
     elif different := [
         key
         for key in dict.fromkeys((*identity, *cache.identity))
@@ -337,15 +328,12 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
             f"the deck's {identity.get(key)}",
             hint="remove the file to make it anew, or name another one",
         )
-    expected = getattr(block, "energy", None)
-    if expected is not None:
-        tolerance = float(getattr(block, "energy_tolerance", None) or ENERGY_TOLERANCE)
-        if abs(cache.about["energy"] - float(expected)) > tolerance:
-            raise NumericsError(
-                f"the self-consistent field gave {cache.about['energy']:.6f} hartree, the deck expects {float(expected):.6f} "
-                f"within {tolerance:g}",
-                hint=f"check geometry, basis and pseudopotentials, or correct {KEY}.energy",
-            )
+    if block.energy is not None and abs(cache.about["energy"] - block.energy) > block.energy_tolerance:
+        raise NumericsError(
+            f"the self-consistent field gave {cache.about['energy']:.6f} hartree, the deck expects {block.energy:.6f} "
+            f"within {block.energy_tolerance:g}",
+            hint=f"check geometry, basis and pseudopotentials, or correct {KEY}.energy",
+        )
     where = f", from {cache.path}" if cache.path is not None else ""
     basis = identity["basis"] if isinstance(identity["basis"], str) else "mixed basis"
     found = f", configuration {cache.about['configuration']}" if cache.about.get("configuration") else ""
@@ -356,7 +344,7 @@ def gaussian_orbitals(block: Any, system: System, folder: Path, cache: Cache | N
     return cache.orbital_set(system.positions).noting(summary=summary, doubts=doubts)
 
 
-def _calculate(block: Any, system: System, identity: dict[str, Any]) -> Cache:
+def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     if not identity["basis"]:
         raise InvalidInput(f"{KEY}.basis", "PySCF needs the name of a basis set, for example ccecp-ccpvtz")
     pyscf = _pyscf()

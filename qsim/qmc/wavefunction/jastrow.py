@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.ions import System
 
 __all__ = ["FIRST_CHI", "NONE", "Function", "Jastrow", "build_jastrow"]
@@ -250,23 +251,17 @@ class Jastrow:
         return gradient, laplacian
 
 
-def build_jastrow(
-    block: Any, system: System, slopes: Mapping[str, float], *, exact_pairs: bool = False
-) -> Jastrow:
+def build_jastrow(block: blocks.Jastrow, system: System, slopes: Mapping[str, float]) -> Jastrow:
     """Build the Jastrow factor of a deck.
 
     Parameters
     ----------
     block
-        The deck's ``jastrow`` (or None) with ``J1`` and ``J2`` (or None): ``type``, ``rcut``, ``size``, ``coefficients``
-        (by ``uu``, ``ud``, or symbol), ``cusp`` (of J1: a number, or by symbol, instead of what the orbitals
-        leave), ``b`` (Padé).
+        The deck's ``jastrow``.
     system
         Ions and electrons.
     slopes
         By symbol of bare nuclei: the logarithmic slope that the orbitals have there already, 1/bohr.
-    exact_pairs
-        Without J2, use ``log1p`` (Hooke's atom).
 
     Raises
     ------
@@ -277,91 +272,78 @@ def build_jastrow(
         "uu": (system.n_up > 1 or system.n_dn > 1, EQUAL),
         "ud": (min(system.n_up, system.n_dn) > 0, OPPOSITE),
     }
-    J1, J2 = getattr(block, "J1", None), getattr(block, "J2", None)
     functions = []
-    if J2 is not None:
-        _known(J2, {"uu", "ud"}, "wavefunction.jastrow.J2", "uu and ud")
     for name, (occurs, cusp) in pairs.items():
-        cusp = cusp * system.mass if system.interacting else 0.0
-        if not occurs or (J2 is None and not exact_pairs):
+        if not occurs or block.J2 is None:
             functions.append(Function(name))
-        elif J2 is None:
-            functions.append(Function(name, "log1p", cusp))
         else:
-            functions.append(_function(J2, name, cusp, "wavefunction.jastrow.J2", start=True))
-    if J1 is not None:
-        _known(
-            J1,
-            set(system.species),
-            "wavefunction.jastrow.J1",
-            f"the species of the system ({', '.join(system.species)})",
-        )
+            slope = cusp * system.mass if system.interacting else 0.0
+            functions.append(_function(block.J2, name, slope, "wavefunction.jastrow.J2", start=True))
+    if block.J1 is not None:
+        _refuse_absent_species(block.J1, system)
     for symbol in system.species:
-        if J1 is None or symbol == "":
+        if block.J1 is None or symbol == "":
             functions.append(Function(symbol))
-            continue
-        number = float(system.charges[system.symbols.index(symbol)])
-        left = number - slopes.get(symbol, 0.0) if system.is_bare(symbol) else 0.0
-        given = getattr(J1, "cusp", None)
-        given = given.get(symbol) if isinstance(given, dict) else given
-        cusp = left if given is None or isinstance(given, str) else float(given)
-        functions.append(_function(J1, symbol, cusp, "wavefunction.jastrow.J1", start=False))
+        else:
+            cusp = _slope(block.J1, symbol, system, slopes)
+            functions.append(_function(block.J1, symbol, cusp, "wavefunction.jastrow.J1", start=False))
     return Jastrow(tuple(functions), system.species_of_atom, system.n_up)
 
 
-def _known(block: Any, names: set[str], key: str, words: str) -> None:
-    for name in getattr(block, "coefficients", None) or {}:
-        if name not in names:
-            raise InvalidInput(f"{key}.coefficients.{name}", f"unknown function '{name}'; there are {words}")
+def _slope(block: blocks.OneBody, symbol: str, system: System, slopes: Mapping[str, float]) -> float:
+    """Return the slope of J at the ions of a species: as given, or Kato's Z less what the orbitals have, 1/bohr."""
+    given = block.cusp.get(symbol) if isinstance(block.cusp, dict) else block.cusp
+    if given is not None and given != "auto":
+        return given
+    if not system.is_bare(symbol):
+        return 0.0
+    return float(system.charges[system.symbols.index(symbol)]) - slopes.get(symbol, 0.0)
 
 
-def _function(block: Any, name: str, cusp: float, key: str, *, start: bool) -> Function:
-    kind = str(getattr(block, "type", None) or "bspline")
-    given = (getattr(block, "coefficients", None) or {}).get(name)
-    if kind == "bspline":
-        rcut, size = getattr(block, "rcut", None), int(getattr(block, "size", None) or 8)
-        if rcut is None or not float(rcut) > 0.0:
+def _refuse_absent_species(block: blocks.OneBody, system: System) -> None:
+    for symbol in block.coefficients:
+        if symbol not in system.species:
+            raise InvalidInput(
+                f"wavefunction.jastrow.J1.coefficients.{symbol}",
+                f"unknown function '{symbol}'; there are the species of the system ({', '.join(system.species)})",
+            )
+
+
+def _function(
+    block: blocks.OneBody | blocks.PairBody, name: str, cusp: float, key: str, *, start: bool
+) -> Function:
+    """Return one function of a block with its cusp; `start` gives pair functions a fair start."""
+    given = next((values for which, values in block.coefficients.items() if which == name), None)
+    if block.type == "bspline":
+        if block.rcut is None:
             raise InvalidInput(
                 f"{key}.rcut",
                 "a B-spline Jastrow function in open boundaries needs its range rcut > 0, in bohr",
             )
-        count = len(given) if given is not None else size
+        count = block.size if given is None else len(given)
         if count < 2:
             raise InvalidInput(
                 f"{key}.size", f"a B-spline Jastrow function needs at least 2 coefficients, found {count}"
             )
-        if given is not None and "size" in _set(block) and len(given) != size:
+        if "size" in block.model_fields_set and count != block.size:
             raise InvalidInput(
-                f"{key}.coefficients.{name}", f"size is {size}, but there are {len(given)} coefficients"
+                f"{key}.coefficients.{name}", f"size is {block.size}, but there are {count} coefficients"
             )
-        function = Function(name, kind, cusp, (0.0,) * count, float(rcut))
+        function = Function(name, block.type, cusp, (0.0,) * count, block.rcut)
         if given is not None:
             return function.with_parameters(given)
         return _started(function) if start and cusp != 0.0 else function
-    if kind == "pade":
-        if cusp == 0.0:
-            raise InvalidInput(
-                f"{key}.type",
-                f"the Padé form of '{name}' vanishes, because there is no cusp for it to make; use bspline or leave it out",
-            )
-        b = given[0] if given is not None else getattr(block, "b", None)
-        b = 1.0 if b is None else float(b)
-        if b < 0.0:
-            raise InvalidInput(f"{key}.b", f"b of a Padé function must not be negative, found {b:g}")
-        return Function(name, kind, cusp, (b,))
-    if kind == "log1p":
-        if cusp > 0.0:
-            raise InvalidInput(
-                f"{key}.type", f"log1p of '{name}' would be singular at r = {1 / cusp:g} bohr; use bspline"
-            )
-        return Function(name, kind, cusp)
-    raise InvalidInput(f"{key}.type", f"unknown form '{kind}'; use bspline, pade or log1p")
-
-
-def _set(block: Any) -> set[str]:
-    """Return the keys that the user wrote, as pydantic knows them; all, for other objects."""
-    written = getattr(block, "model_fields_set", None)
-    return set(vars(block) if written is None else written)
+    if block.type == "log1p":
+        return Function(name, block.type, cusp)
+    if cusp == 0.0:
+        raise InvalidInput(
+            f"{key}.type",
+            f"the Padé form of '{name}' vanishes, because there is no cusp for it to make; use bspline or leave it out",
+        )
+    b = block.b if given is None else given[0]
+    if b is not None and b < 0.0:
+        raise InvalidInput(f"{key}.b", f"b of a Padé function must not be negative, found {b:g}")
+    return Function(name, block.type, cusp, (1.0 if b is None else b,))
 
 
 def _started(function: Function) -> Function:

@@ -8,15 +8,17 @@ function is normalised: ``N = (2 zeta)^(n + 1/2) / sqrt((2n)!)``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.qmc.deck.wavefunction import RowsBySpin
 from qsim.qmc.system.radial import Terms
 from qsim.qmc.wavefunction.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 
 if TYPE_CHECKING:
+    from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.ions import System
 
 __all__ = ["hydrogen", "hydrogen_function", "norm_squared", "overlap", "slater", "slater_function"]
@@ -49,16 +51,14 @@ def norm_squared(f: Terms, l: int) -> float:
     return float(f.c @ (factorials[power] / rate ** (power + 1.0)) @ f.c)
 
 
-def slater(block: Any, system: System) -> OrbitalSet:
+def slater(block: blocks.Sto, system: System) -> OrbitalSet:
     """Build the orbitals of ``source: sto``.
 
     Parameters
     ----------
     block
-        ``shells``: mappings or objects with ``atom`` (a symbol: all atoms of that species; or the number of an atom,
-        from 0), ``n``, ``l``, ``zeta`` (numbers, or lists of one length) and ``coefficients``.  ``molecular_orbitals``: optional
-        rows over all atomic orbitals - atom by atom, for each the shells in their order, for each shell its 2l + 1 components
-        (x, y, z for p) - or ``{up: rows, down: rows}``.
+        Its ``molecular_orbitals`` are rows over all atomic orbitals: atom by atom, for each the shells in their order, for each
+        shell its 2l + 1 components (x, y, z for p).
 
     Raises
     ------
@@ -66,33 +66,28 @@ def slater(block: Any, system: System) -> OrbitalSet:
         Unknown atoms, impossible quantum numbers, too few orbitals for the electrons.
     """
     shells = []
-    entries = list(_get(block, "shells") or [])
-    if not entries:
-        raise InvalidInput(SHELLS, "Slater orbitals need a list of shells, each with atom, n, l and zeta")
     for atom in range(len(system.symbols)):
-        for k, entry in enumerate(entries):
-            if atom in _atoms(entry, k, system):
-                shells.append(Shell(atom, int(_get(entry, "l") or 0), _contracted(entry, k)))
-    rows = _get(block, "molecular_orbitals")
-    return _occupy(shells, rows, system)
+        for k, shell in enumerate(block.shells):
+            if atom in _atoms(shell, k, system):
+                shells.append(Shell(atom, shell.l, _contracted(shell, k)))
+    return _occupy(shells, block.molecular_orbitals, system)
 
 
-def hydrogen(block: Any, system: System) -> OrbitalSet:
+def hydrogen(block: blocks.Hydrogen, system: System) -> OrbitalSet:
     """Build the orbitals of ``source: hydrogen``: eigenfunctions of one nucleus, in the order of their energy and of l.
 
     Parameters
     ----------
     block
-        ``shells``: optional list of entries with n and l that replaces that order.
+        Its shells, if there are any, replace that order.
     """
     if len(system.symbols) != 1 or system.charges[0] <= 0.0:
         raise InvalidInput(
             "wavefunction.orbitals.source", "hydrogen orbitals need a system of exactly one atom"
         )
-    entries = _get(block, "shells")
     pairs = [(n, l) for n in range(1, MOST_N + 1) for l in range(min(n, L_MAX + 1))]
-    if entries:
-        pairs = [(int(_get(entry, "n")), int(_get(entry, "l") or 0)) for entry in entries]
+    if block.shells:
+        pairs = [(shell.n, shell.l) for shell in block.shells]
         for k, (n, l) in enumerate(pairs):
             _check_numbers(n, l, f"{SHELLS}.{k}")
     Z = float(system.charges[0])
@@ -104,9 +99,12 @@ def hydrogen(block: Any, system: System) -> OrbitalSet:
     return _occupy(shells, None, system)
 
 
-def _occupy(shells: list[Shell], rows: Any, system: System) -> OrbitalSet:
+def _occupy(
+    shells: list[Shell], rows: blocks.RowsBySpin | list[list[float]] | None, system: System
+) -> OrbitalSet:
+    """Return the set in which the first orbitals of each spin are occupied; without rows, each function is an orbital."""
     size = sum(shell.size for shell in shells)
-    by_spin = (_get(rows, "up"), _get(rows, "down")) if _is_pair(rows) else (rows, rows)
+    by_spin = (rows.up, rows.down) if isinstance(rows, RowsBySpin) else (rows, rows)
     counts = (system.n_up, system.n_dn)
     C = np.zeros((2, size, max(counts)))
     for spin, (given, count) in enumerate(zip(by_spin, counts, strict=True)):
@@ -128,16 +126,9 @@ def _occupy(shells: list[Shell], rows: Any, system: System) -> OrbitalSet:
     return orbital_set(system.positions, shells, C)
 
 
-def _is_pair(rows: Any) -> bool:
-    return rows is not None and not isinstance(rows, (list, tuple, np.ndarray))
-
-
-def _get(entry: Any, name: str) -> Any:
-    return entry.get(name) if isinstance(entry, dict) else getattr(entry, name, None)
-
-
-def _atoms(entry: Any, k: int, system: System) -> list[int]:
-    atom = _get(entry, "atom")
+def _atoms(shell: blocks.Shell, k: int, system: System) -> list[int]:
+    """Return the atoms that have a shell."""
+    atom = shell.atom
     if isinstance(atom, str) and atom in system.symbols:
         return [i for i, symbol in enumerate(system.symbols) if symbol == atom]
     if isinstance(atom, int) and 0 <= atom < len(system.symbols):
@@ -153,38 +144,29 @@ def _atoms(entry: Any, k: int, system: System) -> list[int]:
 def _check_numbers(n: int, l: int, key: str) -> None:
     if not 0 <= l < n:
         raise InvalidInput(key, f"orbitals have 0 <= l < n, found n = {n}, l = {l}")
-    if l > L_MAX:
-        raise InvalidInput(key, f"orbitals up to l = {L_MAX} are supported, found l = {l}")
 
 
-def _contracted(entry: Any, k: int) -> Terms:
+def _contracted(shell: blocks.Shell, k: int) -> Terms:
+    """Return R_s of a shell, the sum of its normalised Slater functions with their coefficients."""
     key = f"{SHELLS}.{k}"
-    zeta = _as_list(_get(entry, "zeta"))
-    n = _as_list(_get(entry, "n"))
-    n = n * len(zeta) if len(n) == 1 else n
-    given = _get(entry, "coefficients")
-    c = [1.0] * len(zeta) if given is None else _as_list(given)
-    if not zeta or not len(n) == len(zeta) == len(c) or (given is None and len(zeta) > 1):
+    zeta = shell.zeta if isinstance(shell.zeta, list) else [shell.zeta]
+    n = shell.n if isinstance(shell.n, list) else [shell.n]
+    if len(n) == 1:
+        n = n * len(zeta)
+    c = [1.0] * len(zeta) if shell.coefficients is None else shell.coefficients
+    if not len(n) == len(zeta) == len(c) or (shell.coefficients is None and len(zeta) > 1):
         raise InvalidInput(key, "a contracted shell needs lists of one length: n, zeta and coefficients")
-    l = int(_get(entry, "l") or 0)
-    f = None
-    for order, exponent, coefficient in zip(n, zeta, c, strict=True):
-        _check_numbers(int(order), l, key)
-        if not exponent > 0.0:
-            raise InvalidInput(f"{key}.zeta", f"exponents must be positive, found {exponent:g}")
-        part = slater_function(int(order), l, float(exponent)) * float(coefficient)
-        f = part if f is None else f + part
-    assert f is not None
-    size = norm_squared(f, l)
-    if not size > 0.0:
+    for order in n:
+        _check_numbers(order, shell.l, key)
+    f, *others = (
+        slater_function(order, shell.l, exponent) * coefficient
+        for order, exponent, coefficient in zip(n, zeta, c, strict=True)
+    )
+    for other in others:
+        f = f + other
+    if not norm_squared(f, shell.l) > 0.0:
         raise InvalidInput(f"{key}.coefficients", "the contracted orbital vanishes")
     return f
-
-
-def _as_list(value: Any) -> list[float]:
-    if value is None:
-        return []
-    return [float(v) for v in value] if isinstance(value, (list, tuple, np.ndarray)) else [float(value)]
 
 
 def overlap(f: Terms, g: Terms, l: int) -> float:

@@ -1,13 +1,14 @@
 r"""Orbitals of the harmonic oscillator in three dimensions: trapped fermions and Hooke's atom.
 
 ``R_kl = N L_k^(l+1/2)(2 alpha r^2) exp(-alpha r^2)`` with ``alpha = m omega / 2`` are the eigenfunctions of energy
-``omega (2k + l + 3/2)``; any other alpha makes trial functions.
+``omega (2k + l + 3/2)``; any other alpha makes trial functions.  Hooke's atom is exact at omega = 1/2 hartree:
+``(1 + r12 / 2) exp(-(r1^2 + r2^2) / 4)``, Taut, Phys. Rev. A 48, 3561 (1993).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +17,10 @@ from qsim.qmc.system.radial import Terms
 from qsim.qmc.wavefunction.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
 
 if TYPE_CHECKING:
+    from qsim.qmc.deck.wavefunction import Harmonic, Hooke
     from qsim.qmc.system.ions import System
 
-__all__ = ["HOOKE_OMEGA", "oscillator", "oscillator_function"]
-
-HOOKE_OMEGA = (
-    0.5  # hartree: where (1 + r12 / 2) exp(-(r1^2 + r2^2) / 4) is exact, Taut, Phys. Rev. A 48, 3561 (1993)
-)
+__all__ = ["oscillator", "oscillator_function"]
 
 
 def oscillator_function(k: int, l: int, alpha: float) -> Terms:
@@ -40,27 +38,22 @@ def oscillator_function(k: int, l: int, alpha: float) -> Terms:
     return Terms.of(norm * np.array(c), 2 * np.arange(k + 1), 0.0, alpha)
 
 
-def oscillator(block: Any, system: System) -> OrbitalSet:
+def oscillator(block: Hooke | Harmonic, system: System) -> OrbitalSet:
     """Build the lowest oscillator orbitals, filled by energy, then by ascending l.
 
     Parameters
     ----------
     block
-        ``exponent`` alpha (None: ``mass omega / 2``, the eigenfunctions), 1/bohr^2.
+        Its exponent is alpha, 1/bohr^2; None: ``mass omega / 2``, that of the eigenfunctions.
     system
         Its ``omega`` and ``mass`` are those of the block already.
 
     Raises
     ------
     InvalidInput
-        For exponents that are not positive, or more electrons than shells up to l = `L_MAX` hold.
+        For more electrons than shells up to l = `L_MAX` hold.
     """
-    given = getattr(block, "exponent", None)
-    alpha = 0.5 * system.mass * system.omega if given is None else float(given)
-    if not alpha > 0.0:
-        raise InvalidInput(
-            "wavefunction.orbitals.exponent", f"the exponent must be positive, found {alpha:g}"
-        )
+    alpha = 0.5 * system.mass * system.omega if block.exponent is None else block.exponent
     counts = (system.n_up, system.n_dn)
     shells: list[Shell] = []
     for quanta in range(L_MAX + 1):

@@ -1,13 +1,13 @@
 """Derivatives with respect to Jastrow parameters against finite differences of log psi and of the local energy."""
 
-from types import SimpleNamespace as Block
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
+from qsim.qmc.deck.wavefunction import Jastrow as JastrowBlock
+from qsim.qmc.deck.wavefunction import Sto, System
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
@@ -18,7 +18,7 @@ from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from qsim.qmc.wavefunction.sto import slater
-from qsim.qmc.wavefunction.trial import build_wavefunction
+from tests.qmc.trials import trial_function
 
 # as PySCF writes it: pairs (exponent, factor) of r^(n-2) for n = 0, 1, ...; local, s, p and d
 CORE = (
@@ -47,22 +47,24 @@ ROWS = {
 }
 
 
+J1 = {"type": "bspline", "rcut": 4.0, "size": 5}
+
+
 def hydrocarbon(J2, ecp):
     """CH, with or without a core: 4 + 1 or 6 + 1 electrons, two species, all three kinds of pairs."""
     system = build_system(
-        Block(atoms=[["C", 0, 0, -1.0], ["H", 0, 0.1, 1.0]], spin=1),
+        System(atoms=[["C", 0, 0, -1.0], ["H", 0, 0.1, 1.0]], spin=1),
         {"C": from_ecp("C", 6, CORE)} if ecp else {},
     )
-    orbitals = slater(Block(source="sto", shells=SHELLS, molecular_orbitals=ROWS), system)
-    J1 = Block(type="bspline", rcut=4.0, size=5)
+    orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=ROWS), system)
     return Wavefunction(
-        system, orbitals, build_jastrow(Block(J1=J1, J2=J2), system, {"C": 5.0, "H": 1.0}), rule(12)
+        system, orbitals, build_jastrow(JastrowBlock(J1=J1, J2=J2), system, {"C": 5.0, "H": 1.0}), rule(12)
     )
 
 
 def hooke():
     """Hooke's atom with its exact pair function and a function of the distance to the centre, of no effect at first."""
-    exact = build_wavefunction(Block(atoms=[]), Block(source="hooke"))
+    exact = trial_function({"atoms": []}, {"source": "hooke"})
     functions = (*exact.jastrow.functions[:2], Function("", "bspline", 0.0, (0.0,) * 6, 5.0))
     return Wavefunction(
         exact.system, exact.orbitals, Jastrow(functions, exact.jastrow.species, 1), exact.rule
@@ -71,9 +73,9 @@ def hooke():
 
 SPLINE, PADE = {"type": "bspline", "rcut": 5.0, "size": 6}, {"type": "pade", "b": 0.7}
 CASES = {
-    "splines": lambda: hydrocarbon(Block(**SPLINE), ecp=False),
-    "splines, nonlocal": lambda: hydrocarbon(Block(**SPLINE), ecp=True),
-    "pade, nonlocal": lambda: hydrocarbon(Block(**PADE), ecp=True),
+    "splines": lambda: hydrocarbon(SPLINE, ecp=False),
+    "splines, nonlocal": lambda: hydrocarbon(SPLINE, ecp=True),
+    "pade, nonlocal": lambda: hydrocarbon(PADE, ecp=True),
     "hooke": hooke,
 }
 STREAM = walk.Stream(rng.key_from_seed(3), 1, 7)
@@ -129,7 +131,7 @@ def test_local_energy_of_hooke_does_not_depend_on_configuration_at_the_exact_par
 
 
 def test_threads_and_single_precision():
-    w = hydrocarbon(Block(**SPLINE), ecp=True)
+    w = hydrocarbon(SPLINE, ecp=True)
     R = w.scatter(40, np.random.default_rng(2))
     O, G = differentiated(measured(w, R))
     for one, other in zip((O, G), differentiated(measured(w, R, threads=2)), strict=True):
@@ -140,7 +142,7 @@ def test_threads_and_single_precision():
 
 
 def test_parameters_of_tables():
-    w = hydrocarbon(Block(**PADE), ecp=True)
+    w = hydrocarbon(PADE, ecp=True)
     tables = parameter_tables(w.jastrow)
     assert tables.first.tolist() == [0, 1, 2, 12]
     assert tables.place[:2].tolist() == [0, 1]

@@ -6,7 +6,6 @@ the size of the largest, and an inverse whose condition is below 1e4.  ``1e-10``
 
 import math
 from pathlib import Path
-from types import SimpleNamespace as Block
 
 import numpy as np
 import pytest
@@ -19,14 +18,14 @@ from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.wavefunction.trial import build_wavefunction
+from tests.qmc.trials import trial_function
 
 DECKS = Path(__file__).resolve().parents[3] / "inputs" / "qmc"
 KEY = key_from_seed(11)
 
 
 def spline(size=6, rcut=5.0):
-    return Block(type="bspline", rcut=rcut, size=size)
+    return {"type": "bspline", "rcut": rcut, "size": size}
 
 
 def stirred(wavefunction):
@@ -36,9 +35,9 @@ def stirred(wavefunction):
 
 
 def helium():
-    orbitals = Block(source="sto", shells=[{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}])
+    orbitals = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
     return stirred(
-        build_wavefunction(Block(atoms=[["He", 0, 0, 0]], spin=0), orbitals, Block(J1=spline(), J2=spline()))
+        trial_function({"atoms": [["He", 0, 0, 0]], "spin": 0}, orbitals, {"J1": spline(), "J2": spline()})
     )
 
 
@@ -50,32 +49,30 @@ def boron():
         {"atom": "B", "n": 2, "l": 1, "zeta": 1.2},
     ]
     rows = {"up": np.eye(3, 5).tolist(), "down": np.eye(2, 5).tolist()}
-    orbitals = Block(source="sto", shells=shells, molecular_orbitals=Block(**rows))
+    orbitals = {"source": "sto", "shells": shells, "molecular_orbitals": rows}
     return stirred(
-        build_wavefunction(
-            Block(atoms=[["B", 0.1, -0.2, 0.3]], spin=1), orbitals, Block(J1=spline(), J2=spline())
+        trial_function(
+            {"atoms": [["B", 0.1, -0.2, 0.3]], "spin": 1}, orbitals, {"J1": spline(), "J2": spline()}
         )
     )
 
 
 def water():
     atoms = [["O", 0, 0, 0], ["H", 0, -1.4305223, 1.1092692], ["H", 0, 1.4305223, 1.1092692]]
-    system = Block(atoms=atoms, spin=0, pseudopotentials={"O": "ccecp", "H": "ccecp"})
-    orbitals = Block(source="pyscf", method="rhf", basis="ccecp-ccpvtz", cache="h2o_orbitals.h5")
-    return stirred(build_wavefunction(system, orbitals, Block(J1=spline(), J2=spline()), folder=DECKS))
+    system = {"atoms": atoms, "spin": 0, "pseudopotentials": {"O": "ccecp", "H": "ccecp"}}
+    orbitals = {"source": "pyscf", "method": "rhf", "basis": "ccecp-ccpvtz", "cache": "h2o_orbitals.h5"}
+    return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": spline()}, folder=DECKS))
 
 
 def hooke():
-    return build_wavefunction(Block(atoms=[], spin=0), Block(source="hooke", omega=0.5), None)
+    return trial_function({"atoms": [], "spin": 0}, {"source": "hooke", "omega": 0.5}, None)
 
 
 def polarised():
     """Two electrons of one spin: no electron of the other."""
     shells = [{"atom": "He", "n": n, "l": 0, "zeta": 2.0 / n} for n in (1, 2)]
-    system = Block(atoms=[["He", 0, 0, 0]], spin=2)
-    return stirred(
-        build_wavefunction(system, Block(source="sto", shells=shells), Block(J1=None, J2=spline()))
-    )
+    system = {"atoms": [["He", 0, 0, 0]], "spin": 2}
+    return stirred(trial_function(system, {"source": "sto", "shells": shells}, {"J1": None, "J2": spline()}))
 
 
 SYSTEMS = {"helium": helium, "boron": boron, "water": water, "hooke": hooke, "polarised": polarised}
@@ -343,8 +340,8 @@ def test_a_walker_on_a_node_is_refused():
 
 def test_compact_orbitals_find_their_electrons():
     """Slater functions with zeta = 30 end a bohr from the nucleus; walkers have to start within."""
-    orbitals = Block(source="sto", shells=[{"atom": "Zn", "n": 1, "l": 0, "zeta": 30.0}])
-    system = Block(atoms=[["Zn", 0, 0, 0]], spin=0, charge=28)
-    walkers = ensemble(cpu(1), build_wavefunction(system, orbitals, Block(J1=None, J2=None)), 200)
+    orbitals = {"source": "sto", "shells": [{"atom": "Zn", "n": 1, "l": 0, "zeta": 30.0}]}
+    system = {"atoms": [["Zn", 0, 0, 0]], "spin": 0, "charge": 28}
+    walkers = ensemble(cpu(1), trial_function(system, orbitals, {"J1": None, "J2": None}), 200)
     assert np.all(walkers.state.sign != 0)
     assert np.isfinite(walkers.state.log_psi).all()
