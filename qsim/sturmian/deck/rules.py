@@ -24,7 +24,7 @@ UNDERFLOW = (
 # ---------------------------------------------------------------------------------- keys of the deck
 
 
-def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
+def rules(deck: SturmianDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
     if isinstance(deck.task, Scatter):
         yield from collision_rules.of_deck(deck)
