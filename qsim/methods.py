@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     STURMIAN = Stages[
         qsim.sturmian.deck.model.SturmianDeck,
         qsim.sturmian.problem.Problem | qsim.sturmian.scattering.problem.Problem,
-        object,  # not stated yet
+        qsim.sturmian.run.Result,
     ](qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output)
     TRIDIAG = Stages[
         qsim.tridiag.deck.model.TridiagDeck,

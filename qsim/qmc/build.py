@@ -16,7 +16,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Vmc
+from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Vmc
 from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
@@ -119,7 +119,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
 def _work(parts: list[Part], system: System) -> Work:
     """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
     N, M = system.n_electrons, max(system.n_up, system.n_dn)
-    moves = [_generations(part) * part.block.walkers * N for part in parts]
+    moves = [_generations(part) * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
     return Work(
         flops=sum(moves) * (40.0 * N + 4.0 * M * M),
@@ -129,7 +129,7 @@ def _work(parts: list[Part], system: System) -> Work:
 
 def _generations(part: Part) -> float:
     """Return how often a section moves all electrons."""
-    rounds = part.block.iterations + 1 if part.kind == "optimize" else part.block.blocks
+    rounds = part.block.iterations + 1 if isinstance(part.block, Optimize) else part.block.blocks
     return float(part.block.steps) * rounds
 
 

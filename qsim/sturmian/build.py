@@ -11,9 +11,11 @@ from qsim.core.run.work import Work
 from qsim.sturmian import checks as limits
 from qsim.sturmian import memory
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, as_list
-from qsim.sturmian.deck.symmetry import exchange_sign
-from qsim.sturmian.problem import Problem, Sector, _problem, _sectors
+from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.symmetry import exchange_sign, sectors, states_of
+from qsim.sturmian.problem import Problem, Sector, sectors_of
 from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.parameters import Radial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,23 +40,22 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 
         return collision(loaded)
     try:
-        values = parameters.resolve(deck)
-        points = parameters.grid_size(deck, values)
+        values = loaded.once(parameters.resolve)
+        points = parameters.grid_size(Radial.of(deck), values)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
-    sectors = _sectors(deck, values.l_max)
-    sizes, needed = _estimate(deck, values, points, sectors)
+    found = sectors_of(sectors(deck), deck.channels, values.l_max)
+    sizes, needed = _estimate(deck, values, points, found)
     findings = list(limits.of_numbers(deck, values, points))
     if not any(finding.severity == "error" for finding in findings):
-        findings += _faults(deck, _split(_trials(deck, values, sectors))[0])
-    work = _work(deck, values, sectors) if deck.task.type == "bound" else Work()
+        findings += _faults(deck, _split(_trials(deck, values, found))[0])
+    work = _work(deck, values, points, found) if deck.task.type == "bound" else Work()
     return Plan(memory=needed, sizes=sizes, steps=0, findings=findings, work=work)
 
 
-def _work(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Work:
+def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]) -> Work:
     """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix."""
     flops = 0.0
-    points = parameters.grid_size(deck, values)
     for sector in sectors:
         if deck.solver.type == "dense":  # tridiagonal form
             flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
@@ -83,7 +84,7 @@ def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
     tried = sorted({ls[0], ls[-1]})
 
     def trial(key: str, changed: parameters.Values) -> _Trial:
-        points = parameters.grid_size(deck, changed)
+        points = parameters.grid_size(Radial.of(deck), changed)
         work = len(tried) * float(points) ** 3 if isinstance(deck.basis, Gsf) else float(points) ** 2
         return _Trial(key, changed, tried, work * (COMPLEX_WORK if deck.grid.ecs is not None else 1.0))
 
@@ -123,11 +124,12 @@ def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
 
 def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
     """Compute grid, potential and functions, which raises `InvalidInput` if they cannot be had."""
-    grid = parameters.radial_grid(deck, values)
-    parameters.one_body(deck, grid)
+    radial = Radial.of(deck)
+    grid = parameters.radial_grid(radial, values)
+    parameters.one_body(radial, grid)
     if isinstance(deck.basis, Gsf):
         for l in ls:
-            parameters.sturmians(deck, values, grid, l, values.size(l, grid.size))
+            parameters.sturmians(radial, values, grid, l, values.size(l, grid.size))
 
 
 def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:
@@ -171,20 +173,20 @@ def _estimate(
     return sizes, memory.as_memory(parts, reduce, kernels=deck.task.type != "basis")
 
 
-def _stages(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[dict[str, int]]:
-    """Yield the memory of every solution: the states, their relaxation, partial waves, scans."""
+def _stages(deck: SturmianDeck, values: parameters.Values, own: list[Sector]) -> Iterator[dict[str, int]]:
+    """Yield the memory of every solution: the deck's own states, their relaxation, partial waves, scans."""
     top = None if deck.extrapolate is None else max(deck.extrapolate.l_max)
-    own = {(s.L, s.S, s.parity): set(s.pairs) for s in sectors}
-    for changed, kind in _solutions(deck, values, sectors):
-        points = parameters.grid_size(deck, changed)
-        elements = parameters.bounds_of(deck, changed).size - 1
-        for sector in sectors if kind == "states" else _sectors(deck, changed.l_max):
+    has = {sector.symmetry: set(sector.pairs) for sector in own}
+    for changed, kind in _solutions(deck, values, own):
+        points = parameters.grid_size(Radial.of(deck), changed)
+        elements = parameters.bounds_of(Radial.of(deck), changed).size - 1
+        for sector in own if kind == "states" else sectors_of(sectors(deck), deck.channels, changed.l_max):
             if not sector.pairs:
                 continue
             functions = max(changed.size(l, points) for pair in sector.pairs for l in pair)
             size = memory.Size.of(sector.pairs, points, functions, max(sector.roots) + 1)
             count = unknowns(changed, sector, points)
-            more = not own[sector.L, sector.S, sector.parity] >= set(sector.pairs)
+            more = not has[sector.symmetry] >= set(sector.pairs)
             rough = kind == "partial" and more
             if deck.solver.type == "dense" and not rough:
                 yield memory.dense(size, count)
@@ -224,15 +226,38 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem | Collisi
 
         return collision(loaded, device)
     try:
-        values = parameters.resolve(loaded.deck)
-        problem = _problem(loaded.deck, device, values, loaded)
-        _, costly = _split(_trials(loaded.deck, values, problem.sectors))
-        if costly and not costly[0].key and isinstance(loaded.deck.basis, Gsf):
+        problem = _problem(loaded, device)
+        _, costly = _split(_trials(loaded.deck, problem.values, problem.sectors))
+        if costly and not costly[0].key and problem.is_gsf:
             for l in costly.pop(0).ls:
                 problem.functions(l)
         loaded.raise_for(list(_faults(loaded.deck, costly)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    problem.notices += values.notices
+    problem.notices += problem.values.notices
     return problem
+
+
+def _problem(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
+    deck, task, radial = loaded.deck, loaded.deck.task, Radial.of(loaded.deck)
+    assert not isinstance(task, Scatter)
+    values = loaded.once(parameters.resolve)
+    grid = parameters.radial_grid(radial, values)
+    wanted = sectors(deck)
+    return Problem(
+        device=device,
+        radial=radial,
+        values=values,
+        channels=deck.channels,
+        wanted=wanted,
+        order=states_of(deck),
+        task=task,
+        solver=deck.solver,
+        extrapolate=[] if deck.extrapolate is None else list(deck.extrapolate.l_max),
+        scan={} if deck.scan is None else deck.scan.given(),
+        refuse=loaded.raise_for,
+        grid=grid,
+        V=parameters.one_body(radial, grid),
+        sectors=sectors_of(wanted, deck.channels, values.l_max),
+    )

@@ -60,9 +60,9 @@ def _resolution(deck: SturmianDeck, values: Values) -> Iterator[Finding]:
     That is a wave of ``2 pi / k`` or a decay over ``1 / k``, with ``k = sqrt(2 |energy + Z/r|)``, at least ``sqrt(2 |energy|)``;
     where a bound function has decayed, nothing is left to resolve.
     """
-    from qsim.sturmian.radial.parameters import bounds_of
+    from qsim.sturmian.radial.parameters import Radial, bounds_of
 
-    bounds = bounds_of(deck, values)
+    bounds = bounds_of(Radial.of(deck), values)
     energy = values.energy if values.energy is not None else 0.0
     ends = abs(bounds)
     gone = REACH / math.sqrt(-2.0 * energy) if energy < 0.0 else math.inf

@@ -10,6 +10,7 @@ from qsim.core.device.device import Memory
 from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.box import BEYOND
+from qsim.sturmian.radial.parameters import Radial
 from qsim.sturmian.two_electron import reference
 from qsim.sturmian.two_electron.hamiltonian import MODEL_SIZE
 
@@ -122,7 +123,7 @@ def integrals(deck: SturmianDeck, values: parameters.Values, n: int, largest: in
 
 def _finer(deck: SturmianDeck, values: parameters.Values) -> int:
     """Return the size of the finer grid in its larger box, on which functions are made again for their errors."""
-    bounds = parameters.bounds_of(deck, values)
+    bounds = parameters.bounds_of(Radial.of(deck), values)
     elements = bounds.size - 1
     if deck.grid.ecs is None and values.energy is not None and values.energy < 0.0:
         width = float(bounds[-1] - bounds[-2])
@@ -133,7 +134,7 @@ def _finer(deck: SturmianDeck, values: parameters.Values) -> int:
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
     """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
     item = COMPLEX if deck.grid.ecs is not None else REAL
-    n, fine = parameters.grid_size(deck, values), _finer(deck, values)
+    n, fine = parameters.grid_size(Radial.of(deck), values), _finer(deck, values)
     functions = sum(2 * n * values.size(l, n) for l in ls)
     return {
         "one-electron matrices": (functions + n * n) * item,

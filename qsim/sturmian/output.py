@@ -159,7 +159,7 @@ def _grid_arrays(problem: Problem, bases: dict[int, Sturmians]) -> dict[str, NDA
     grid = problem.grid
     out: dict[str, NDArray[Any]] = {"r": grid.r, "weights": grid.w, "potential": np.asarray(problem.V)}
     if problem.is_gsf:
-        out["generating"] = np.asarray(generating_values(problem.deck, problem.values, grid))
+        out["generating"] = np.asarray(generating_values(problem.radial, problem.values, grid))
     stored = sum(functions.c.size for functions in bases.values()) <= STORED_FUNCTIONS
     for l, functions in bases.items():
         out[f"basis/l{l}/beta"] = functions.beta
@@ -239,7 +239,7 @@ def state_names(result: BoundResult) -> list[str]:
 
 def _exact(result: BoundResult, k: int) -> float | None:
     problem, state = result.problem, result.states[k]
-    if problem.deck.system.potential.type != "coulomb":
+    if not problem.is_bare:
         return None
     return known.energy(problem.Z, state.L, state.S, state.parity, state.root)
 
@@ -333,7 +333,7 @@ _PARTS = {
 
 def _headline(result: BoundResult, k: int, name: str) -> str:
     """Return what an energy is and what its error is made of."""
-    if result.problem.deck.channels.pairs is not None:
+    if result.problem.lists_pairs:
         return (
             f"energy of {name} with the pairs of the deck only; error: solver, radial functions and grid, box"
         )
@@ -378,7 +378,7 @@ def _bound_scalars(result: BoundResult) -> dict[str, Scalar]:
         int(result.solver_iterations), description="steps of the eigensolver for the states of the deck"
     )
     out["products"] = Scalar(int(result.products), description="products H x of the eigensolver")
-    out["solver"] = Scalar(problem.deck.solver.type, description="eigensolver")
+    out["solver"] = Scalar(problem.solver.type, description="eigensolver")
     return out
 
 

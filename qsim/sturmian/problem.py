@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import Gsf, as_list
-from qsim.sturmian.deck.symmetry import pairs_of, sectors
+from qsim.sturmian.deck.model import BasisTask
+from qsim.sturmian.deck.symmetry import pairs_of
 from qsim.sturmian.radial import parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.sturmian.deck.model import SturmianDeck
+    from qsim.sturmian.deck.blocks import Channels, Generating
+    from qsim.sturmian.deck.model import Bound, Integrals, Solver
     from qsim.sturmian.radial.grid import RadialGrid
+    from qsim.sturmian.radial.parameters import Radial, Values
     from qsim.sturmian.radial.potentials import OneBody
     from qsim.sturmian.radial.sturmians import Orbitals, Sturmians
 
-__all__ = ["Problem", "Sector"]
+__all__ = ["Problem", "Sector", "Symmetry", "sectors_of"]
+
+Symmetry = tuple[int, int, str]
+"""L, S and parity (``even`` or ``odd`` la + lb)."""
 
 
 class Sector(NamedTuple):
@@ -33,6 +39,11 @@ class Sector(NamedTuple):
     pairs: tuple[tuple[int, int], ...]
     roots: tuple[int, ...]
 
+    @property
+    def symmetry(self) -> Symmetry:
+        """L, S and parity."""
+        return self.L, self.S, self.parity
+
 
 @dataclass
 class Problem:
@@ -40,10 +51,27 @@ class Problem:
 
     Attributes
     ----------
-    deck : SturmianDeck
-        As it was written.
+    device : Device
+    radial : Radial
+        Blocks of potential, grid and basis.
     values : Values
-        Its keys that may be ``auto`` or scanned, as numbers.
+        What they leave open or a scan changes, as numbers.
+    channels : Channels
+        Block of the pairs of orbital momenta.
+    wanted : dict of Symmetry to tuple of int
+        Roots that are wanted of each symmetry.
+    order : list of (int, int, str, int)
+        L, S, parity and root of the states, in the order of the deck.
+    task : Bound, Integrals or BasisTask
+        Options of the task.
+    solver : Solver
+        Options of the eigensolver.
+    extrapolate : list of int
+        Values of l_max whose energies give the partial-wave limit; empty if that is not asked for.
+    scan : dict of list
+        Keys and values of the convergence scans.
+    refuse : callable
+        Raises `DeckError` at the place of a finding in the deck's file.
     grid : RadialGrid
     V : (n,) float64 or complex128
         One-body potential at the nodes, hartree.
@@ -52,13 +80,20 @@ class Problem:
         What the deck left open and how it was settled.
     """
 
-    deck: SturmianDeck
     device: Device
-    values: parameters.Values
+    radial: Radial
+    values: Values
+    channels: Channels
+    wanted: Mapping[Symmetry, Sequence[int]]
+    order: list[tuple[int, int, str, int]]
+    task: Bound | Integrals | BasisTask
+    solver: Solver
+    extrapolate: list[int]
+    scan: dict[str, list[float]]
+    refuse: Callable[[Sequence[Finding]], None]
     grid: RadialGrid
     V: NDArray[Any]
     sectors: list[Sector]
-    loaded: LoadedDeck[SturmianDeck]
     notices: list[str] = field(default_factory=list)
     _functions: dict[int, Sturmians] = field(default_factory=dict, repr=False)
     _orbitals: dict[int, Orbitals] = field(default_factory=dict, repr=False)
@@ -68,12 +103,7 @@ class Problem:
     @property
     def is_gsf(self) -> bool:
         """Whether the basis are Sturmian functions, not the grid itself."""
-        return isinstance(self.deck.basis, Gsf)
-
-    @property
-    def basis_parameters(self) -> parameters.Values:
-        """Energy, alpha, R and the others, ``auto`` resolved."""
-        return self.values
+        return isinstance(self.radial.basis, Gsf)
 
     @property
     def energy(self) -> float | None:
@@ -86,48 +116,35 @@ class Problem:
         return self.values.alpha
 
     @property
-    def generating(self) -> Any:
+    def generating(self) -> Generating | None:
         """The block of the generating potential with numbers in place of ``auto``; None for a grid basis."""
-        return parameters.generating_of(self.deck, self.values)
+        return parameters.generating_of(self.radial, self.values)
 
     @property
     def Z(self) -> float:
         """Charge of the nucleus."""
-        return float(self.deck.system.Z)
+        return float(self.radial.system.Z)
 
     @property
     def potential(self) -> OneBody:
         """One-body potential as a function of the radius."""
-        from qsim.sturmian.radial.potentials import OneBody
-
-        return OneBody(self.deck.system.potential, self.deck.system.Z)
+        return self.radial.potential
 
     @property
-    def tolerance(self) -> float:
-        """Largest residual norm of a state, hartree."""
-        return self.deck.solver.tolerance
+    def is_bare(self) -> bool:
+        """Whether the one-body potential is that of the nucleus alone."""
+        return self.radial.system.potential.type == "coulomb"
 
     @property
-    def max_iterations(self) -> int:
-        """Steps of the eigensolver after which an unconverged state is an error."""
-        return self.deck.solver.max_iterations
-
-    @property
-    def extrapolate(self) -> list[int]:
-        """Values of l_max whose energies give the partial-wave limit; empty if that is not asked for."""
-        return [] if self.deck.extrapolate is None else list(self.deck.extrapolate.l_max)
-
-    @property
-    def scan(self) -> dict[str, list[Any]]:
-        """Keys and values of the convergence scans."""
-        return {} if self.deck.scan is None else self.deck.scan.given()
+    def lists_pairs(self) -> bool:
+        """Whether the deck lists its pairs of orbital momenta, which then are a model of their own."""
+        return self.channels.pairs is not None
 
     @property
     def ls(self) -> list[int]:
         """Orbital momenta that the run needs functions of, ascending."""
-        task = self.deck.task
-        if task.type == "basis" and task.l is not None:
-            return sorted(as_list(task.l))
+        if isinstance(self.task, BasisTask) and self.task.l is not None:
+            return sorted(as_list(self.task.l))
         return sorted({l for sector in self.sectors for pair in sector.pairs for l in pair})
 
     # -------------------------------------------------------------------------------- functions
@@ -154,9 +171,9 @@ class Problem:
 
     def _sturmians(self, l: int, count: int) -> Sturmians:
         try:
-            return parameters.sturmians(self.deck, self.values, self.grid, l, count)
+            return parameters.sturmians(self.radial, self.values, self.grid, l, count)
         except InvalidInput as error:
-            self.loaded.raise_for([Finding(error.key, str(error))])
+            self.refuse([Finding(error.key, str(error))])
             raise
 
     def orbitals(self, l: int) -> Orbitals:
@@ -170,32 +187,32 @@ class Problem:
 
     # ------------------------------------------------------------------------------------ scans
 
-    def with_(self, **changes: Any) -> Problem:
+    def with_(self, **changes: float) -> Problem:
         """Return the problem with other values of N, l_max, R, alpha, energy or order; what can be shared is.
 
         Everything else stays, also where the deck said ``auto``.
         """
         values = self.values.changed(**changes)
+        sectors = sectors_of(self.wanted, self.channels, values.l_max)
         if not set(changes) - {"l_max"}:
-            return replace(self, values=values, sectors=_sectors(self.deck, values.l_max))
-        made = _problem(self.deck, self.device, values, self.loaded)
-        if not set(changes) - {"l_max", "N"}:
-            made.grid, made.V = self.grid, self.V
-            if "N" in changes:
-                made._functions = dict(self._functions)  # longer lists hold the shorter ones
-        return made
+            return replace(self, values=values, sectors=sectors)
+        grid, V = self.grid, self.V
+        functions: dict[int, Sturmians] = {}
+        if set(changes) - {"l_max", "N"}:
+            grid = parameters.radial_grid(self.radial, values)
+            V = parameters.one_body(self.radial, grid)
+        elif "N" in changes:
+            functions = dict(self._functions)  # longer lists hold the shorter ones
+        return replace(
+            self, values=values, sectors=sectors, grid=grid, V=V, _functions=functions, _orbitals={}
+        )
 
 
-def _sectors(deck: SturmianDeck, l_max: int | None) -> list[Sector]:
+def sectors_of(
+    wanted: Mapping[Symmetry, Sequence[int]], channels: Channels, l_max: int | None
+) -> list[Sector]:
+    """Return the sectors of some symmetries, with the pairs of the channels or with all up to l_max."""
     return [
-        Sector(L, S, parity, tuple(pairs_of(deck, L, S, parity, l_max)), tuple(sorted(roots)))
-        for (L, S, parity), roots in sectors(deck).items()
+        Sector(L, S, parity, tuple(pairs_of(channels, L, S, parity, l_max)), tuple(sorted(roots)))
+        for (L, S, parity), roots in wanted.items()
     ]
-
-
-def _problem(
-    deck: SturmianDeck, device: Device, values: parameters.Values, loaded: LoadedDeck[SturmianDeck]
-) -> Problem:
-    grid = parameters.radial_grid(deck, values)
-    V = parameters.one_body(deck, grid)
-    return Problem(deck, device, values, grid, V, _sectors(deck, values.l_max), loaded)

@@ -1,31 +1,40 @@
-"""Do what the deck's task asks for."""
+"""Run the task of the deck."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from qsim.sturmian.problem import Problem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
+    from qsim.sturmian.scattering.problem import Problem as Collision
+    from qsim.sturmian.scattering.resonances import ResonanceResult
+    from qsim.sturmian.scattering.results import CollisionResult
+    from qsim.sturmian.tasks.basis import BasisResult
+    from qsim.sturmian.tasks.integrals import IntegralsResult
+    from qsim.sturmian.tasks.states import BoundResult
+
+    Result = BoundResult | IntegralsResult | BasisResult | CollisionResult | ResonanceResult
 
 
-def run(problem: Any, monitor: Monitor) -> Any:
+def run(problem: Problem | Collision, monitor: Monitor) -> Result:
     """Find bound states or cross sections, compute integrals, or the basis alone."""
     for text in problem.notices:
         monitor.note(text)
-    task = problem.deck.task.type
-    if task == "scatter":
+    if not isinstance(problem, Problem):
         from qsim.sturmian.tasks.collision import run_collisions
 
         return run_collisions(problem, monitor)
-    if task == "bound":
+    if problem.task.type == "bound":
         from qsim.sturmian.tasks.bound import run_bound
         from qsim.sturmian.tasks.doubts import require_contained
 
-        result = run_bound(problem, monitor)
-        for text in require_contained(result):
+        found = run_bound(problem, monitor)
+        for text in require_contained(found):
             monitor.warn(text)
-        return result
-    if task == "integrals":
+        return found
+    if problem.task.type == "integrals":
         from qsim.sturmian.tasks.integrals import run_integrals
 
         return run_integrals(problem, monitor)

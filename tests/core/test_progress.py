@@ -101,7 +101,7 @@ def test_a_resumed_task_counts_only_its_own_steps_in_the_rate(clock, stream, res
 
 def test_a_limit_of_sweeps_gives_no_time_left(clock, stream):
     """A search mostly ends long before its limit: neither a share of it nor a time left means anything."""
-    monitor = Monitor(stream=stream, clock=clock)
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock))
     monitor.begin(10**9, "sweeps", "lbfgs", at_most=True)
     for done in range(1, 5):
         clock.now += 10.0
@@ -119,7 +119,7 @@ def test_a_limit_of_sweeps_gives_no_time_left(clock, stream):
     ],
 )
 def test_a_run_of_days_is_announced_once_its_speed_is_known(tmp_path, clock, walltime, state, remedy):
-    monitor = Monitor(checkpoint=tmp_path / "a.h5", clock=clock, quiet=True, walltime=walltime)
+    monitor = Monitor(checkpoint=tmp_path / "a.h5", clock=RunClock(limit=walltime, now=clock), quiet=True)
     monitor.begin(20_000, "steps", "evolve")
     clock.now += 3000.0  # compilation, which says nothing about the speed
     monitor.step(1, state)
@@ -136,7 +136,7 @@ def test_a_run_of_days_is_announced_once_its_speed_is_known(tmp_path, clock, wal
 
 
 def test_a_run_of_hours_is_not_announced(clock):
-    monitor = Monitor(clock=clock, quiet=True)
+    monitor = Monitor(clock=RunClock(now=clock), quiet=True)
     monitor.begin(8000, "steps")
     for done in range(1, 100):
         clock.now += 10.0

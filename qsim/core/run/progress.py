@@ -245,8 +245,8 @@ class Monitor:
 
     def _announce(self, seconds: float) -> None:
         """Warn, once per task, of a run that takes days."""
-        if self._savable and self.walltime is not None:
-            runs = math.ceil(seconds / self.walltime)
+        if self._savable and self._clock.limit is not None:
+            runs = math.ceil(seconds / self._clock.limit)
             remedy = f"that is {runs} times run.walltime, each continued with --resume"
         elif self._savable:
             remedy = "run.walltime stops it in time with a checkpoint, from which --resume continues"

@@ -59,4 +59,4 @@ def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
     if channels.pairs is not None:
         given = [(min(pair), max(pair)) for pair in channels.pairs]
         return [pair for pair in given if symmetry.allowed(sector.L, *pair)]
-    return symmetry.pairs(sector.L, symmetry.default_l_max(deck, sector.L), S=sector.S)
+    return symmetry.pairs(sector.L, symmetry.default_l_max(channels, sector.L), S=sector.S)

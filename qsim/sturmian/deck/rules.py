@@ -24,7 +24,7 @@ UNDERFLOW = (
 # ---------------------------------------------------------------------------------- keys of the deck
 
 
-def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
+def rules(deck: SturmianDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
     if isinstance(deck.task, Scatter):
         yield from collision_rules.of_deck(deck)
@@ -113,8 +113,8 @@ def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
     for L, S, parity in sectors(deck):
         if channels.pairs is not None:
             yield from _given_pairs(deck, L, S, parity)
-        elif not pairs_of(deck, L, S, parity):
-            needed = next((l for l in range(L + 2) if pairs_of(deck, L, S, parity, l)), None)
+        elif not pairs_of(deck.channels, L, S, parity):
+            needed = next((l for l in range(L + 2) if pairs_of(deck.channels, L, S, parity, l)), None)
             text = f"no pair (la, lb) couples to L = {L} of {parity} parity"
             key = "states" if deck.states is not None else "channels.parity"
             if needed is not None:
@@ -162,7 +162,7 @@ def _empty(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]
     key = "states" if deck.states is not None else "channels.S"
     alone = [
         la
-        for la, lb in pairs_of(deck, L, S, parity)
+        for la, lb in pairs_of(deck.channels, L, S, parity)
         if la == lb and deck.basis.size(la) == 1 and exchange_sign(la, lb, L, S) < 0
     ]
     if alone:
@@ -209,7 +209,7 @@ def _extrapolation(deck: SturmianDeck) -> Iterator[Finding]:
             yield Finding(f"{key}.{k}", f"values must ascend, but {values[k]} follows {values[k - 1]}")
             return
     for L, S, parity in sectors(deck):
-        if not pairs_of(deck, L, S, parity, values[0]):
+        if not pairs_of(deck.channels, L, S, parity, values[0]):
             yield Finding(f"{key}.0", f"no pair (la, lb) up to l_max = {values[0]} couples to L = {L}")
             return
 
@@ -254,5 +254,5 @@ def _scanned_l_max(deck: SturmianDeck, low: int) -> Iterator[Finding]:
         yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
         return
     for L, S, parity in sectors(deck):
-        if not pairs_of(deck, L, S, parity, low):
+        if not pairs_of(deck.channels, L, S, parity, low):
             yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.sturmian.deck.blocks import as_list
 
 if TYPE_CHECKING:
+    from qsim.sturmian.deck.blocks import Channels
     from qsim.sturmian.deck.model import SturmianDeck
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "pairs_of",
     "parity_of",
     "sectors",
+    "states_of",
     "triangle",
 ]
 
@@ -36,24 +38,31 @@ def sectors(deck: SturmianDeck) -> dict[tuple[int, int, str], tuple[int, ...]]:
     return {(L, S, parity_of(L, deck.channels.parity)): roots for L in Ls for S in Ss}
 
 
+def states_of(deck: SturmianDeck) -> list[tuple[int, int, str, int]]:
+    """Return (L, S, parity, root) of all states that are wanted, in the order of the deck."""
+    if deck.states is not None:
+        return [(s.L, s.S, parity_of(s.L, s.parity), s.root) for s in deck.states]
+    return [(*symmetry, root) for symmetry, roots in sectors(deck).items() for root in sorted(roots)]
+
+
 def parity_of(L: int, parity: str) -> str:
     """Return ``even`` or ``odd`` for ``natural`` too."""
     return ("odd" if L % 2 else "even") if parity == "natural" else parity
 
 
-def default_l_max(deck: SturmianDeck, L: int) -> int:
+def default_l_max(channels: Channels, L: int) -> int:
     """Return the largest orbital momentum of a symmetry: that of the deck, or 4, or L + 2."""
-    given = deck.channels.l_max
+    given = channels.l_max
     return max(4, L + 2) if given is None else given
 
 
 def pairs_of(
-    deck: SturmianDeck, L: int, S: int, parity: str, l_max: int | None = None
+    channels: Channels, L: int, S: int, parity: str, l_max: int | None = None
 ) -> list[tuple[int, int]]:
     """Return the pairs ``la <= lb`` of a symmetry, those of the deck's list or all up to l_max."""
-    if deck.channels.pairs is not None and l_max is None:
-        return [(min(pair), max(pair)) for pair in deck.channels.pairs]
-    return pairs(L, default_l_max(deck, L) if l_max is None else l_max, parity=parity, S=S)
+    if channels.pairs is not None and l_max is None:
+        return [(min(pair), max(pair)) for pair in channels.pairs]
+    return pairs(L, default_l_max(channels, L) if l_max is None else l_max, parity=parity, S=S)
 
 
 # ----------------------------------------------------------------------------------- selection rules

@@ -1,9 +1,8 @@
-"""Numbers behind ``auto``: box, energy and range of the basis, as the deck gives them or as they follow from the states."""
+"""Resolve ``auto`` (box radius, basis energy and range), and make grid, potentials and functions from the resolved numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +14,44 @@ from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from qsim.sturmian.deck.blocks import FeDvr, Generating, Grid, System
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
 LARGEST = 1e12  # hartree: no potential at a node is larger
+
+
+@dataclass(frozen=True)
+class Radial:
+    """Blocks of the deck that define one electron: its potential, its grid and its functions.
+
+    What they leave open (``auto``), or a scan changes, is in `Values`.
+    """
+
+    system: System
+    grid: Grid
+    basis: Gsf | FeDvr
+
+    @classmethod
+    def of(cls, deck: SturmianDeck) -> Radial:
+        """Return the blocks of a deck."""
+        return cls(deck.system, deck.grid, deck.basis)
+
+    @property
+    def potential(self) -> potentials.OneBody:
+        """One-body potential as a function of the radius."""
+        return potentials.OneBody(self.system.potential, self.system.Z)
+
+    @property
+    def core_charge(self) -> float:
+        """Charge that an electron sees far away, that of the nucleus where the potential has no such limit."""
+        charge = self.potential.charge
+        return charge if charge > 0.0 else self.system.Z
 
 
 @dataclass(frozen=True)
@@ -59,11 +89,12 @@ class Values:
         """Return the number of radial functions of an l on a grid of so many points."""
         return self.sizes[min(l, len(self.sizes) - 1)] if self.sizes else points
 
-    def changed(self, **changes: Any) -> Values:
+    def changed(self, **changes: float) -> Values:
         """Return these values with some replaced: N, l_max, R, alpha, energy, order."""
-        if "N" in changes:
-            changes["sizes"] = tuple(as_list(changes.pop("N")))
-        return replace(self, **changes)
+        replaced: dict[str, Any] = dict(changes)
+        if "N" in replaced:
+            replaced["sizes"] = tuple(as_list(replaced.pop("N")))
+        return replace(self, **replaced)
 
 
 # -------------------------------------------------------------------------------------------- settling
@@ -98,7 +129,7 @@ def resolve(deck: SturmianDeck) -> Values:
     if R == "auto":
         assert ionisation is not None
         R = automatic.radius(ionisation, deck.system.Z)
-        charge = max(core_charge(deck) - 1.0, 0.0)
+        charge = max(Radial.of(deck).core_charge - 1.0, 0.0)
         while outer_density(R, ionisation, charge) > 0.1 * BOX_DENSITY:
             R *= 1.02
         R = round(R, 3)
@@ -110,28 +141,22 @@ def resolve(deck: SturmianDeck) -> Values:
 def weakest(deck: SturmianDeck) -> float:
     """Return the estimated ionisation energy of the weakest bound of the states that are wanted, hartree."""
     states = ((L, S, root, parity) for (L, S, parity), roots in sectors(deck).items() for root in roots)
-    return automatic.weakest(core_charge(deck), states)
+    return automatic.weakest(Radial.of(deck).core_charge, states)
 
 
-def core_charge(deck: SturmianDeck) -> float:
-    """Return the charge that an electron sees far away, that of the nucleus where the potential has no such limit."""
-    charge = potentials.OneBody(deck.system.potential, deck.system.Z).charge
-    return charge if charge > 0.0 else deck.system.Z
-
-
-def is_outgoing(deck: SturmianDeck, energy: float) -> bool:
-    """Tell whether the functions are outgoing waves."""
-    basis = deck.basis
+def is_outgoing(radial: Radial, energy: float) -> bool:
+    """Return True if functions of this energy are outgoing waves."""
+    basis = radial.basis
     if not isinstance(basis, Gsf):
         return False
     return energy > 0.0 if basis.boundary == "auto" else basis.boundary == "outgoing"
 
 
-def generating_of(deck: SturmianDeck, values: Values) -> Any:
-    """Return the block of the generating potential with numbers in place of ``auto``."""
-    if not isinstance(deck.basis, Gsf):
+def generating_of(radial: Radial, values: Values) -> Generating | None:
+    """Return the block of the generating potential with numbers in place of ``auto``; None for a grid basis."""
+    if not isinstance(radial.basis, Gsf):
         return None
-    block = deck.basis.generating
+    block = radial.basis.generating
     if isinstance(block, SquareWell) and block.r0 == "auto":
         return block.model_copy(update={"r0": values.R})
     return block if values.alpha is None else block.model_copy(update={"alpha": values.alpha})
@@ -140,69 +165,61 @@ def generating_of(deck: SturmianDeck, values: Values) -> Any:
 # ------------------------------------------------------------------------------------ grid and functions
 
 
-def _breaks(deck: SturmianDeck, values: Values) -> list[float]:
+def _breaks(radial: Radial, values: Values) -> list[float]:
     """Return radii where the generating potential is not smooth."""
-    return [edge for edge in potentials.breaks(generating_of(deck, values)) if edge < values.R]
+    return [edge for edge in potentials.breaks(generating_of(radial, values)) if edge < values.R]
 
 
-def _grid_block(deck: SturmianDeck, values: Values) -> Any:
-    bounds = deck.grid.bounds
-    return SimpleNamespace(
-        R=values.R, order=values.order, elements=bounds or deck.grid.elements, ecs=deck.grid.ecs
-    )
-
-
-def radial_grid(deck: SturmianDeck, values: Values) -> RadialGrid:
+def radial_grid(radial: Radial, values: Values) -> RadialGrid:
     """Return the radial grid."""
-    from qsim.sturmian.radial import grid
+    from qsim.sturmian.radial.grid import RadialGrid
 
-    robin = deck.grid.ecs is None and values.energy is not None and is_outgoing(deck, values.energy)
-    return grid.radial_grid(
-        _grid_block(deck, values), deck.system.Z, breaks=_breaks(deck, values), keep_last=robin
-    )
+    robin = radial.grid.ecs is None and values.energy is not None and is_outgoing(radial, values.energy)
+    return RadialGrid(bounds_of(radial, values), values.order, keep_last=robin)
 
 
-def bounds_of(deck: SturmianDeck, values: Values) -> NDArray[Any]:
+def bounds_of(radial: Radial, values: Values) -> NDArray[Any]:
     """Return the bounds of the elements, complex ones of a contour too, without the matrices of the grid."""
     from qsim.sturmian.radial import grid
 
-    block = _grid_block(deck, values)
-    elements = None if isinstance(block.elements, str) else block.elements
+    given: int | Sequence[float] | str = radial.grid.bounds or radial.grid.elements
     bounds: NDArray[Any] = grid.element_bounds(
-        values.R, deck.system.Z, elements=elements, breaks=_breaks(deck, values)
+        values.R,
+        radial.system.Z,
+        elements=None if isinstance(given, str) else given,
+        breaks=_breaks(radial, values),
     )
-    if block.ecs is not None:
-        bounds = grid.contour_bounds(bounds, block.ecs.angle, block.ecs.length)
-    return bounds
+    ecs = radial.grid.ecs
+    return bounds if ecs is None else grid.contour_bounds(bounds, ecs.angle, ecs.length)
 
 
-def grid_size(deck: SturmianDeck, values: Values) -> int:
+def grid_size(radial: Radial, values: Values) -> int:
     """Return the number of functions of the grid."""
-    return (bounds_of(deck, values).size - 1) * (values.order - 1) - 1
+    return (bounds_of(radial, values).size - 1) * (values.order - 1) - 1
 
 
-def one_body(deck: SturmianDeck, grid: RadialGrid) -> NDArray[Any]:
+def one_body(radial: Radial, grid: RadialGrid) -> NDArray[Any]:
     """Return the one-body potential at the nodes, hartree, (n,)."""
     with np.errstate(all="ignore"):
-        V = potentials.OneBody(deck.system.potential, deck.system.Z)(grid.r)
+        V = radial.potential(grid.r)
     _require_finite(V, grid, "system.potential")
     return V
 
 
-def auxiliary(deck: SturmianDeck, grid: RadialGrid) -> tuple[NDArray[Any], float]:
+def auxiliary(radial: Radial, grid: RadialGrid) -> tuple[NDArray[Any], float]:
     """Return the auxiliary potential U of the basis at the nodes, hartree, (n,), and its charge far away."""
-    assert isinstance(deck.basis, Gsf)
-    if deck.basis.auxiliary is not None:
-        charge = deck.basis.auxiliary.charge
+    assert isinstance(radial.basis, Gsf)
+    if radial.basis.auxiliary is not None:
+        charge = radial.basis.auxiliary.charge
         return -charge / grid.r, charge
-    potential = potentials.OneBody(deck.system.potential, deck.system.Z)
+    potential = radial.potential
     return potential(grid.r), potential.charge
 
 
-def generating_values(deck: SturmianDeck, values: Values, grid: RadialGrid) -> NDArray[Any]:
+def generating_values(radial: Radial, values: Values, grid: RadialGrid) -> NDArray[Any]:
     """Return the generating potential v at the nodes, (n,)."""
     with np.errstate(all="ignore"):
-        v = potentials.generating(generating_of(deck, values), grid)
+        v = potentials.generating(generating_of(radial, values), grid)
     _require_finite(v, grid, "basis.generating")
     return v
 
@@ -214,7 +231,7 @@ def _require_finite(values: NDArray[Any], grid: RadialGrid, key: str) -> None:
         raise InvalidInput(key, f"the potential is {values[k]:.3g} hartree at r = {grid.r[k].real:.4g} bohr")
 
 
-def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, count: int) -> Sturmians:
+def sturmians(radial: Radial, values: Values, grid: RadialGrid, l: int, count: int) -> Sturmians:
     """Return the Sturmian functions of an l.
 
     Raises
@@ -225,8 +242,8 @@ def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, coun
     from qsim.sturmian.radial import sturmians as gsf
 
     assert values.energy is not None
-    U, charge = auxiliary(deck, grid)
-    v = generating_values(deck, values, grid)
+    U, charge = auxiliary(radial, grid)
+    v = generating_values(radial, values, grid)
     try:
         with np.errstate(all="ignore"):
             return gsf.sturmians(
@@ -236,7 +253,7 @@ def sturmians(deck: SturmianDeck, values: Values, grid: RadialGrid, l: int, coun
                 values.energy,
                 v,
                 count,
-                outgoing=is_outgoing(deck, values.energy),
+                outgoing=is_outgoing(radial, values.energy),
                 charge=charge,
             )
     except NumericsError as error:

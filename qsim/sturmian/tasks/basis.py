@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.sturmian.deck.blocks import SquareWell
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.box import BEYOND
 from qsim.sturmian.radial.grid import RadialGrid
@@ -94,7 +95,7 @@ def finer_functions(problem: Problem, functions: Sturmians) -> tuple[RadialGrid,
     for tried in (bounds, grid.bounds):
         fine = RadialGrid(tried, finer_order(grid.order), keep_last=grid.keep_last)
         try:
-            other = parameters.sturmians(problem.deck, problem.values, fine, functions.l, functions.size)
+            other = parameters.sturmians(problem.radial, problem.values, fine, functions.l, functions.size)
         except InvalidInput:
             continue
         return fine, other
@@ -102,10 +103,12 @@ def finer_functions(problem: Problem, functions: Sturmians) -> tuple[RadialGrid,
 
 
 def _fills_the_box(problem: Problem) -> bool:
-    """Tell whether the generating potential is a well that ends with the box, whose wall then belongs to the functions."""
-    return problem.generating.type == "square_well" and problem.generating.r0 >= problem.grid.R0 * (
-        1.0 - 1e-12
-    )
+    """Return True if the generating potential is a well that ends with the box, whose wall then belongs to the functions."""
+    well = problem.generating
+    if not isinstance(well, SquareWell):
+        return False
+    assert not isinstance(well.r0, str)
+    return well.r0 >= problem.grid.R0 * (1.0 - 1e-12)
 
 
 def _coarse(functions: Sturmians, errors: NDArray[np.float64]) -> list[str]:

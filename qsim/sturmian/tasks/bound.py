@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.deck.blocks import Gsf
+from qsim.sturmian.deck.blocks import AUTO, Gsf
 from qsim.sturmian.radial import automatic
 from qsim.sturmian.tasks.doubts import radius_needed, wall_shift
 from qsim.sturmian.tasks.states import BoundResult, Scan, State
@@ -69,7 +69,7 @@ class _Run:
 
     def __init__(self, problem: Problem, monitor: Monitor) -> None:
         self.problem, self.monitor = problem, monitor
-        self.order = _order(problem)
+        self.order = problem.order
         self.points = _points(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
         self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
@@ -120,7 +120,7 @@ class _Run:
 
     def _solve(self, problem: Problem, sector: Sector, name: str) -> tuple[TwoElectron, davidson.Eigenpairs]:
         roots = max(sector.roots) + 1
-        if problem.deck.solver.type == "dense":
+        if problem.solver.type == "dense":
             return self._dense(problem, sector, roots)
         operator = self._operator(problem, sector)
         restored = None
@@ -135,8 +135,8 @@ class _Run:
         found = davidson.lowest(
             operator,
             roots,
-            tolerance=problem.tolerance,
-            max_iterations=problem.max_iterations,
+            tolerance=problem.solver.tolerance,
+            max_iterations=problem.solver.max_iterations,
             restored=restored,
             observe=observe_search,
         )
@@ -166,7 +166,7 @@ class _Run:
     def _larger(self, states: list[State]) -> dict[str, Any] | None:
         """Return the parameters of a larger box that the lowest states need; None if they need none or the deck gives R."""
         problem = self.problem
-        if problem.deck.grid.R != "auto" or problem.deck.grid.bounds is not None:
+        if problem.radial.grid.R != AUTO or problem.radial.grid.bounds is not None:
             return None
         lowest: dict[tuple[int, int, str], State] = {}
         for state in sorted(states, key=lambda state: state.root):
@@ -434,19 +434,10 @@ def _limit(
     return fits[0][0], fits[0][1], fits[1][1]
 
 
-def _order(problem: Problem) -> list[tuple[int, int, str, int]]:
-    """Return (L, S, parity, root) of all states in the order of the deck."""
-    from qsim.sturmian.deck.symmetry import parity_of
-
-    if problem.deck.states is not None:
-        return [(s.L, s.S, parity_of(s.L, s.parity), s.root) for s in problem.deck.states]
-    return [(s.L, s.S, s.parity, root) for s in problem.sectors for root in s.roots]
-
-
 def _points(problem: Problem) -> list[_Point]:
     """Return what is to be solved besides the deck itself: partial waves, then the scans."""
     wanted = problem.extrapolate
-    if not wanted and problem.deck.channels.pairs is None:
+    if not wanted and not problem.lists_pairs:
         wanted = sorted({l for sector in problem.sectors for l in satellites(sector.pairs)})
     points = [_Point("partial", l, {"l_max": l}) for l in wanted]
     for key, values in problem.scan.items():
@@ -473,8 +464,8 @@ def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElec
     from qsim.sturmian.radial import parameters
     from qsim.sturmian.two_electron.davidson import Eigenpairs
 
-    U, _ = parameters.auxiliary(problem.deck, problem.grid)
-    v = parameters.generating_values(problem.deck, problem.values, problem.grid)
+    U, _ = parameters.auxiliary(problem.radial, problem.grid)
+    v = parameters.generating_values(problem.radial, problem.values, problem.grid)
     ls = sorted({l for pair in sector.pairs for l in pair})
     basis = {
         l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
@@ -503,12 +494,12 @@ def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElec
 
 def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
     """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
-    basis = problem.deck.basis
+    basis = problem.radial.basis
     found: dict[str, float] = {}
     if not isinstance(basis, Gsf):
         return {}
-    if basis.energy == "auto":
+    if basis.energy == AUTO:
         found["energy"] = automatic.energy(ionisation, basis.generating.type)
-        if problem.deck.alpha == "auto":
+        if getattr(basis.generating, "alpha", None) == AUTO:
             found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
     return found

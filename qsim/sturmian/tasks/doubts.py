@@ -9,7 +9,6 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
-from qsim.sturmian.radial.parameters import core_charge
 from qsim.sturmian.two_electron.known import term
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def radius_needed(problem: Problem, state: State) -> float | None:
     if density <= BOX_DENSITY or not state.bound:
         return None
     R, binding = float(problem.grid.R), state.threshold - state.energy
-    charge = max(core_charge(problem.deck) - 1.0, 0.0)
+    charge = max(problem.radial.core_charge - 1.0, 0.0)
     if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
         return None  # the box is large enough; what is out there is the error of a small basis
     return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
@@ -110,9 +109,9 @@ def _doubts(result: BoundResult, state: State) -> Iterator[str]:
     elif result.problem.extrapolate and not math.isfinite(state.error_radial_limit):
         text = f"what functions and grid leave out at l_max = {max(result.problem.extrapolate)} was not estimated"
         yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
-    if result.problem.deck.channels.pairs is None and not math.isfinite(state.error_angular):
+    if not result.problem.lists_pairs and not math.isfinite(state.error_angular):
         yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
-    if result.problem.deck.system.potential.type == "coulomb":
+    if result.problem.is_bare:
         gain = virial_gain(state)
         if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
             ratio = state.moments["virial_ratio"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
+from qsim.sturmian.deck.model import Integrals
 from qsim.sturmian.tasks.basis import finer_functions
 from qsim.sturmian.two_electron import integrals
 
@@ -263,7 +264,8 @@ def _nearest(points: int) -> int:
 
 def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
     """Compute, time and compare the integrals of the functions of the lowest l of the channels."""
-    task: Any = problem.deck.task
+    task = problem.task
+    assert isinstance(task, Integrals)
     l = problem.ls[0]
     sizes = sorted(set(task.N or [problem.size(l)]))
     multipoles = sorted(set(task.l if isinstance(task.l, list) else [task.l]))
