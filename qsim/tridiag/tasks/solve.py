@@ -82,8 +82,8 @@ def _limit(problem: Systems) -> float:
 
 def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> SolveResult:
     from qsim.core.device.device import cpu
+    from qsim.tridiag.solver.defect import Defect
     from qsim.tridiag.solver.solve import solve
-    from qsim.tridiag.solver.stream import Defect
 
     solver, device = problem.deck.solver, problem.device
     serial = solver.type != "nshape"
@@ -124,7 +124,9 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         parts = [where.to_host(part) for part in (a, b, c, d)]
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
-        profile = profile_of(Defect(host, flat), flat)
+        defect = Defect(host, flat)
+        profile = profile_of(defect, flat)
+        rowwise = defect.rowwise() if corners is None else _rowwise_cyclic(parts, flat, rows)
         with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
             checks = checks_of(flat)
     shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
@@ -132,7 +134,7 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
     names = (*NAMES, "equilibrated")
     stored = flat.reshape(full) if flat.size <= STORED else None
     notes = list(found.notes)
-    info = {name: getattr(found, name) for name in names}
+    info = {name: getattr(found, name) for name in names} | {"rowwise_error": rowwise}
     if stored is None:
         notes += _write_beside(flat, info, monitor)
     return SolveResult(
@@ -198,6 +200,19 @@ def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:
     b[::rows] = 0
     c[rows - 1 :: rows] = 0
     return [a, b, c, d]
+
+
+def _rowwise_cyclic(parts: list[Any], x: NDArray[Any], rows: int) -> float:
+    """Return the row-wise backward error of cyclic systems that lie one after another."""
+    from qsim.tridiag.solver.cyclic import Matrix
+
+    a, b, c, d = parts
+    columns = x.reshape(x.shape[0], -1)
+    worst = 0.0
+    for low in range(0, x.shape[0], rows):
+        one = slice(low, low + rows)
+        worst = max(worst, Matrix(a[one], b[one], c[one]).rowwise(columns[one], d[:, one].T))
+    return worst
 
 
 class _Arrays:
@@ -291,7 +306,10 @@ def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Mo
             )
         monitor.end()
     rows = source.n // batch
-    info = {name: getattr(found, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
+    info = {
+        name: getattr(found, name)
+        for name in (*NAMES, "rowwise_error", "block_rows", "largest_read", "pieces")
+    }
     info["pivoted_pieces"] = found.pivoted
     if path is not None:
         info["x_file"] = path.name
