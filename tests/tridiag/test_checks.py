@@ -7,8 +7,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.tridiag import checks
-from qsim.tridiag.deck.electron import Absorber, Grid, Initial, Potential, TimeGrid
+from qsim.tridiag.deck.electron import Absorber, Grid, Initial, TimeGrid
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.tdse import potentials
 from qsim.tridiag.tdse.pulses import LaserField
 

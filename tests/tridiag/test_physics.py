@@ -9,8 +9,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.tridiag.deck.electron import Absorber, Initial, Potential
+from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.tdse import absorbers, potentials, spectra, states
 from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
 from qsim.tridiag.tdse.pulses import LaserField

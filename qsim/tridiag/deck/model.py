@@ -23,12 +23,11 @@ from qsim.tridiag.deck.electron import (
     Grid,
     Initial,
     NoAbsorber,
-    Potential,
-    SoftCore,
     SuperpositionInitial,
     TimeGrid,
 )
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.potentials import Potential, SoftCore
 
 MAX_LEVELS = 200  # eigenstates that `populations` projects on
 MAX_NESTED = 12  # nested partitions
