@@ -6,7 +6,7 @@ are in :mod:`qsim.tridiag.tdse.states` and :mod:`qsim.tridiag.tdse.absorbers`; p
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
@@ -243,7 +243,7 @@ class TimeGrid(Block):
         return max(steps, 1), t_final / max(steps, 1)
 
 
-def levels_of(initial: Any) -> tuple[int, ...]:
+def levels_of(initial: Initial) -> tuple[int, ...]:
     """Return the eigenstates that an initial state is made of; none for a packet, formula or file."""
     if isinstance(initial, EigenstateInitial):
         return (initial.level,)

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
-from qsim.tridiag.deck.potentials import SquareWell
 from qsim.tridiag.problem import PIECE
+from qsim.tridiag.deck.potentials import SquareWell
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
@@ -102,7 +102,10 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
         last = rows["populations"][-1]
         out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
         out["population_sum"] = float(last.sum())
-    for name, places in (("norm_within", problem.radii), ("norm_right", problem.places)):
+    for name, places in (
+        ("norm_within", problem.observed.norm_within),
+        ("norm_right", problem.observed.norm_right),
+    ):
         for index, place in enumerate(places):
             out[f"{name}_{place:g}"] = float(rows[name][-1, index])
     return out
@@ -117,7 +120,7 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box.
     """
     steps, points = problem.steps, problem.lattice.points
-    potential = problem.deck.potential
+    potential = problem.potential
     # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
     edged = isinstance(potential, SquareWell) and potential.edge == 0.0
     ratio = 2.0 if edged else APART
@@ -132,20 +135,20 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
 
 def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     """Return the same problem with other steps and points."""
-    deck, old = problem.deck, problem.lattice
+    old = problem.lattice
     width = (old.points + 1) * old.dx
     dx = width / (points + 1)
     xmin = old.xmin - old.dx + dx
     x = np.asarray(xmin + dx * np.arange(points), dtype=float)
-    potential = potentials.evaluate(deck.potential, x)
+    potential = potentials.evaluate(problem.potential, x)
     box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
-    cap, mask = absorbers.evaluate(deck.absorber, x, box)
+    cap, mask = absorbers.evaluate(problem.absorber, x, box)
     dt = problem.steps * problem.dt / steps
     if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
         mask = mask ** (dt / problem.dt)
-    slope = None if old.slope is None else potentials.slope(deck.potential, x)
+    slope = None if old.slope is None else potentials.slope(problem.potential, x)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
-    psi0 = states.initial_state(deck.initial, x, dx, potential, old.stencil)
+    psi0 = states.initial_state(problem.initial, x, dx, potential, old.stencil)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
         energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
@@ -163,20 +166,13 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
 
 def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers."""
-    electric = vector = None
-    if problem.velocity_gauge:
-        vector = np.asarray(problem.pulse.vector_potential(problem.midpoints), float)
-    elif problem.pulse.pulses:
-        electric = problem.pulse.steps(problem.steps, problem.dt)
-    precision = problem.deck.run.precision
     propagator = Propagator(
         problem.device,
         problem.lattice,
         np.array(problem.psi0),
         problem.dt,
-        electric,
-        vector,
-        precision=precision,
+        *problem.fields(),
+        precision=problem.precision,
         slope=False,
     )
     observer = Observer(problem)
@@ -194,7 +190,12 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
     """Return norms, whole and in parts, by the spectral companion on the finer of two grids; none where all must be 1."""
     lattice = problem.lattice
-    if lattice.cap is None and lattice.mask is None and not problem.radii and not problem.places:
+    if (
+        lattice.cap is None
+        and lattice.mask is None
+        and not problem.observed.norm_within
+        and not problem.observed.norm_right
+    ):
         return {}
     finest = min(problem, other, key=lambda one: one.lattice.dx)
     psi = spectral.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
@@ -231,7 +232,7 @@ def estimate(
     monitor
         Told of the progress; a stop request ends it.
     """
-    asked = problem.deck.time.verify if problem.deck.time is not None else False
+    asked = problem.verify
     work = float(problem.steps) * problem.lattice.points
     if asked is False or (asked == "auto" and work > AUTO[problem.device.kind]):
         return Accuracy({}, {}, {}, "not asked for" if asked is False else "the run is too long for it")
@@ -293,8 +294,10 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     the error does not show there.
     """
     lattice = problem.lattice
-    edges: dict[str, tuple[float, ...]] = {f"norm_within_{r:g}": (-r, r) for r in problem.radii}
-    edges |= {f"norm_right_{place:g}": (place,) for place in problem.places}
+    edges: dict[str, tuple[float, ...]] = {
+        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
+    }
+    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
     out = {}
     for name, places in edges.items():
         out[name] = 0.0
@@ -315,7 +318,7 @@ def _rest(
 ) -> dict[str, dict[str, float]]:
     """Return by its cause what rounding, the eigensolver and the walls add to the errors."""
     lattice = problem.lattice
-    relative = ROUNDING[problem.deck.run.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
+    relative = ROUNDING[problem.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
     absorbs = lattice.cap is not None or lattice.mask is not None
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))

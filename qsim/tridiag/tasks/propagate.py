@@ -15,6 +15,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
+from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.tasks.observer import Observer
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.deck.model import Gabor, Hhg, Photoelectron
     from qsim.tridiag.problem import Propagation
     from qsim.tridiag.tasks.accuracy import Accuracy
 
@@ -148,14 +150,13 @@ def _unstacked(columns: dict[str, Any]) -> list[dict[str, Any]]:
 
 def analyse(result: Propagated, monitor: Monitor) -> None:
     """Spectra and warnings from what was recorded."""
-    problem, deck = result.problem, result.problem.deck
-    hhg, gabor, spectrum = (deck.observed(name) for name in ("hhg", "gabor", "photoelectron"))
-    if hhg is not None:
-        _harmonics(result, hhg)
-    if gabor is not None:
-        _time_frequency(result, gabor)
-    if spectrum is not None:
-        _photoelectrons(result, spectrum, monitor)
+    problem, observed = result.problem, result.problem.observed
+    if observed.hhg is not None:
+        _harmonics(result, observed.hhg)
+    if observed.gabor is not None:
+        _time_frequency(result, observed.gabor)
+    if observed.photoelectron is not None:
+        _photoelectrons(result, observed.photoelectron, monitor)
     density = np.abs(result.psi) ** 2 * problem.lattice.dx
     wall = float(max(density[0], density[-1]))
     result.numbers["wall_density"] = wall
@@ -165,7 +166,7 @@ def analyse(result: Propagated, monitor: Monitor) -> None:
         monitor.warn(
             f"|psi|^2 dx at a wall is {wall:.2g} at the end, and the walls have turned back about {turned:.2g}: reflected "
             "density disturbs what is seen; widen grid, "
-            + ("or add an absorber" if deck.absorber.type == "none" else "or strengthen the absorber")
+            + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
         )
     _claim(result, monitor)
 
@@ -179,7 +180,8 @@ def turned_back(result: Propagated) -> float:
     problem, frames = result.problem, result.frames
     if "wall_density" not in frames or len(frames["wall_density"]) < 2:
         return 0.0
-    momentum = max(abs(float(getattr(problem.deck.initial, "k0", 1.0))), 0.1)
+    initial = problem.initial
+    momentum = max(abs(initial.k0), 0.1) if isinstance(initial, GaussianInitial) else 1.0
     force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
     return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
 
@@ -194,8 +196,7 @@ def _claim(result: Propagated, monitor: Monitor) -> None:
     result.accuracy = accuracy.estimate(problem, found, result.psi, turned, monitor)
     if result.accuracy.why_not:
         text = f"no errors are claimed: {result.accuracy.why_not}"
-        asked = problem.deck.time is not None and problem.deck.time.verify is False
-        monitor.note(text if asked else f"{text}; time.verify: true finds them")
+        monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
         return
     shares = {
         name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
@@ -216,10 +217,9 @@ def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
     from qsim.tridiag.tasks import accuracy
 
-    single = problem.deck.run.precision == "single"
-    steps = problem.deck.time is not None and problem.deck.time.dt is None
+    single = problem.precision == "single"
     return {
-        accuracy.STEP: "raise time.steps" if steps else "lower time.dt",
+        accuracy.STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
         accuracy.SPACING: "raise grid.points",
         accuracy.ROUNDED: "set run.precision: double"
         if single
@@ -252,7 +252,7 @@ def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
     return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
 
 
-def _harmonics(result: Propagated, block: Any) -> None:
+def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
@@ -267,7 +267,7 @@ def _harmonics(result: Propagated, block: Any) -> None:
         result.numbers["hhg_cutoff_order"] = spectra.cutoff_order(order, power, classical)
 
 
-def _time_frequency(result: Propagated, block: Any) -> None:
+def _time_frequency(result: Propagated, block: Gabor) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
@@ -277,7 +277,7 @@ def _time_frequency(result: Propagated, block: Any) -> None:
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
-def _photoelectrons(result: Propagated, block: Any, monitor: Monitor) -> None:
+def _photoelectrons(result: Propagated, block: Photoelectron, monitor: Monitor) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem, lattice = result.problem, result.problem.lattice

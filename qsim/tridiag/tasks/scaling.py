@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.problem import ScalingProblem
     from qsim.tridiag.solver.systems import Source
 
 __all__ = ["ScalingResult", "block_numbers", "measure", "run_scaling"]
@@ -184,14 +185,7 @@ def block_numbers(sizes: Sequence[int]) -> list[int]:
 
 
 def measure(
-    make: Callable[[int], Source],
-    device: Device,
-    sizes: Sequence[int],
-    blocks: Sequence[int] | None,
-    iterations: Sequence[int],
-    repeats: int,
-    compare: Sequence[str],
-    monitor: Monitor,
+    make: Callable[[int], Source], device: Device, setting: Scaling, monitor: Monitor
 ) -> ScalingResult:
     """Time the solvers.
 
@@ -199,17 +193,18 @@ def measure(
     ----------
     make
         Makes the system of n rows.
-    blocks
-        Numbers of blocks; None: :func:`block_numbers`.
-    repeats
-        Repetitions; the fastest counts.
-    compare
-        Other solvers: thomas, lapack, woodbury.
+    device
+        Where the partition method runs.
+    setting
+        Sizes, numbers of blocks (``auto``: :func:`block_numbers`) and of partitions, repetitions, other solvers.
+    monitor
+        Told of the progress.
     """
     from qsim.tridiag.solver.partition import fit
 
-    counts = sorted(set(blocks or block_numbers(sizes)))
-    nested = sorted(set(iterations))
+    sizes, repeats, compare = setting.n, setting.repeats, setting.compare
+    counts = sorted(set(block_numbers(sizes) if isinstance(setting.blocks, str) else setting.blocks))
+    nested = sorted(set(setting.iterations))
     times = np.full((len(sizes), len(nested), len(counts)), np.nan)
     backward = np.zeros(len(sizes))
     others: dict[str, list[float]] = {name: [] for name in dict.fromkeys(compare)}
@@ -330,27 +325,18 @@ class _Timer:
         raise ValueError(f"compare knows thomas, lapack and woodbury, not {name!r}")
 
 
-def run_scaling(problem: Systems, monitor: Monitor) -> ScalingResult:
+def run_scaling(problem: ScalingProblem, monitor: Monitor) -> ScalingResult:
     """Time the partition method against the number of blocks."""
-    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.deck.model import FileSystem
     from qsim.tridiag.solver import systems
 
-    deck = problem.deck
-    block, setting = deck.system, deck.scaling or Scaling()
+    block, setting, precision = problem.system, problem.setting, problem.precision
+    assert not isinstance(block, FileSystem)  # the deck has checked that
 
-    def make(n: int) -> Any:
+    def make(n: int) -> Source:
         if block is None:
-            return systems.CrankNicolsonSource(n, seed=deck.run.seed or 0, dtype=dtype_of(deck, "complex"))
-        return generator(deck, block, n)
+            return systems.CrankNicolsonSource(n, seed=problem.seed, dtype=dtype_of(precision, "complex"))
+        return generator(block, precision, problem.seed, n)
 
     with located(problem), monitor.stage("scaling"):
-        return measure(
-            make,
-            problem.device,
-            setting.n,
-            None if setting.blocks == "auto" else setting.blocks,
-            setting.iterations,
-            setting.repeats,
-            setting.compare,
-            monitor,
-        )
+        return measure(make, problem.device, setting, monitor)

@@ -10,59 +10,47 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.tridiag.deck.model import FileSystem
+from qsim.tridiag.solver.systems import ArraySource, RandomSource
 from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 from qsim.tridiag.tasks.solve_result import CHUNK, NAMES, SolveResult, checks_of, profile_of
-from qsim.tridiag.tasks.solve_sources import blame, dtype_of, generator, located
+from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.problem import SolveProblem
     from qsim.tridiag.solver.stream import Streamed
+    from qsim.tridiag.solver.systems import BatchSource
 
 __all__ = ["run_solve"]
 
 
-def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
+def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
     """Solve the system of the deck."""
-    deck, device = problem.deck, problem.device
-    block: Any = deck.system
+    solver, device = problem.solver, problem.device
     with ExitStack() as stack:
         stack.enter_context(located(problem))
         with monitor.stage("open"):
-            if block.source == "file":
-                from qsim.tridiag.solver.readers import open_system
-
-                opened = stack.enter_context(open_system(block.file, block.rhs))
-                source: Any = opened.source
-                source.dtype = dtype_of(deck, "complex" if source.dtype.kind == "c" else "real")
-            else:
-                source = generator(deck, block)
-        batch = int(getattr(source, "batch", 1))
-        if block.source == "file":
-            for finding in block_findings(deck, source.n // batch):
-                if finding.severity == "error":
-                    blame(problem, finding.key, finding.message)
+            source = _source(problem, stack)
         need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
         limit = _limit(problem)
-        if streamable(deck) and need > limit:
-            if getattr(block, "corners", None) is not None:
-                blame(
-                    problem,
-                    "system.corners",
-                    "a cyclic system is not solved block by block; raise solver.memory",
+        if streamable(solver) and need > limit:
+            if problem.system.corners is not None:
+                problem.blame(
+                    "system.corners", "a cyclic system is not solved block by block; raise solver.memory"
                 )
             monitor.note(
                 f"{need / 1e9:.3g} GB in memory would exceed {limit / 1e9:.3g} GB: solved block by block"
             )
-            if deck.solver.blocks != "auto" or deck.solver.iterations != "auto":
+            if solver.blocks != "auto" or solver.iterations != "auto":
                 monitor.warn(
                     "solver.blocks and solver.iterations do not count where a system is solved block by block"
                 )
-            result = _streamed(problem, source, batch, int(limit), monitor)
+            result = _streamed(problem, source, int(limit), monitor)
         else:
-            result = _in_memory(problem, source, batch, monitor)
+            result = _in_memory(problem, source, monitor)
     for text in result.notes:
         monitor.warn(text)
     monitor.note(f"backward error {result.info['backward_error']:.2g} by {result.info['algorithm']}")
@@ -71,26 +59,41 @@ def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
     return result
 
 
-def _limit(problem: Systems) -> float:
+def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
+    """Return the system of the deck; files stay open as long as `stack`."""
+    block, precision = problem.system, problem.precision
+    if not isinstance(block, FileSystem):
+        return generator(block, precision, problem.seed)
+    from qsim.tridiag.solver.readers import open_system
+
+    source = stack.enter_context(open_system(block.file, block.rhs)).source
+    source.dtype = dtype_of(precision, "complex" if source.dtype.kind == "c" else "real")
+    for finding in block_findings(problem.solver, source.n // source.batch):
+        if finding.severity == "error":
+            problem.blame(finding.key, finding.message)
+    return source
+
+
+def _limit(problem: SolveProblem) -> float:
     """Return the bytes that a system in memory may take."""
-    asked = problem.deck.solver.memory
+    asked = problem.solver.memory
     if asked != "auto":
         return float(asked)
     free = problem.device.free_memory()
     return FREE_SHARE * free if free else float("inf")
 
 
-def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> SolveResult:
+def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
     from qsim.core.device.device import cpu
     from qsim.tridiag.solver.defect import Defect
     from qsim.tridiag.solver.solve import solve
 
-    solver, device = problem.deck.solver, problem.device
+    solver, device, batch = problem.solver, problem.device, source.batch
     serial = solver.type != "nshape"
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
         a, b, c, d = _whole(source, where)
-        if not (where.is_cuda and hasattr(source, "fill")):
+        if not (where.is_cuda and isinstance(source, RandomSource)):
             _require_finite(a, b, c, d)
         rows = source.n // batch
         corners = _corners(problem, source)
@@ -152,19 +155,20 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
     )
 
 
-def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return T(0, n-1) and T(n-1, 0), one number or one of each system; None for a system that is not cyclic."""
-    asked = getattr(problem.deck.system, "corners", None)
+    asked = problem.system.corners
     if asked is None:
         return None
     if asked == "file":
+        assert isinstance(source, ArraySource)  # a file
         pair = source.corners()
         if pair is None:
-            blame(problem, "system.corners", "the file has no entries for them: b and c need n entries each")
+            problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
         return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
     numbers = np.array(asked, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
-        blame(problem, "system.corners", "the system is real; its corners must be, too")
+        problem.blame("system.corners", "the system is real; its corners must be, too")
     numbers = numbers if source.dtype.kind == "c" else numbers.real
     return numbers[:1].astype(source.dtype), numbers[1:].astype(source.dtype)
 
@@ -230,7 +234,7 @@ class _Arrays:
 
 def _whole(source: Any, device: Any) -> tuple[Any, Any, Any, Any]:
     """Return the whole system; a random one is made on the device that needs it."""
-    if not (device.is_cuda and hasattr(source, "fill")):
+    if not (device.is_cuda and isinstance(source, RandomSource)):
         return source.read(0, source.n)
     a, b, c = (device.xp.empty(source.n, source.dtype) for _ in range(3))
     d = device.xp.empty((source.columns, source.n), source.dtype)
@@ -269,12 +273,12 @@ def _warm_up(options: dict[str, Any], dtype: Any, alone: bool, device: Any) -> N
 # ------------------------------------------------------------------------------------ block by block
 
 
-def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Monitor) -> SolveResult:
+def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: Monitor) -> SolveResult:
     from qsim.core.results.hdf5 import new_dataset
     from qsim.tridiag.solver.stream import solve_streamed
     from qsim.tridiag.solver.systems import RandomSource
 
-    solver, device = problem.deck.solver, problem.device
+    solver, device, batch = problem.solver, problem.device, source.batch
     budget = limit if solver.memory != "auto" else int(0.5 * limit)
     size = source.n * source.columns
     stored = size <= STORED and size * source.dtype.itemsize <= limit
