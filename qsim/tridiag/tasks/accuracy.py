@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
-from qsim.tridiag.problem import PIECE
+from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.potentials import SquareWell
+from qsim.tridiag.problem import PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
@@ -41,14 +42,15 @@ from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.propagator import Propagator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Propagation
 
-__all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]
+__all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
 
 AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
 FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
@@ -164,8 +166,76 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     )
 
 
-def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
-    """Propagate a companion and return its numbers."""
+@dataclass(frozen=True)
+class Ending:
+    """How a run has ended.
+
+    Attributes
+    ----------
+    psi : (n,) complex
+        State at the end.
+    turned_back : float
+        Norm that the walls have turned back.
+    state
+        What a stop request saves while the companions run.
+    """
+
+    psi: NDArray[Any]
+    turned_back: float
+    state: Callable[[], State]
+
+
+class Companions:
+    """The companions of a run, one after another.
+
+    Parameters
+    ----------
+    problem : Propagation
+        The run.
+    state
+        What a stop request saves.
+
+    Attributes
+    ----------
+    problems : list of Propagation
+    numbers : list of dict
+        The numbers of the companions by name.
+    spectral : dict
+        Norms by the spectral companion.
+    why_not : str
+        Why there are no numbers; empty if there are.
+    """
+
+    def __init__(self, problem: Propagation, state: Callable[[], State]) -> None:
+        self.problem, self.state = problem, state
+        self.sizes = companions(problem)
+        self.problems: list[Propagation] = []
+        self.numbers: list[dict[str, float]] = []
+        self.spectral: dict[str, float] = {}
+        self.why_not = ""
+
+    @property
+    def work(self) -> int:
+        """Points times steps of all of them."""
+        return sum(steps * points for steps, points in self.sizes)
+
+    def advance(self, report: Report) -> None:
+        """Run all companions, or find out why they cannot run."""
+        try:
+            self.problems = [companion(self.problem, *size) for size in self.sizes]
+            done = 0
+            for one in self.problems:
+                self.numbers.append(_run(one, report, done))
+                done += one.steps * one.lattice.points
+            self.spectral = _spectral_norms(self.problem, self.problems[0])
+        except QsimError as error:
+            if error.exit_code not in (3, 5):
+                raise
+            self.why_not = str(error)
+
+
+def _run(problem: Propagation, report: Report, done: int) -> dict[str, float]:
+    """Propagate a companion and return its numbers; `done` is the work of those before."""
     propagator = Propagator(
         problem.device,
         problem.lattice,
@@ -182,7 +252,7 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
     while propagator.step < problem.steps:
         count = min(largest, problem.steps - propagator.step)
         samples = propagator.advance(count, count)
-        monitor.step(done + propagator.step * problem.lattice.points)
+        report(Progress(done + propagator.step * problem.lattice.points))
     rows.append(observer.row(problem.steps, propagator.psi, samples[-1]))
     return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
 
@@ -210,13 +280,7 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
 # ------------------------------------------------------------------------------------------- errors
 
 
-def estimate(
-    problem: Propagation,
-    found: Mapping[str, float],
-    psi: NDArray[Any],
-    turned_back: float,
-    monitor: Monitor,
-) -> Accuracy:
+def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, monitor: Monitor) -> Accuracy:
     """Return the errors of the numbers of a run.
 
     Parameters
@@ -225,53 +289,45 @@ def estimate(
         The run.
     found
         Its numbers.
-    psi : (n,) complex
-        State at the end.
-    turned_back
-        Norm that the walls have turned back.
+    ending
+        How it has ended.
     monitor
         Told of the progress; a stop request ends it.
     """
     asked = problem.verify
     work = float(problem.steps) * problem.lattice.points
-    if asked is False or (asked == "auto" and work > AUTO[problem.device.kind]):
-        return Accuracy({}, {}, {}, "not asked for" if asked is False else "the run is too long for it")
-    sizes = companions(problem)
-    total = sum(steps * points for steps, points in sizes)
-    monitor.begin(total, "points times steps", "verify")
-    try:
-        problems = [companion(problem, *size) for size in sizes]
-        done, runs = 0, []
-        for one, (steps, points) in zip(problems, sizes, strict=True):
-            runs.append(_run(one, monitor, done))
-            done += steps * points
-        lost = _spectral_norms(problem, problems[0])
-    except QsimError as error:
-        if error.exit_code not in (3, 5):
-            raise
-        return Accuracy({}, {}, {}, str(error))
-    finally:
-        monitor.end()
-    a, b = runs[:2]
-    step_a, step_b = (one.dt / problem.dt for one in problems[:2])
-    spacing = problems[0].lattice.dx / problem.lattice.dx
+    if asked is False:
+        return Accuracy({}, {}, {}, "not asked for")
+    if asked == "auto" and work > AUTO[problem.device.kind]:
+        return Accuracy({}, {}, {}, "the run is too long for it")
+    others = Companions(problem, ending.state)
+    drive(others, monitor, total=others.work, unit="points times steps", what="verify")
+    if others.why_not:
+        return Accuracy({}, {}, {}, others.why_not)
+    time_step, grid = _differences(problem, found, others)
+    for name, norm in others.spectral.items():
+        # a part of the error that all lattices share shows in no difference of them
+        grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
+    for name, cut in cuts(problem, ending.psi).items():
+        grid[name] += cut
+    rest = _rest(problem, found, ending.turned_back)
+    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
+    return Accuracy(errors, time_step, grid, rest=rest)
+
+
+def _differences(
+    problem: Propagation, found: Mapping[str, float], others: Companions
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return ``|e_t|``, or that of three steps, and ``|e_x|`` of every number."""
+    a, b, *third = others.numbers
+    step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
+    spacing = others.problems[0].lattice.dx / problem.lattice.dx
     time_step, grid = {}, {}
     for name, value in found.items():
         e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
-        time_step[name] = abs(e_t)
-        if len(runs) > 2:
-            time_step[name] = _of_slopes(b[name], a[name], runs[2][name])
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
         grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
-    for (
-        name,
-        other,
-    ) in lost.items():  # a part of the error that all lattices share shows in no difference of them
-        grid[name] = max(grid[name], abs(other - found[name]) - time_step[name])
-    for name, cut in cuts(problem, psi).items():
-        grid[name] += cut
-    rest = _rest(problem, found, turned_back)
-    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
-    return Accuracy(errors, time_step, grid, rest=rest)
+    return time_step, grid
 
 
 def _of_slopes(whole: float, half: float, quarter: float) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.model import FileSystem
 from qsim.tridiag.solver.systems import ArraySource, RandomSource
 from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
@@ -17,10 +19,14 @@ from qsim.tridiag.tasks.solve_result import CHUNK, NAMES, SolveResult, checks_of
 from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import SolveProblem
+    from qsim.tridiag.solver.solution import Solution
     from qsim.tridiag.solver.stream import Streamed
     from qsim.tridiag.solver.systems import BatchSource
 
@@ -116,12 +122,13 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
     }
     with monitor.stage("compile"):
         _warm_up(options, source.dtype, alone, where)
-    monitor.begin(1, "systems" if batch == 1 else "batches", "solve")
+    if corners is None:
+        solution = _Solution(partial(solve, a2, b2, c2, right, **options))
+    else:
+        solution = _Solution(partial(_solve_cyclic, a, b, c, d, rows, options))
     with monitor.stage("solve"):
-        cyclic = corners is not None
-        found = _solve_cyclic(a, b, c, d, rows, options) if cyclic else solve(a2, b2, c2, right, **options)
-    monitor.step(1)
-    monitor.end()
+        drive(solution, monitor, total=1, unit="systems" if batch == 1 else "batches", what="solve")
+    found = solution.found
     with monitor.stage("analyse"):
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
@@ -153,6 +160,37 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
         profile,
         notes=notes,
     )
+
+
+class _Solution:
+    """A solution in memory, which cannot be interrupted."""
+
+    def __init__(self, work: Callable[[], Solution]) -> None:
+        self.work = work
+
+    def advance(self, report: Report) -> None:
+        """Solve."""
+        self.found = self.work()
+        report(Progress(1, savable=False))
+
+    def state(self) -> State:
+        """Return nothing: a solution is not continued."""
+        return {}
+
+
+class _StreamedSolution:
+    """A solution block by block, which can be interrupted but not continued."""
+
+    def __init__(self, work: Callable[..., Streamed]) -> None:
+        self.work = work
+
+    def advance(self, report: Report) -> None:
+        """Solve block by block."""
+        self.found = self.work(progress=lambda done, _total: report(Progress(done, savable=False)))
+
+    def state(self) -> State:
+        """Return nothing: a solution is not continued."""
+        return {}
 
 
 def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -296,9 +334,9 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
         with monitor.stage("compile"):
             small = RandomSource(256, dtype=source.dtype, columns=source.columns)
             solve_streamed(small, device=device)
-        monitor.begin(None, "blocks", "solve")
-        with monitor.stage("solve"):
-            found: Streamed = solve_streamed(
+        solution = _StreamedSolution(
+            partial(
+                solve_streamed,
                 source,
                 budget=budget,
                 device=device,
@@ -306,9 +344,11 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
                 keep=out is not None,
                 tolerance=solver.tolerance,
                 on_unstable=solver.on_unstable,
-                progress=lambda done, _total: monitor.step(done),
             )
-        monitor.end()
+        )
+        with monitor.stage("solve"):
+            drive(solution, monitor, total=None, unit="blocks", what="solve")
+        found = solution.found
     rows = source.n // batch
     info = {
         name: getattr(found, name)
