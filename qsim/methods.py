@@ -47,8 +47,8 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     ](qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output)
     TRIDIAG = Stages[
         qsim.tridiag.deck.model.TridiagDeck,
-        qsim.tridiag.problem.Propagation | qsim.tridiag.problem.Systems,
-        object,  # not stated yet
+        qsim.tridiag.problem.Problem,
+        qsim.tridiag.run.Result,
     ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
     TROTTER = Stages[
         qsim.trotter.deck.model.TrotterDeck, qsim.trotter.problem.Problem, qsim.trotter.run.Result

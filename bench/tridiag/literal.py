@@ -9,6 +9,7 @@ import numpy as np
 from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.core.run.progress import Monitor
+from qsim.tridiag.deck.model import Scaling
 from qsim.tridiag.solver import partition
 from qsim.tridiag.solver.systems import CrankNicolsonSource
 from qsim.tridiag.tasks import scaling
@@ -145,11 +146,13 @@ def _scaling(bench: Bench, sizes: tuple[int, ...], iterations: tuple[int, ...], 
     return scaling.measure(
         lambda n: CrankNicolsonSource(n, problem.DX, problem.DT),
         bench.device,
-        sizes,
-        blocks,
-        iterations,
-        1 if bench.quick else REPEATS,
-        (),
+        Scaling(
+            n=list(sizes),
+            blocks=blocks,
+            iterations=list(iterations),
+            repeats=1 if bench.quick else REPEATS,
+            compare=[],
+        ),
         Monitor.silent(),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,16 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.tridiag.problem import DENSITY_POINTS, SAMPLES_PER_PERIOD, Propagation, Systems
+from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.problem import (
+    DENSITY_POINTS,
+    SAMPLES_PER_PERIOD,
+    Blame,
+    Problem,
+    Propagation,
+    ScalingProblem,
+    SolveProblem,
+)
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.electron import Grid
-    from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.deck.model import PropagationBlocks, TridiagDeck
 
 PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
 TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
@@ -38,6 +47,21 @@ LARGE = 1 << 24  # points from which energies are taken in windows, and states a
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
 
+def grid_potential(deck: TridiagDeck) -> NDArray[np.float64]:
+    """Return V on the grid, (n,), hartree."""
+    blocks = deck.propagation
+    return potentials.evaluate(blocks.potential, grid_points(blocks.grid))
+
+
+def initial_state(deck: TridiagDeck) -> NDArray[np.complex128]:
+    """Return the initial state (n,): its eigensolver is the most costly part of plan and build."""
+    from qsim.tridiag.tdse import states
+
+    blocks, potential = deck.propagation, grid_potential(deck)
+    grid = blocks.grid
+    return states.initial_state(blocks.initial, grid_points(grid), grid.dx, potential, grid.stencil)
+
+
 # ---------------------------------------------------------------------------------------------- plan
 
 
@@ -45,51 +69,49 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck = loaded.deck
     if deck.task == "propagate":
-        return _plan_propagation(deck)
+        return _plan_propagation(loaded)
     from qsim.tridiag.tasks import solve_plan
 
     return solve_plan.plan(deck)
 
 
-def _plan_propagation(deck: TridiagDeck) -> Plan:
-    assert deck.grid is not None  # the deck has checked that
-    assert deck.time is not None
-    n, steps, dt, findings = deck.grid.points, 0, 1.0, list(_references(deck))
-    sizes: dict[str, Any] = {"grid points": n, "dx (bohr)": deck.grid.dx}
+def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
+    blocks, findings = loaded.deck.propagation, list(_references(loaded.deck))
+    n, steps, dt = blocks.grid.points, 0, 1.0
+    sizes: dict[str, int | float | str] = {"grid points": n, "dx (bohr)": blocks.grid.dx}
     try:
-        pulse = LaserField(deck.laser)
-        steps, dt = step_count(deck, pulse)
+        pulse = LaserField(blocks.laser)
+        steps, dt = step_count(blocks, pulse)
         sizes |= {"steps": steps, "dt (a.u.)": dt, "duration (a.u.)": steps * dt}
         if not findings and n <= PLAN_POINTS:
-            findings += _physics(deck, pulse, dt, steps)
+            findings += _physics(loaded, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
     work = Work(flops=24.0 * n * steps, reduce="time.t_final")
-    return Plan(_memory(deck, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
+    return Plan(_memory(blocks, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
 
 
-def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
+def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     """Estimate the memory of a propagation; bytes per point are measured peaks (CPU), which the results file is part of."""
     from qsim.tridiag.tdse.halo import chunks_pay
 
-    assert deck.grid is not None
-    assert deck.time is not None
-    n, grid = deck.grid.points, deck.grid
-    item = 8 if deck.run.precision == "single" else 16
-    outputs = min(deck.time.outputs, max(steps, 1)) + 1
-    columns = min(n, (deck.observed("density") or _Default).points)
-    whole = deck.solver.mode == "exact" or (
-        deck.solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt)
-    )
-    whole = whole and deck.solver.type == "nshape" and deck.solver.blocks == deck.solver.iterations == "auto"
+    grid, solver = blocks.grid, blocks.solver
+    n = grid.points
+    item = 8 if blocks.precision == "single" else 16
+    outputs = min(blocks.time.outputs, max(steps, 1)) + 1
+    density = blocks.observed.density
+    columns = min(n, DENSITY_POINTS if density is None else density.points)
+    whole = solver.mode == "exact" or (solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt))
+    whole = whole and solver.type == "nshape" and solver.blocks == solver.iterations == "auto"
     compact, large = grid.stencil == "numerov", n > LARGE
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
     per_point += POINT_BYTES["whole"] if whole else 0
-    on_device = n * (3 * item + 4 * 8) + level_count(deck) * min(n, LEVEL_POINTS) * 8 + steps * 48
+    levels = level_count(blocks)
+    on_device = n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
-        "wavefunction, potential, absorber": n * (per_point + (0 if deck.absorber.type == "none" else 8)),
-        "eigenstates": 2 * level_count(deck) * min(n, LEVEL_POINTS) * 8,
+        "wavefunction, potential, absorber": n * (per_point + (0 if blocks.absorber.type == "none" else 8)),
+        "eigenstates": 2 * levels * min(n, LEVEL_POINTS) * 8,
         "density map": 3 * outputs * columns * 8,
         "field and trace": steps * 8 * 10,
     }
@@ -101,60 +123,72 @@ def _memory(deck: TridiagDeck, steps: int, dt: float) -> Memory:
     )
 
 
-def _physics(deck: TridiagDeck, pulse: LaserField, dt: float, steps: int) -> list[Finding]:
+def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, steps: int) -> list[Finding]:
+    """Return the findings of the physics checks."""
     from qsim.tridiag import checks
 
-    assert deck.grid is not None
-    x = grid_points(deck.grid)
-    potential = potentials.evaluate(deck.potential, x)
+    blocks = loaded.deck.propagation
+    potential = loaded.once(grid_potential)
+    findings = list(checks.packet_in_box(blocks))
+    if any(finding.severity == "error" for finding in findings):
+        return findings
     try:
-        return list(checks.physics(deck, x, potential, pulse, dt, steps))
+        psi = loaded.once(initial_state)
+        setup = checks.Setup(blocks, grid_points(blocks.grid), potential, pulse, dt, steps, psi)
+        return [*findings, *checks.physics(setup)]
+    except NumericsError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        return [*findings, Finding("initial", f"{error}{hint}")]
     except ImportError as error:  # a machine that only checks decks need not have Numba
         if error.name != "numba":
             raise
         return []
 
 
-class _Default:
-    points = DENSITY_POINTS
-
-
 def _references(deck: TridiagDeck) -> Iterator[Finding]:
     """Yield what refers to something that is not there."""
-    carrier = deck.laser is not None and any(hasattr(pulse, "frequency") for pulse in deck.laser.pulses)
-    for index, item in enumerate(deck.observe):
-        for name in ("hhg", "gabor"):
-            block = getattr(item, name)
-            if block is not None and block.omega is None and not carrier:
-                yield Finding(
-                    f"observe.{index}.{name}",
-                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
-                )
-    blocks = deck.solver.blocks
-    if isinstance(blocks, list) and deck.grid is not None and sum(blocks) != deck.grid.points:
-        yield Finding(
-            "solver.blocks",
-            f"the blocks hold {sum(blocks)} rows, but the grid has {deck.grid.points} points",
-        )
-    if deck.grid is not None and isinstance(blocks, int) and blocks > deck.grid.points - 1:
-        yield Finding(
-            "solver.blocks",
-            f"{deck.grid.points} points have room for at most {deck.grid.points - 1} blocks, not {blocks}",
-        )
-    elif isinstance(blocks, list) and blocks[0] < 2:
-        yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    yield from _harmonics_of_nothing(deck)
+    yield from _blocks_of_the_grid(deck)
     if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
         yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
 
 
-def level_count(deck: TridiagDeck) -> int:
+def _harmonics_of_nothing(deck: TridiagDeck) -> Iterator[Finding]:
+    """Yield harmonics without a fundamental frequency."""
+    if deck.laser is not None and any(isinstance(pulse, CarrierPulse) for pulse in deck.laser.pulses):
+        return
+    for index, item in enumerate(deck.observe):
+        for name, block in (("hhg", item.hhg), ("gabor", item.gabor)):
+            if block is not None and block.omega is None:
+                yield Finding(
+                    f"observe.{index}.{name}",
+                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
+                )
+
+
+def _blocks_of_the_grid(deck: TridiagDeck) -> Iterator[Finding]:
+    """Yield partitions of the solver that the grid has no room for."""
+    blocks, points = deck.solver.blocks, deck.propagation.grid.points
+    if isinstance(blocks, list):
+        if sum(blocks) != points:
+            yield Finding(
+                "solver.blocks", f"the blocks hold {sum(blocks)} rows, but the grid has {points} points"
+            )
+        if blocks[0] < 2:
+            yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    elif isinstance(blocks, int) and blocks > points - 1:
+        yield Finding(
+            "solver.blocks", f"{points} points have room for at most {points - 1} blocks, not {blocks}"
+        )
+
+
+def level_count(blocks: PropagationBlocks) -> int:
     """Return the number of eigenstates that a propagation needs."""
     from qsim.tridiag.deck.electron import levels_of
 
-    wanted = [level + 1 for level in levels_of(deck.initial)]
-    populations = deck.observed("populations")
-    if populations is not None:
-        wanted.append(populations.levels)
+    wanted = [level + 1 for level in levels_of(blocks.initial)]
+    if blocks.observed.populations is not None:
+        wanted.append(blocks.observed.populations.levels)
     return max(wanted, default=0)
 
 
@@ -163,97 +197,122 @@ def grid_points(grid: Grid) -> NDArray[np.float64]:
     return np.asarray(grid.xmin + grid.dx * np.arange(grid.points), dtype=float)
 
 
-def step_count(deck: TridiagDeck, pulse: LaserField) -> tuple[int, float]:
+def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float]:
     """Return the number of steps and their length, a.u."""
-    assert deck.time is not None
-    end = deck.time.t_final
+    end = blocks.time.t_final
     if isinstance(end, str):
         end = pulse.duration
         if not math.isfinite(end) or end <= 0:
             raise InvalidInput(
                 "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
             )
-    return deck.time.resolve(end)
+    return blocks.time.resolve(end)
 
 
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Propagation | Systems:
+def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Problem:
     """Set up the task of the deck."""
-    deck = loaded.deck
-    if deck.task != "propagate":
-        return Systems(deck, device, loaded)
+    deck, blame = loaded.deck, _blame(loaded)
+    seed = deck.run.seed or 0
+    if deck.task == "scaling":
+        from qsim.tridiag.deck.model import Scaling
+
+        setting = deck.scaling or Scaling()
+        return ScalingProblem(device, deck.system, setting, deck.precision, seed, blame)
+    if deck.task == "solve":
+        assert deck.system is not None  # the deck has checked that
+        return SolveProblem(device, deck.system, deck.solver, deck.precision, seed, blame)
     try:
-        problem = _propagation(deck, device)
-        problem.loaded = loaded
-        return problem
+        return _propagation(loaded, device, blame)
     except InvalidInput as error:
-        loaded.raise_for([Finding(error.key, str(error))])
-        raise  # raise_for has raised already
+        blame(error.key, str(error))
 
 
-def _propagation(deck: TridiagDeck, device: Device) -> Propagation:
-    from qsim.tridiag.tdse import states
+def _blame(loaded: LoadedDeck[TridiagDeck]) -> Blame:
+    """Return the function that raises a mistake at a key of the deck."""
+
+    def blame(key: str, text: str) -> NoReturn:
+        loaded.raise_for([Finding(key, text)])
+        raise NumericsError(text)  # raise_for has raised already
+
+    return blame
+
+
+def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
     from qsim.tridiag.tdse.eigenstates import window_states
 
-    assert deck.grid is not None
-    assert deck.time is not None
-    grid, notices = deck.grid, []
+    blocks, notices = loaded.deck.propagation, []
+    grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
     x = grid_points(grid)
-    potential = potentials.evaluate(deck.potential, x)
-    cap, mask = absorbers.evaluate(deck.absorber, x)
+    potential, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+    cap, mask = absorbers.evaluate(blocks.absorber, x)
     lattice = Lattice(
         grid.xmin,
         grid.dx,
         grid.points,
         grid.stencil,
         potential,
-        slope=potentials.slope(deck.potential, x),
+        slope=potentials.slope(blocks.potential, x),
         cap=cap,
         mask=mask,
     )
-    pulse = LaserField(deck.laser)
-    steps, dt = step_count(deck, pulse)
-    if deck.time.dt is not None and abs(dt - deck.time.dt) > 1e-5 * dt:
-        notices.append(
-            f"time.dt: {deck.time.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
-        )
-    psi0 = states.initial_state(deck.initial, x, grid.dx, potential, grid.stencil)
-    populations = deck.observed("populations")
+    pulse = LaserField(blocks.laser)
+    steps, dt = step_count(blocks, pulse)
+    if time.dt is not None and abs(dt - time.dt) > 1e-5 * dt:
+        notices.append(f"time.dt: {time.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u.")
     energies, vectors, window = None, None, 0
     if populations is not None:
         energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
-    ip = _ionisation_potential(deck, potential, energies) if pulse.pulses else None
     problem = Propagation(
-        deck, device, lattice, psi0, dt, steps, pulse, energies, vectors, window, ip, notices=notices
+        device=device,
+        lattice=lattice,
+        psi0=psi0,
+        dt=dt,
+        steps=steps,
+        pulse=pulse,
+        energies=energies,
+        states=vectors,
+        window=window,
+        ip=_ionisation_potential(blocks, potential, energies) if pulse.pulses else None,
+        potential=blocks.potential,
+        initial=blocks.initial,
+        absorber=blocks.absorber,
+        solver=blocks.solver,
+        precision=blocks.precision,
+        observed=blocks.observed,
+        outputs=time.outputs,
+        verify=time.verify,
+        step_key="time.steps" if time.dt is None else "time.dt",
+        blame=blame,
+        notices=notices,
     )
-    problem.every = _every(problem)
+    problem.every = sample_interval(problem)
     return problem
 
 
 def _ionisation_potential(
-    deck: TridiagDeck, potential: NDArray[np.float64], energies: NDArray[np.float64] | None
+    blocks: PropagationBlocks, potential: NDArray[np.float64], energies: NDArray[np.float64] | None
 ) -> float | None:
+    """Return the energy of the ground state below the threshold, hartree; None if it is not bound."""
     from qsim.tridiag.tdse.eigenstates import window_states
 
-    assert deck.grid is not None
-    free = potentials.threshold(deck.potential, potential)
+    free = potentials.threshold(blocks.potential, potential)
     if free is None or float(potential.min()) >= free:
         return None
     if energies is None:
         try:
-            energies, _, _ = window_states(deck.grid.dx, potential, deck.grid.stencil, 1)
+            energies, _, _ = window_states(blocks.grid.dx, potential, blocks.grid.stencil, 1)
         except NumericsError:  # no bound state
             return None
     return free - float(energies[0]) if energies[0] < free else None
 
 
-def _every(problem: Propagation) -> int:
+def sample_interval(problem: Propagation) -> int:
     """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
-    deck, longest = problem.deck, max(1, -(-problem.steps // TRACE_SAMPLES))
-    wanted = [b for b in (deck.observed("hhg"), deck.observed("gabor")) if b is not None]
+    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     if not wanted:
-        return longest
-    highest = max(problem.fundamental(b) * problem.max_order(b) for b in wanted)
+        return max(1, -(-problem.steps // TRACE_SAMPLES))
+    highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
     return max(1, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt)))

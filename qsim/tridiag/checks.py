@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import NumericsError
-from qsim.tridiag.deck.electron import levels_of
-from qsim.tridiag.deck.laser import SPEED_OF_LIGHT
-from qsim.tridiag.tdse import absorbers, potentials, states
+from qsim.tridiag.deck.electron import GaussianInitial, levels_of
+from qsim.tridiag.deck.laser import SPEED_OF_LIGHT, CarrierPulse
+from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.eigenstates import Pencil, mirror, window_states
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.tridiag.deck.model import PropagationBlocks
     from qsim.tridiag.tdse.pulses import LaserField
 
 STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
@@ -45,7 +46,8 @@ class Setup:
 
     Attributes
     ----------
-    deck : TridiagDeck
+    blocks : PropagationBlocks
+        Blocks of the deck.
     x, potential : (n,) float64
         Grid points, bohr, and V, hartree.
     pulse : LaserField
@@ -56,7 +58,7 @@ class Setup:
         Initial state.
     """
 
-    deck: Any
+    blocks: PropagationBlocks
     x: NDArray[np.float64]
     potential: NDArray[np.float64]
     pulse: LaserField
@@ -82,12 +84,12 @@ class Setup:
     @property
     def threshold(self) -> float | None:
         """Energy above which the electron is free; None if the potential confines it."""
-        return potentials.threshold(self.deck.potential, self.potential)
+        return potentials.threshold(self.blocks.potential, self.potential)
 
     @property
     def energy(self) -> float:
         """Energy of the initial state, hartree."""
-        pencil = Pencil(self.potential, self.dx, self.deck.grid.stencil)
+        pencil = Pencil(self.potential, self.dx, self.blocks.grid.stencil)
         return (
             sum(
                 float(part @ pencil.apply(np.ascontiguousarray(part)))
@@ -102,45 +104,9 @@ class Setup:
         return max((self.threshold or 0.0) - self.energy, 0.0) if self.threshold is not None else 0.0
 
 
-def physics(
-    deck: Any,
-    x: NDArray[np.float64],
-    potential: NDArray[np.float64],
-    pulse: LaserField,
-    dt: float,
-    steps: int,
-) -> Iterator[Finding]:
-    """Yield the findings of all checks.
-
-    Parameters
-    ----------
-    deck : TridiagDeck
-        A deck with ``task: propagate``.
-    x, potential : (n,) float64
-        Grid points, bohr, and V, hartree.
-    pulse : LaserField
-        The field.
-    dt, steps
-        Time step, atomic units, and number of steps.
-
-    Raises
-    ------
-    InvalidInput, FileError
-        If there is no such initial state.
-    """
-    found = list(packet_in_box(deck))
-    yield from found
-    if any(finding.severity == "error" for finding in found):
-        return
-    dx = float(x[1] - x[0])
-    try:
-        psi = states.initial_state(deck.initial, x, dx, potential, deck.grid.stencil)
-    except NumericsError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        yield Finding("initial", f"{error}{hint}")
-        return
-    setup = Setup(deck, x, potential, pulse, dt, steps, psi)
-    mistyped = list(likely_units(pulse))
+def physics(setup: Setup) -> Iterator[Finding]:
+    """Yield the findings of all checks but `packet_in_box`, which comes before there is a state."""
+    mistyped = list(likely_units(setup.pulse))
     yield from mistyped
     for check in (
         field_sampling,
@@ -166,8 +132,9 @@ def likely_units(pulse: LaserField) -> Iterator[Finding]:
     number of W/m2 and below 1e11 W/cm2 more often one of W/cm2.
     """
     for one in pulse.pulses:
-        length, intensity = (getattr(one.block, name, None) for name in ("wavelength", "intensity"))
-        key = one.key
+        if not isinstance(one.block, CarrierPulse):
+            continue
+        length, intensity, key = one.block.wavelength, one.block.intensity, one.key
         if length is not None and 100.0 <= length <= 20_000.0 and _is_round(length):
             nm = float(to_unit(length, "nm", "wavelength"))
             yield Finding(
@@ -192,10 +159,10 @@ def _is_round(value: float) -> bool:
     return math.isclose(float(f"{value:.3g}"), value, rel_tol=1e-9)
 
 
-def packet_in_box(deck: Any) -> Iterator[Finding]:
+def packet_in_box(blocks: PropagationBlocks) -> Iterator[Finding]:
     """Yield a packet that lies outside of the box or sticks out of it."""
-    block, grid = deck.initial, deck.grid
-    if block.type != "gaussian":
+    block, grid = blocks.initial, blocks.grid
+    if not isinstance(block, GaussianInitial):
         return
     if not grid.xmin < block.x0 < grid.xmax:
         yield Finding(
@@ -230,7 +197,8 @@ def field_sampling(setup: Setup) -> Iterator[Finding]:
 def time_step(setup: Setup) -> Iterator[Finding]:
     """Yield a time step too long for the energies at play, or for the precision of the solver."""
     up, ip = setup.pulse.up, setup.ip
-    packet = 0.5 * setup.deck.initial.k0**2 if setup.deck.initial.type == "gaussian" else 0.0
+    initial = setup.blocks.initial
+    packet = 0.5 * initial.k0**2 if isinstance(initial, GaussianInitial) else 0.0
     scales = {
         "the energy of the initial state": abs(setup.energy),
         "the kinetic energy of the packet": packet,
@@ -258,9 +226,9 @@ def time_step(setup: Setup) -> Iterator[Finding]:
 
 def grid_spacing(setup: Setup) -> Iterator[Finding]:
     """Yield momenta that the grid cannot hold: two points a wavelength are the limit, four are wanted."""
-    initial, pulse = setup.deck.initial, setup.pulse
+    initial, pulse = setup.blocks.initial, setup.pulse
     momenta = {}
-    if initial.type == "gaussian":
+    if isinstance(initial, GaussianInitial):
         momenta["the packet, |k0| + 1.5 / width"] = abs(initial.k0) + 1.5 / initial.width
     if pulse.up > 0.0 and setup.threshold is not None:
         momenta["electrons of 10 Up"] = math.sqrt(20.0 * pulse.up)
@@ -275,7 +243,7 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
             "error" if highest * setup.dx > math.pi else "warning",
         )
     swing = pulse.peak_vector_potential(setup.t_final) * setup.dx
-    if pulse.gauge == "velocity" and setup.deck.grid.stencil == "three_point" and swing > 0.5:
+    if pulse.gauge == "velocity" and setup.blocks.grid.stencil == "three_point" and swing > 0.5:
         yield Finding(
             "grid.points",
             f"A dx reaches {swing:.3g}: the central difference of A p is poor; take a smaller dx, or stencil: numerov, which "
@@ -291,7 +259,7 @@ def box_and_quiver(setup: Setup) -> Iterator[Finding]:
         return
     centre = float(np.sum(setup.density * setup.x))
     room = min(centre - float(setup.x[0]), float(setup.x[-1]) - centre)
-    free = room - absorbers.width(setup.deck.absorber)
+    free = room - absorbers.width(setup.blocks.absorber)
     if room < radius:
         yield Finding(
             "grid.xmax",
@@ -308,11 +276,11 @@ def box_and_quiver(setup: Setup) -> Iterator[Finding]:
 
 def absorber_strips(setup: Setup) -> Iterator[Finding]:
     """Yield strips that fill the box, or hold part of the initial state."""
-    strip = absorbers.width(setup.deck.absorber)
+    strip = absorbers.width(setup.blocks.absorber)
     if strip == 0.0:
         return
     box = float(setup.x[-1] - setup.x[0])
-    key = "absorber.kmin" if setup.deck.absorber.type == "manolopoulos" else "absorber.width"
+    key = "absorber.kmin" if setup.blocks.absorber.type == "manolopoulos" else "absorber.width"
     if 2.0 * strip >= box:
         yield Finding(key, f"two strips of {strip:.4g} bohr leave nothing of a box of {box:.4g} bohr")
         return
@@ -334,15 +302,16 @@ def absorber_strips(setup: Setup) -> Iterator[Finding]:
 
 def absorber_reflection(setup: Setup) -> Iterator[Finding]:
     """Yield an absorber that throws back what it shall take, or is so thick in a step that it acts as a wall."""
-    block, pulse = setup.deck.absorber, setup.pulse
+    block, pulse = setup.blocks.absorber, setup.pulse
     strip = absorbers.width(block)
     if strip == 0.0 or 2.0 * strip >= float(setup.x[-1] - setup.x[0]):
         return
     momenta = []
     if pulse.up > 0.0:
         momenta.append(2.0 * math.sqrt(pulse.up))
-    if setup.deck.initial.type == "gaussian" and setup.deck.initial.k0:
-        momenta.append(abs(setup.deck.initial.k0))
+    initial = setup.blocks.initial
+    if isinstance(initial, GaussianInitial) and initial.k0:
+        momenta.append(abs(initial.k0))
     momenta = [k for k in momenta if 1e-6 < k * setup.dx < 1.5]
     if not momenta:
         return
@@ -360,7 +329,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
     ends = float(max(setup.density[0], setup.density[-1]))
-    if ends > WALL_DENSITY and setup.deck.potential.type not in ("none", "free"):
+    if ends > WALL_DENSITY and setup.blocks.potential.type not in ("none", "free"):
         yield Finding(
             "grid",
             f"|psi|^2 dx of the initial state at a wall is {ends:.2g} (should stay below {WALL_DENSITY:g}); widen the box",
@@ -370,12 +339,12 @@ def walls(setup: Setup) -> Iterator[Finding]:
 
 def bound_levels(setup: Setup) -> Iterator[Finding]:
     """Yield levels that are no bound states but states of the box."""
-    levels, free = levels_of(setup.deck.initial), setup.threshold
-    if not levels or free is None or setup.deck.potential.type in ("none", "free"):
+    levels, free = levels_of(setup.blocks.initial), setup.threshold
+    if not levels or free is None or setup.blocks.potential.type in ("none", "free"):
         return
-    bound = Pencil(setup.potential, setup.dx, setup.deck.grid.stencil).below(free)
+    bound = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil).below(free)
     if max(levels) >= bound:
-        key = "initial.level" if setup.deck.initial.type == "eigenstate" else "initial.levels"
+        key = "initial.level" if setup.blocks.initial.type == "eigenstate" else "initial.levels"
         holds = f"bound levels 0 to {bound - 1} only" if bound else "no bound level"
         yield Finding(
             key,
@@ -391,19 +360,19 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
     distance.  The levels of a symmetric potential are made even and odd in turn, so that two wells need no warning; of three or
     more wells, two levels of the same parity may lie as close.
     """
-    observed = setup.deck.observed("populations")
+    observed = setup.blocks.observed.populations
     wanted = {
-        f"initial.level{'s' * (setup.deck.initial.type != 'eigenstate')}": levels_of(setup.deck.initial)
+        f"initial.level{'s' * (setup.blocks.initial.type != 'eigenstate')}": levels_of(setup.blocks.initial)
     }
     wanted["observe"] = tuple(range(observed.levels)) if observed is not None else ()
     highest = max((max(levels) for levels in wanted.values() if levels), default=-1)
     if not 0 <= highest < CHECKED_LEVELS:
         return
     try:
-        energies, _, _ = window_states(setup.dx, setup.potential, setup.deck.grid.stencil, highest + 1)
+        energies, _, _ = window_states(setup.dx, setup.potential, setup.blocks.grid.stencil, highest + 1)
     except NumericsError:
         return
-    pencil = Pencil(setup.potential, setup.dx, setup.deck.grid.stencil)
+    pencil = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil)
     slack = MIXED * pencil.top
     like = 1 if mirror(setup.potential) is None else 2  # distance in number of two levels that can mix
     for key, levels in wanted.items():
@@ -434,7 +403,7 @@ def field_length(setup: Setup) -> Iterator[Finding]:
 
 def photoelectron_window(setup: Setup) -> Iterator[Finding]:
     """Yield an energy window narrower than the spacing of the box states."""
-    block = setup.deck.observed("photoelectron")
+    block = setup.blocks.observed.photoelectron
     if block is None or block.gamma is None:
         return
     energy = max(2.0 * setup.pulse.up, 0.1)
@@ -450,8 +419,8 @@ def photoelectron_window(setup: Setup) -> Iterator[Finding]:
 
 def _severity(setup: Setup, refused: bool) -> Literal["error", "warning"]:
     """Return how severe a coarse step is: `time.coarse: warn` lets the run go on."""
-    return "error" if refused and setup.deck.time.coarse == "refuse" else "warning"
+    return "error" if refused and setup.blocks.time.coarse == "refuse" else "warning"
 
 
 def _step_key(setup: Setup) -> str:
-    return "time.dt" if setup.deck.time.dt is not None else "time.steps"
+    return "time.dt" if setup.blocks.time.dt is not None else "time.steps"

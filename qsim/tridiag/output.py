@@ -130,10 +130,10 @@ def _propagation_arrays(result: Propagated) -> dict[str, NDArray[Any]]:
     }
     if problem.energies is not None:
         out |= {"level": np.arange(problem.energies.size), "energies": problem.energies}
-    if problem.radii:
-        out["radius"] = np.array(problem.radii)
-    if problem.places:
-        out["place"] = np.array(problem.places)
+    if problem.observed.norm_within:
+        out["radius"] = np.array(problem.observed.norm_within)
+    if problem.observed.norm_right:
+        out["place"] = np.array(problem.observed.norm_right)
     if lattice.points <= PSI_LIMIT:
         out |= {"x": lattice.x, "potential": lattice.potential, "psi_final": result.psi}
         out["psi_initial"] = problem.psi0.astype(result.psi.dtype)
@@ -178,11 +178,11 @@ def _propagation_scalars(result: Propagated) -> dict[str, Scalar]:
     if "populations" in frames:
         total = float(frames["populations"][-1].sum())
         out["population_sum"] = Scalar(total, description="population of all these levels at the end")
-    for index, radius in enumerate(problem.radii):
+    for index, radius in enumerate(problem.observed.norm_within):
         out[f"norm_within_{radius:g}"] = Scalar(
             float(frames["norm_within"][-1, index]), description=f"norm within {radius:g} bohr at the end"
         )
-    for index, place in enumerate(problem.places):
+    for index, place in enumerate(problem.observed.norm_right):
         out[f"norm_right_{place:g}"] = Scalar(
             float(frames["norm_right"][-1, index]), description=f"norm right of x = {place:g} bohr at the end"
         )

@@ -1,34 +1,49 @@
-"""What a run needs: the propagation of a wave function, or the systems to solve."""
+"""What a run needs: the propagation of a wave function, systems to solve, or solvers to time."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 
-from qsim.core.deck.blocks import Finding
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-    from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.deck.electron import Absorber, Initial
+    from qsim.tridiag.deck.model import (
+        Gabor,
+        Hhg,
+        Observed,
+        Photoelectron,
+        Precision,
+        Scaling,
+        Solver,
+        SystemSource,
+    )
+    from qsim.tridiag.deck.potentials import Potential
+    from qsim.tridiag.tdse.propagator import Propagator
+    from qsim.tridiag.tdse.reference_propagator import SolverPropagator
 
 __all__ = [
     "DEFAULT_ORDERS",
     "DENSITY_POINTS",
     "PIECE",
     "SAMPLES_PER_PERIOD",
+    "Blame",
+    "Problem",
     "Propagation",
-    "Systems",
+    "ScalingProblem",
+    "SolveProblem",
     "pieces_of",
 ]
 
@@ -36,6 +51,9 @@ SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+
+Blame = Callable[[str, str], NoReturn]
+"""Raises a mistake that only the run finds out: the key of the deck, and what is wrong."""
 
 
 @dataclass
@@ -57,13 +75,26 @@ class Propagation:
         The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
     ip : float or None
         Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
+    potential, initial, absorber
+        Blocks that give V, psi0 and W on other grids, for the companions of the run.
+    solver, precision
+        How a step is computed.
+    observed : Observed
+        What is recorded.
+    outputs : int
+        Number of output times after t = 0.
+    verify : "auto" or bool
+        Whether errors are claimed.
+    step_key : str
+        Key of the deck that sets the step, ``"time.dt"`` or ``"time.steps"``.
+    blame : Blame
+        Raises a mistake at its key.
     every : int
         Steps between two samples of the trace.
     notices : list of str
         What the deck left open and how it was settled.
     """
 
-    deck: TridiagDeck
     device: Device
     lattice: Lattice
     psi0: NDArray[np.complex128]
@@ -74,22 +105,31 @@ class Propagation:
     states: NDArray[np.float64] | None
     window: int
     ip: float | None
+    potential: Potential
+    initial: Initial
+    absorber: Absorber
+    solver: Solver
+    precision: Precision
+    observed: Observed
+    outputs: int
+    verify: Literal["auto"] | bool
+    step_key: str
+    blame: Blame
     every: int = 1
     notices: list[str] = field(default_factory=list)
-    loaded: LoadedDeck[TridiagDeck] | None = None
 
     # ------------------------------------------------------------------------------------ the field
 
     @property
     def velocity_gauge(self) -> bool:
         """Whether the kernel works in velocity gauge."""
-        return self.deck.laser is not None and self.deck.laser.gauge == "velocity"
+        return self.pulse.gauge == "velocity"
 
-    def field_at(self, time: Any) -> Any:
+    def field_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return E at a time or at an array of times, a.u."""
         return self.pulse.electric(time)
 
-    def vector_at(self, time: Any) -> Any:
+    def vector_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return A at a time or at an array of times, a.u."""
         return self.pulse.vector_potential(time)
 
@@ -98,7 +138,7 @@ class Propagation:
         """Times (steps,) at which a step takes its field."""
         return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
 
-    def fundamental(self, block: Any) -> float:
+    def fundamental(self, block: Hhg | Gabor) -> float:
         """Return the frequency that the harmonics of a block count in."""
         omega = self.pulse.omega if block.omega is None else block.omega
         assert omega is not None  # the plan has seen to it
@@ -110,7 +150,7 @@ class Propagation:
             return None
         return (self.ip + 3.17 * self.pulse.up) / omega
 
-    def max_order(self, block: Any) -> float:
+    def max_order(self, block: Hhg | Gabor) -> float:
         """Return the highest harmonic order of a block."""
         if not isinstance(block.max_order, str):
             return float(block.max_order)
@@ -118,7 +158,7 @@ class Propagation:
         cutoff = self.classical_cutoff(omega) or 0.0
         return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
 
-    def photoelectron_energies(self, block: Any) -> NDArray[np.float64]:
+    def photoelectron_energies(self, block: Photoelectron) -> NDArray[np.float64]:
         """Return the energies of the photoelectron spectrum, hartree."""
         if block.energies is not None:
             low, high = block.energies
@@ -131,7 +171,7 @@ class Propagation:
     @property
     def frames(self) -> NDArray[np.int64]:
         """Step numbers of the output times, 0 first."""
-        outputs = min(self.deck.time.outputs, self.steps) if self.deck.time else 1
+        outputs = min(self.outputs, self.steps)
         return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
 
     def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
@@ -143,52 +183,59 @@ class Propagation:
                 yield int(target), pieces_of(at, int(target), self.every, largest)
                 at = int(target)
 
-    def propagator(self, psi0: Any, start: int) -> Any:
-        """Return the propagator of the deck at a state and a step."""
-        deck, solver = self.deck, self.deck.solver
-        psi0 = np.array(psi0)  # the propagator works in place
-        electric = vector = None
+    def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return E and A of every step, (steps,) each: one of them, that of the gauge; none without a laser."""
         if self.velocity_gauge:
-            vector = np.asarray(self.pulse.vector_potential(self.midpoints), float)
-        elif self.pulse.pulses:
-            electric = self.pulse.steps(self.steps, self.dt)
-        slope = self.lattice.slope is not None
-        common: dict[str, Any] = {"precision": deck.run.precision, "blocks": solver.blocks, "slope": slope}
-        if solver.type != "nshape":
-            from qsim.tridiag.tdse.reference_propagator import SolverPropagator
+            return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
+        return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
-            common["solver"] = solver.type
-            made: Any = SolverPropagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
-        else:
+    def propagator(self, psi0: NDArray[np.complex128], start: int) -> Propagator | SolverPropagator:
+        """Return the propagator of the deck at a state and a step.
+
+        Raises
+        ------
+        DeckError
+            If the chunks of ``mode: local`` do not work for this step and spacing.
+        """
+        solver = self.solver
+        made: Propagator | SolverPropagator
+        slope = self.lattice.slope is not None
+        arguments = (
+            self.device,
+            self.lattice,
+            np.array(psi0),
+            self.dt,
+            *self.fields(),
+        )  # psi0 is worked on in place
+        if solver.type == "nshape":
             from qsim.tridiag.tdse.propagator import Propagator
 
-            common |= {"iterations": solver.iterations, "mode": solver.mode}
             try:
-                made = Propagator(self.device, self.lattice, psi0, self.dt, electric, vector, **common)
-            except ValueError as error:  # chunks of `mode: local` do not work for this step and spacing
-                text = str(error).removeprefix("solver.mode: ")
-                if self.loaded is not None:
-                    self.loaded.raise_for([Finding("solver.mode", text)])
-                raise NumericsError(f"solver.mode: {text}") from error
+                made = Propagator(
+                    *arguments,
+                    precision=self.precision,
+                    blocks=solver.blocks,
+                    iterations=solver.iterations,
+                    mode=solver.mode,
+                    slope=slope,
+                )
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+        else:
+            from qsim.tridiag.tdse.reference_propagator import SolverPropagator
+
+            made = SolverPropagator(
+                *arguments, solver=solver.type, precision=self.precision, blocks=solver.blocks, slope=slope
+            )
         made.step = start
         return made
 
     # ------------------------------------------------------------------------------- what is stored
 
     @property
-    def radii(self) -> list[float]:
-        """Radii of the norms that are asked for, bohr."""
-        return list(self.deck.observed("norm_within") or [])
-
-    @property
-    def places(self) -> list[float]:
-        """Places right of which the norm is asked for, bohr."""
-        return list(self.deck.observed("norm_right") or [])
-
-    @property
     def columns(self) -> slice:
         """Grid points of the density map."""
-        block, n = self.deck.observed("density"), self.lattice.points
+        block, n = self.observed.density, self.lattice.points
         first, last = 0, n
         if block is not None and block.range is not None:
             x, half = self.lattice.x, 0.5 * self.lattice.dx
@@ -199,19 +246,42 @@ class Propagation:
 
 
 @dataclass
-class Systems:
-    """What a solve or scaling run needs.
+class SolveProblem:
+    """What ``task: solve`` needs.
 
     Attributes
     ----------
-    loaded : LoadedDeck
-        The deck and its place, for mistakes that only reading a file shows.
+    system : SystemSource
+        Where the elements come from.
+    seed : int
+        Seed of a generated system that names none.
+    blame : Blame
+        Raises a mistake at its key.
     """
 
-    deck: TridiagDeck
     device: Device
-    loaded: LoadedDeck[TridiagDeck]
+    system: SystemSource
+    solver: Solver
+    precision: Precision
+    seed: int
+    blame: Blame
     notices: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ScalingProblem:
+    """What ``task: scaling`` needs; attributes as of `SolveProblem`, `system` None for that of one Crank-Nicolson step."""
+
+    device: Device
+    system: SystemSource | None
+    setting: Scaling
+    precision: Precision
+    seed: int
+    blame: Blame
+    notices: list[str] = field(default_factory=list)
+
+
+Problem = Propagation | SolveProblem | ScalingProblem
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

@@ -1,17 +1,22 @@
-"""Do what the deck's task asks for."""
+"""Run the deck's task."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from qsim.tridiag.problem import Propagation
+from qsim.tridiag.problem import Propagation, SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.problem import Problem
+    from qsim.tridiag.tasks.propagate import Propagated
+    from qsim.tridiag.tasks.scaling import ScalingResult
+    from qsim.tridiag.tasks.solve_result import SolveResult
+
+    Result = Propagated | SolveResult | ScalingResult
 
 
-def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
+def run(problem: Problem, monitor: Monitor) -> Result:
     """Propagate, solve, or measure the scaling of the solver."""
     for text in problem.notices:
         monitor.note(text)
@@ -19,7 +24,7 @@ def run(problem: Propagation | Systems, monitor: Monitor) -> Any:
         from qsim.tridiag.tasks.propagate import run_propagation
 
         return run_propagation(problem, monitor)
-    if problem.deck.task == "solve":
+    if isinstance(problem, SolveProblem):
         from qsim.tridiag.tasks.solve import run_solve
 
         return run_solve(problem, monitor)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qsim.core.device.device import cuda_status
-from qsim.core.errors import DeckError, FileError, QsimError
+from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
 from qsim.core.run.stages import stage
 from tests.changes import REMOVE, change
 
@@ -374,7 +374,7 @@ def test_a_singular_matrix_names_the_row(tridiag, command):
 
 def test_chunks_that_do_not_work_are_a_mistake_of_the_deck(tridiag, monkeypatch):
     def refuse(*_, **__):
-        raise ValueError("solver.mode: local needs an inverse that decays")
+        raise InvalidInput("solver.mode", "local needs an inverse that decays")
 
     monkeypatch.setattr("qsim.tridiag.tdse.propagator.Propagator", refuse)
     with pytest.raises(

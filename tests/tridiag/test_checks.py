@@ -1,15 +1,15 @@
 """Every finding of the physics checks of tridiag, provoked, with its message; and none for a sound run."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from qsim.tridiag import checks
-from qsim.tridiag.deck.electron import Absorber, Grid, Initial, Potential, TimeGrid
+from qsim.tridiag.deck.electron import Absorber, Grid, Initial, TimeGrid
 from qsim.tridiag.deck.laser import Laser
-from qsim.tridiag.tdse import potentials
+from qsim.tridiag.deck.model import Observed, Photoelectron, PropagationBlocks, Solver
+from qsim.tridiag.deck.potentials import Potential
+from qsim.tridiag.tdse import potentials, states
 from qsim.tridiag.tdse.pulses import LaserField
 
 PULSE = {"shape": "sin2", "wavelength": "800 nm", "intensity": "1e14 W/cm2", "cycles": 2.0}
@@ -36,17 +36,26 @@ def findings(
     )
     t_final = t_final or (laser.duration if np.isfinite(laser.duration) and pulses else 100.0)
     steps = round(t_final / dt)
-    deck = SimpleNamespace(
-        grid=Grid(xmin=grid[0], xmax=grid[1], points=grid[2], stencil=stencil),
+    box = Grid(xmin=grid[0], xmax=grid[1], points=grid[2], stencil=stencil)
+    blocks = PropagationBlocks(
+        grid=box,
         potential=TypeAdapter(Potential).validate_python(potential or {"type": "softcore"}),
         initial=TypeAdapter(Initial).validate_python(initial or {"type": "eigenstate"}),
+        laser=None,
         absorber=TypeAdapter(Absorber).validate_python(absorber or {"type": "none"}),
         time=TimeGrid(steps=steps) if by_steps else TimeGrid(dt=dt),
-        observed=lambda name: photoelectron if name == "photoelectron" else None,
+        solver=Solver(),
+        observed=Observed(photoelectron=photoelectron),
+        precision="double",
     )
-    x = deck.grid.xmin + deck.grid.dx * np.arange(deck.grid.points)
-    v = potentials.evaluate(deck.potential, x)
-    return list(checks.physics(deck, x, v, laser, t_final / steps, steps))
+    outside = list(checks.packet_in_box(blocks))
+    if any(finding.severity == "error" for finding in outside):
+        return outside
+    x = box.xmin + box.dx * np.arange(box.points)
+    v = potentials.evaluate(blocks.potential, x)
+    psi = states.initial_state(blocks.initial, x, box.dx, v, stencil)
+    setup = checks.Setup(blocks, x, v, laser, t_final / steps, steps, psi)
+    return [*outside, *checks.physics(setup)]
 
 
 def expect(found, key, severity, text):
@@ -291,7 +300,7 @@ CASES = [
     ({"pulses": [{**PULSE, "cycles": 1.0, "envelope_on": "E"}]}, "laser.pulses", "warning", "light has none"),
     # the photoelectron spectrum
     (
-        {"pulses": [PULSE], "photoelectron": SimpleNamespace(gamma=1e-4)},
+        {"pulses": [PULSE], "photoelectron": Photoelectron(gamma=1e-4)},
         "observe",
         "warning",
         "gamma = 0.0001 hartree resolves the single states of the box",
@@ -311,12 +320,22 @@ def test_findings(setup, key, severity, text):
         expect(findings(**setup), key, severity, text)
 
 
-def test_levels_that_spread_over_too_much_are_findings(monkeypatch):
+def test_levels_that_spread_over_too_much_are_findings(monkeypatch, tridiag):
+    from qsim.core.deck.load import load_deck
+    from qsim.tridiag import build
+    from qsim.tridiag.deck.model import TridiagDeck
     from qsim.tridiag.tdse import eigenstates
 
     monkeypatch.setattr(eigenstates, "FIRST_WINDOW", 64)
     monkeypatch.setattr(eigenstates, "LARGEST_WINDOW", 256)
-    found = findings(initial={"type": "eigenstate", "level": 12})
+    deck = tridiag.write(
+        task="propagate",
+        grid={"xmin": -60, "xmax": 60, "points": 1201},
+        potential={"type": "softcore"},
+        initial={"type": "eigenstate", "level": 12},
+        time={"dt": 0.1, "t_final": 1.0},
+    )
+    found = build.plan(load_deck(deck, TridiagDeck)).findings
     expect(found, "initial", "error", "level 12 spreads over more than 256 grid points; it is no bound state")
 
 

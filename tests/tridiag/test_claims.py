@@ -12,7 +12,9 @@ import yaml
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
 from qsim.tridiag import build, checks, solve
+from qsim.tridiag.deck.electron import MaskAbsorber
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.model import Hhg, Observed
 from qsim.tridiag.output import extra_files, extra_paths
 from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.ladder import SingularMatrixError
@@ -295,7 +297,7 @@ def test_likely_units(pulse, likely):
 
 def test_a_mask_ends_at_the_ends_of_the_grid():
     x = np.linspace(-40, 60, 501)
-    block = SimpleNamespace(type="mask", width=10.0, power=2.0)
+    block = MaskAbsorber(type="mask", width=10.0, power=2.0)
     _cap, mask = absorbers.evaluate(block, x)
     assert mask[0] == mask[-1] == 0.0
     at = np.searchsorted(x, [-39.0 - 1e-9, 55.0 - 1e-9])
@@ -304,13 +306,16 @@ def test_a_mask_ends_at_the_ends_of_the_grid():
 
 
 def test_samples_of_the_trace_are_eight_per_period_of_the_highest_harmonic():
-    hhg = SimpleNamespace(omega=None, max_order=40.0)
-    deck = SimpleNamespace(observed=lambda name: hhg if name == "hhg" else None)
+    observed = Observed(hhg=Hhg(max_order=40.0))
     problem = SimpleNamespace(
-        deck=deck, steps=100_000, dt=0.01, fundamental=lambda _b: 0.057, max_order=lambda b: b.max_order
+        observed=observed,
+        steps=100_000,
+        dt=0.01,
+        fundamental=lambda _b: 0.057,
+        max_order=lambda b: b.max_order,
     )
     period = 2 * np.pi / (0.057 * 40.0)
-    assert period / (build._every(problem) * 0.01) == pytest.approx(8.0, rel=0.05)
+    assert period / (build.sample_interval(problem) * 0.01) == pytest.approx(8.0, rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------- memory, files

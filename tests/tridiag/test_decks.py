@@ -305,6 +305,29 @@ def test_a_continued_run_gives_the_same_bits(tridiag, monkeypatch, polls, gauge)
             assert some[name].tobytes() == values.tobytes(), name
 
 
+@pytest.mark.parametrize("before", [0.05, 0.5])
+def test_a_run_stopped_after_its_last_step_is_continued_there(tridiag, before):
+    """Stopped among its photoelectrons and its companions: the same spectra, and the same errors."""
+    deck = {**SMALL, "observe": [{"photoelectron": {"points": 20}}]}
+    count = Pull(10**6)
+    whole = tridiag.run(
+        monitor=Monitor(checkpoint=tridiag.folder / "a.h5", signals=count, quiet=True), **deck
+    )
+    polls = 10**6 - count.left
+    file = tridiag.folder / "deck.ckpt.h5"
+    stop = Pull(int((1 - before) * polls))
+    with pytest.raises(Stopped):
+        tridiag.run(monitor=Monitor(checkpoint=file, signals=stop, quiet=True), **deck)
+    state, _ = checkpoint.load(file)
+    assert state["step"] == whole.problem.steps
+    again = tridiag.run(monitor=Monitor(checkpoint=file, restored=state, quiet=True), **deck)
+    assert (
+        again.spectra["photoelectron_spectrum"].tobytes() == whole.spectra["photoelectron_spectrum"].tobytes()
+    )
+    assert again.accuracy == whole.accuracy
+    assert again.accuracy.errors
+
+
 def test_resume_by_the_command(tridiag, command):
     """Stopped by the wall time, continued by --resume, the same file but for times."""
     deck, folder = tridiag.write(**SMALL), tridiag.folder

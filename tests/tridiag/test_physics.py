@@ -9,10 +9,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.tridiag.deck.electron import Absorber, Initial, Potential
+from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.tdse import absorbers, potentials, spectra, states
 from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 REFERENCE = {
@@ -364,7 +366,6 @@ def test_a_mask_acts_like_a_potential():
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
     from qsim.core.device.device import cpu
-    from qsim.tridiag.tdse.lattice import Lattice
     from qsim.tridiag.tdse.propagator import Propagator
 
     strip = block(Absorber, type="mask", width=12.0, power=0.5)
@@ -445,6 +446,10 @@ def test_the_gabor_map_finds_time_and_frequency():
     assert power[middle, j] == pytest.approx(abs(s) ** 2, rel=1e-9)
 
 
+def lattice_of(x, v, stencil):
+    return Lattice(float(x[0]), 0.2, len(x), stencil, v)
+
+
 @pytest.mark.parametrize("stencil", ["three_point", "numerov"])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_window_operator_against_diagonalisation(stencil, order):
@@ -452,7 +457,7 @@ def test_the_window_operator_against_diagonalisation(stencil, order):
     v = softcore(x)
     psi = states.gaussian(x, 2.0, 0.8, 1.5)
     energies = np.linspace(-0.8, 2.0, 41)
-    found = spectra.photoelectrons(x, 0.2, v, stencil, psi, energies, gamma, order)
+    found = spectra.photoelectrons(lattice_of(x, v, stencil), psi, energies, gamma, order)
     levels, vectors = np.linalg.eigh(dense_h(v, 0.2, stencil))
     weights = np.abs(vectors.T @ psi) ** 2 * 0.2
     p = 2**order
@@ -464,16 +469,15 @@ def test_the_window_operator_against_diagonalisation(stencil, order):
 
 def test_photoelectron_spectra_are_normalised_and_know_sides():
     x = grid(300, 0.2)
+    lattice = lattice_of(x, softcore(x), "numerov")
     psi = states.gaussian(x, 80.0, 1.0, 10.0)
     energies = np.linspace(-0.2, 2.0, 221)
-    found = spectra.photoelectrons(x, 0.2, softcore(x), "numerov", psi, energies, 0.03, 3)
+    found = spectra.photoelectrons(lattice, psi, energies, 0.03, 3)
     assert found.spectrum.sum() * 0.01 == pytest.approx(1.0, abs=2e-3)
     assert found.right.sum() > 100 * found.left.sum()
     assert energies[np.argmax(found.spectrum)] == pytest.approx(0.5, abs=0.05)
     turned = psi * np.exp(-0.7j * x)  # the same state in velocity gauge
-    again = spectra.photoelectrons(
-        x, 0.2, softcore(x), "numerov", turned, energies[::20], 0.03, 3, vector_potential=0.7
-    )
+    again = spectra.photoelectrons(lattice, turned, energies[::20], 0.03, 3, vector_potential=0.7)
     assert again.spectrum == pytest.approx(found.spectrum[::20], rel=1e-9, abs=1e-12)
 
 

@@ -133,6 +133,19 @@ def test_the_inverse_mass_by_images():
             close(_images(noise(n), phase), _inverse_mass(noise(n), phase), 1e-14)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [8, 17, 18, 35, 36, 100])
+def test_short_grids_on_the_device(n):
+    """Images need 36 points; shorter grids (the coarse companions of a run) have an energy, too."""
+    from qsim.core.device.device import select
+
+    lattice = Lattice(-1.0, 0.3, n, "numerov", np.linspace(-1.0, 0.0, n))
+    device, psi = select("cuda")[0], noise(n)
+    for a in (0.0, 0.7):
+        found = device.to_host(apply_h(lattice, device.asarray(psi), 0.0, a))
+        close(found, apply_h(lattice, psi, 0.0, a), 1e-13)
+
+
 # ------------------------------------------------------------------------------------- every mode
 
 

@@ -13,6 +13,7 @@ from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.tridiag.solver import systems
+from qsim.tridiag.solver.defect import Defect
 from qsim.tridiag.solver.ladder import SingularMatrixError
 from qsim.tridiag.solver.pieces import gtsv, stubborn
 from qsim.tridiag.solver.stream import solve_streamed
@@ -105,6 +106,41 @@ def test_a_batch_is_one_long_system():
     found = solve_streamed(systems.System(*arrays).source(), budget=200 * 8 * 11)
     for k, x in enumerate(found.x.reshape(7, 150)):
         close(x, lapack(system_of(*(array[k] for array in arrays))))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("tolerance", [None, 1e-30])
+def test_row_wise_backward_error(device, columns, tolerance):
+    """Oettli and Prager: every row counts, also those between two blocks, and small unknowns beside large ones."""
+    source = systems.materialise(systems.RandomSource(3000, seed=8, dominance=0.7, columns=columns))
+    scale = 10.0 ** RNG.uniform(-2, 2, source.n)
+    a, b, c = source.a * scale, source.b * np.roll(scale, 1), source.c * np.roll(scale, -1)
+    right = source.d.reshape(source.n, columns)
+    system = systems.System(a, b, c, source.d)
+    found = solve_streamed(
+        system.source(), budget=200 * 16 * 30, device=device_of(device), tolerance=tolerance
+    )
+    assert found.blocks > 5
+    assert (found.refinements > 0) == (tolerance is not None)
+    x = np.pad(found.x.reshape(source.n, columns), ((1, 1), (0, 0))).astype(np.clongdouble)
+    below, here, above = x[:-2], x[1:-1], x[2:]
+    size = lambda z: np.abs(z.real) + np.abs(z.imag)  # noqa: E731
+    r = right - a[:, None] * here - b[:, None] * below - c[:, None] * above
+    whole = size(a)[:, None] * size(here) + size(b)[:, None] * size(below) + size(c)[:, None] * size(above)
+    exact = float((size(r) / (whole + size(right))).max())
+    assert abs(found.rowwise_error - exact) < 8 * np.finfo(float).eps
+    assert abs(Defect(system.source(), found.x).rowwise(777) - exact) < 8 * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("row", [0, 199, 200, 1234, 2999])
+def test_row_wise_backward_error_of_a_wrong_row(row):
+    system = systems.materialise(systems.RandomSource(3000, seed=8, columns=1))
+    x = lapack(system)
+    assert Defect(system.source(), x).rowwise(200) < 1e-14
+    wrong = x.copy()
+    wrong[row] *= 1 + 1e-6
+    assert 1e-7 < Defect(system.source(), wrong).rowwise(200) < 1e-6
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -29,6 +29,7 @@ __all__ = ["system"]
 SIZES = (1, 2, 3, 5, 31, 32, 33, 100, 257, 700, 1200)
 SAFE = 1e-2  # condition number times eps below which a refusal is wrong
 REFINEMENTS = 6
+ROW_ROUNDING = 8.0  # roundings of a residual in the precision of the run: four products and four sums
 
 
 @dataclass
@@ -253,6 +254,7 @@ class _Truth:
 
     def __init__(self, made: _System, eps: float, folder: Path) -> None:
         self.made, self.eps, self.folder = made, eps, folder
+        self.tiny = float(np.finfo(np.float32 if eps > 1e-10 else np.float64).tiny)
         solutions, conditions, componentwise = zip(
             *(self._one(s) for s in range(made.a.shape[0])), strict=True
         )
@@ -298,18 +300,22 @@ class _Truth:
         warning = "ill-conditioned|backward error"
         wide = np.clongdouble if np.iscomplexobj(made.a) else np.longdouble
         a, b, c, d = (v.astype(wide) for v in (made.a, made.b, made.c, made.d))
-        residual, scale, errors, forward = 0.0, 0.0, [], 0.0
+        residual, scale, errors, rowwise, forward = 0.0, 0.0, [], [], 0.0
         for s in range(len(a)):
             r = d[s] - _times(a[s], b[s], c[s], x[s].astype(wide))
             size = float((_size(a[s]) + _size(b[s]) + _size(c[s])).max())
             top = size * _size(x[s]).max(0) + _size(d[s]).max(0)
             residual, scale = max(residual, float(_size(r).max())), max(scale, float(top.max()))
             errors.append(float((_size(r).max(0) / np.where(top > 0, top, 1)).max()))
+            whole = _times(_size(a[s]), _size(b[s]), _size(c[s]), _size(x[s].astype(wide))) + _size(d[s])
+            counts = whole > 4 * self.tiny / eps  # rows that underflow do not count
+            rowwise.append(float(np.where(counts, _size(r) / np.where(counts, whole, 1), 0).max()))
             y = x[s].astype(wide) * made.columns[s][:, None]
             forward = max(forward, float(np.abs(y - self.y[s]).max() / np.abs(self.y[s]).max()))
         found = float(scalars["residual"].value)
         lost = min(float(scalars["min_pivot"].value), 1.0)
         digits = eps * self.componentwise / lost if lost > 0 else np.inf
+        stated = float(scalars["rowwise_error"].value)
         by_norms = self.condition * max(backward, eps)
         if not self._scaled_as_judged(results):
             # The norms are those of the scaled matrix, its condition number is not.  Elimination rounds the same whatever the
@@ -322,6 +328,7 @@ class _Truth:
         return [
             Claim("residual", max(0.0, residual - found), found, oracle=eps * scale, warning=warning),
             Claim("backward_error", max(0.0, max(errors) - backward), backward, oracle=eps, warning=warning),
+            Claim("rowwise_error", max(rowwise) - stated, 0.0, oracle=ROW_ROUNDING * eps),
             Claim("x", forward, min(by_norms, digits), warning=warning),
         ]
 

@@ -1,201 +1,29 @@
-"""Blocks of the tridiag deck that describe the electron, its grid, the laser and the absorber.
+"""Blocks of the tridiag deck that describe the electron, its grid and time steps, and the absorber.
 
 Everything is one-dimensional and in atomic units; the electron has mass 1 and charge -1.  The functions behind the blocks
-are in :mod:`qsim.tridiag.tdse.potentials`, :mod:`qsim.tridiag.tdse.pulses`, :mod:`qsim.tridiag.tdse.states` and
-:mod:`qsim.tridiag.tdse.absorbers`.
+are in :mod:`qsim.tridiag.tdse.states` and :mod:`qsim.tridiag.tdse.absorbers`; potentials hold their own.
 """
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.units import Energy, Frequency, InverseLength, Length, Time
-from qsim.tridiag.deck.laser import NOT_NEGATIVE, SIGNED, SIZE, Laser, Pulse, exactly_one
+from qsim.core.deck.units import Energy, InverseLength, Length, Time
+from qsim.tridiag.deck.laser import SIGNED, SIZE, exactly_one
 
 __all__ = [
     "Absorber",
     "Grid",
     "Initial",
-    "Laser",
-    "Potential",
-    "Pulse",
     "TimeGrid",
     "levels_of",
 ]
 
 MIN_POINTS = 8
-
-# ------------------------------------------------------------------------------------------- potential
-
-
-class SoftCore(Block):
-    """``V = -Z / sqrt((x - x0)^2 + a2)``; with Z = 1 and a2 = 2 the ground state lies at -0.5 hartree."""
-
-    type: Literal["softcore"]
-    Z: Annotated[float, SIGNED] = Field(default=1.0, description="charge; negative repels")
-    a2: Annotated[float, SIZE] = Field(default=2.0, description="square of the softening length, bohr^2")
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="position of the charge")
-
-
-class Morse(Block):
-    """``V = D (exp(-beta (x - r0)) - 1)^2 - D``."""
-
-    type: Literal["morse"]
-    D: Annotated[Energy, SIZE] = Field(description="well depth", json_schema_extra={"example": 0.1994})
-    beta: Annotated[InverseLength, SIZE] = Field(
-        validation_alias=AliasChoices("beta", "a"),
-        description="range parameter (also: a)",
-        json_schema_extra={"example": 1.189},
-    )
-    r0: Annotated[Length, SIGNED] = Field(
-        default=0.0,
-        validation_alias=AliasChoices("r0", "x0"),
-        description="equilibrium distance (also: x0)",
-    )
-
-
-class Harmonic(Block):
-    """``V = omega^2 (x - x0)^2 / 2``."""
-
-    type: Literal["harmonic"]
-    omega: Annotated[Frequency, SIZE] = Field(
-        description="angular frequency", json_schema_extra={"example": 0.1}
-    )
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="minimum")
-
-
-class SquareWell(Block):
-    """``V = -depth`` on an interval, 0 outside; with ``edge`` the walls are error functions of that width."""
-
-    type: Literal["square_well"]
-    depth: Annotated[Energy, SIGNED] = Field(
-        validation_alias=AliasChoices("depth", "V0"),
-        description="depth (also: V0); negative makes a barrier",
-        json_schema_extra={"example": 0.5},
-    )
-    width: Annotated[Length, SIZE] = Field(description="full width", json_schema_extra={"example": 2.0})
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
-    edge: Annotated[Length, NOT_NEGATIVE] = Field(
-        default=0.0,
-        description="smoothing length of the walls; 0: sharp, and a grid point on a wall feels half the depth",
-    )
-
-
-class GaussianWell(Block):
-    """``V = -depth exp(-(x - x0)^2 / (2 width^2))``."""
-
-    type: Literal["gaussian_well"]
-    depth: Annotated[Energy, SIGNED] = Field(
-        validation_alias=AliasChoices("depth", "V0"),
-        description="depth (also: V0); negative makes a barrier",
-        json_schema_extra={"example": 0.5},
-    )
-    width: Annotated[Length, SIZE] = Field(
-        description="standard deviation", json_schema_extra={"example": 1.0}
-    )
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
-
-
-class PoschlTeller(Block):
-    """``V = -depth / cosh((x - x0) / a)^2``, with ``depth = n (n + 1) / (2 a^2)`` without reflection."""
-
-    type: Literal["poschl_teller"]
-    depth: Annotated[Energy, SIGNED] = Field(
-        validation_alias=AliasChoices("depth", "V0"),
-        description="depth (also: V0)",
-        json_schema_extra={"example": 1.0},
-    )
-    a: Annotated[Length, SIZE] = Field(default=1.0, description="range")
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
-
-
-class Eckart(Block):
-    """``V = V0 / cosh((x - x0) / a)^2``, the barrier with a known transmission."""
-
-    type: Literal["eckart"]
-    V0: Annotated[Energy, SIGNED] = Field(
-        validation_alias=AliasChoices("V0", "height"),
-        description="height (also: height)",
-        json_schema_extra={"example": 0.8},
-    )
-    a: Annotated[Length, SIZE] = Field(default=1.0, description="range")
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
-
-
-class DoubleWell(Block):
-    """``V = lambda ((x - x0)^2 - a^2)^2``, minima at ``x0 +- a``."""
-
-    type: Literal["double_well"]
-    lambda_: Annotated[float, SIZE] = Field(
-        alias="lambda", description="strength, hartree/bohr^4", json_schema_extra={"example": 0.02}
-    )
-    a: Annotated[Length, SIZE] = Field(
-        description="distance of the minima from the centre", json_schema_extra={"example": 3.0}
-    )
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="centre")
-
-
-class Yukawa(Block):
-    """``V = -Z exp(-r / range) / r`` with ``r = sqrt((x - x0)^2 + a2)``: a soft core of short range."""
-
-    type: Literal["yukawa"]
-    Z: Annotated[float, SIGNED] = Field(default=1.0, description="charge; negative repels")
-    range: Annotated[Length, SIZE] = Field(description="screening length", json_schema_extra={"example": 5.0})
-    a2: Annotated[float, SIZE] = Field(default=2.0, description="square of the softening length, bohr^2")
-    x0: Annotated[Length, SIGNED] = Field(default=0.0, description="position of the charge")
-
-
-class Polynomial(Block):
-    """``sum_n c_n x^n``."""
-
-    type: Literal["polynomial"]
-    coefficients: Annotated[list[float], Field(min_length=1)] = Field(
-        description="ascending powers of x, atomic units"
-    )
-
-
-class PotentialTable(Block):
-    """Two columns, x and V in atomic units, interpolated by a cubic spline."""
-
-    type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
-
-
-class PotentialFormula(Block):
-    """A formula of x in atomic units."""
-
-    type: Literal["expression"]
-    value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
-
-
-class FreeParticle(Block):
-    """No potential."""
-
-    type: Literal["none", "free"]
-
-
-Potential = Annotated[
-    SoftCore
-    | Morse
-    | Harmonic
-    | SquareWell
-    | GaussianWell
-    | PoschlTeller
-    | Eckart
-    | DoubleWell
-    | Yukawa
-    | Polynomial
-    | PotentialTable
-    | PotentialFormula
-    | FreeParticle,
-    Field(discriminator="type"),
-    short_form,
-]
-
 
 # ------------------------------------------------------------------------------------------------ grid
 
@@ -415,7 +243,7 @@ class TimeGrid(Block):
         return max(steps, 1), t_final / max(steps, 1)
 
 
-def levels_of(initial: Any) -> tuple[int, ...]:
+def levels_of(initial: Initial) -> tuple[int, ...]:
     """Return the eigenstates that an initial state is made of; none for a packet, formula or file."""
     if isinstance(initial, EigenstateInitial):
         return (initial.level,)

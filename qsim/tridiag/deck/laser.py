@@ -20,7 +20,7 @@ SPEED_OF_LIGHT = 137.035999177  # CODATA 2022, atomic units
 Cycles = Annotated[float, Field(gt=1e-3, lt=1e7)]
 
 
-class _Pulse(Block):
+class PulseBlock(Block):
     """What all pulses share."""
 
     delay: Annotated[Time, NOT_NEGATIVE] = Field(default=0.0, description="time at which the pulse starts")
@@ -31,7 +31,7 @@ class _Pulse(Block):
         yield from ()
 
 
-class _Carrier(_Pulse):
+class CarrierPulse(PulseBlock):
     """A pulse with a carrier frequency and a peak field, each given in one of two ways."""
 
     wavelength: Annotated[Wavelength, SIZE] | None = Field(
@@ -82,7 +82,7 @@ class _Carrier(_Pulse):
         yield from exactly_one(self, key, "intensity", "E0")
 
 
-class _Lobe(_Carrier):
+class LobePulse(CarrierPulse):
     """A pulse with an envelope of one maximum in its middle."""
 
     cycles: Cycles | None = Field(
@@ -101,7 +101,7 @@ class _Lobe(_Carrier):
     )
 
 
-class Sin2Pulse(_Lobe):
+class Sin2Pulse(LobePulse):
     """Envelope ``f = sin^2(pi t / T)``."""
 
     shape: Literal["sin2"]
@@ -112,7 +112,7 @@ class Sin2Pulse(_Lobe):
         yield from exactly_one(self, key, "cycles", "duration", "fwhm")
 
 
-class CosPulse(_Lobe):
+class CosPulse(LobePulse):
     """Envelope ``f = cos^power(pi (t - tc) / T)``, narrower than sin2 for powers above 2."""
 
     shape: Literal["cosn"]
@@ -124,7 +124,7 @@ class CosPulse(_Lobe):
         yield from exactly_one(self, key, "cycles", "duration", "fwhm")
 
 
-class GaussianPulse(_Lobe):
+class GaussianPulse(LobePulse):
     """Envelope ``f = exp(-2 ln 2 (t - tc)^2 / fwhm^2)``, lowered to vanish where it is cut off."""
 
     shape: Literal["gaussian"]
@@ -139,7 +139,7 @@ class GaussianPulse(_Lobe):
         yield from exactly_one(self, key, "cycles", "duration", "fwhm")
 
 
-class FlatTopPulse(_Carrier):
+class FlatTopPulse(CarrierPulse):
     """A ramp up, a plateau, and a ramp down; by default ``E = E0 f sin(omega t + cep)`` from the start of the pulse."""
 
     shape: Literal["flat_top", "trapezoid"]
@@ -195,7 +195,7 @@ class FlatTopPulse(_Carrier):
                 yield Finding(key, "the pulse has no length")
 
 
-class CwPulse(_Carrier):
+class CwPulse(CarrierPulse):
     """``E = E0 cos(omega t + cep)`` from the start of the pulse, switched on at once or by a ramp."""
 
     shape: Literal["cw"]
@@ -212,7 +212,7 @@ class CwPulse(_Carrier):
             yield Finding(f"{key}.cycles", "give either duration or cycles, not both")
 
 
-class StaticPulse(_Pulse):
+class StaticPulse(PulseBlock):
     """A constant field, switched on at once or by a ramp."""
 
     shape: Literal["static", "constant"]
@@ -223,7 +223,7 @@ class StaticPulse(_Pulse):
     )
 
 
-class ExpressionPulse(_Pulse):
+class ExpressionPulse(PulseBlock):
     """A formula of the time since the start of the pulse, in atomic units."""
 
     shape: Literal["expression"]
@@ -242,7 +242,7 @@ class ExpressionPulse(_Pulse):
             yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
 
 
-class TablePulse(_Pulse):
+class TablePulse(PulseBlock):
     """Two columns, t and the field in atomic units, interpolated by a cubic spline; zero outside of the table."""
 
     shape: Literal["table", "file"]

@@ -11,7 +11,8 @@ scaling     scaling, system, solver
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -23,12 +24,11 @@ from qsim.tridiag.deck.electron import (
     Grid,
     Initial,
     NoAbsorber,
-    Potential,
-    SoftCore,
     SuperpositionInitial,
     TimeGrid,
 )
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.potentials import Potential, SoftCore
 
 MAX_LEVELS = 200  # eigenstates that `populations` projects on
 MAX_NESTED = 12  # nested partitions
@@ -287,6 +287,50 @@ ObservableItem = Annotated[
     Observable, BeforeValidator(_observable_form, json_schema_input_type=_WORDS | Observable)
 ]
 
+
+T = TypeVar("T")
+Precision = Literal["double", "single"]
+
+
+def _first(settings: Iterator[T | None]) -> T | None:
+    """Return the first settings that are given."""
+    return next((one for one in settings if one is not None), None)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a propagation records beside norm, energy, dipole and acceleration; None or empty where it is not asked for.
+
+    Attributes
+    ----------
+    norm_within, norm_right
+        Radii and places, bohr.
+    """
+
+    populations: Populations | None = None
+    norm_within: tuple[float, ...] = ()
+    norm_right: tuple[float, ...] = ()
+    hhg: Hhg | None = None
+    gabor: Gabor | None = None
+    density: DensityMap | None = None
+    photoelectron: Photoelectron | None = None
+
+
+@dataclass(frozen=True)
+class PropagationBlocks:
+    """The blocks of a deck with ``task: propagate``."""
+
+    grid: Grid
+    potential: Potential
+    initial: Initial
+    laser: Laser | None
+    absorber: Absorber
+    time: TimeGrid
+    solver: Solver
+    observed: Observed
+    precision: Precision
+
+
 # ---------------------------------------------------------------------------------------- the deck
 
 OF_TASK = {
@@ -376,9 +420,42 @@ class TridiagDeck(Deck):
     system: SystemSource | None = Field(default=None, description="solve and scaling: the tridiagonal system")
     scaling: Scaling | None = Field(default=None, description="scaling: sizes, blocks, repetitions")
 
-    def observed(self, name: str) -> Any:
-        """Return the settings of the first observable of that name, None if it is not asked for."""
-        return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
+    @property
+    def observed(self) -> "Observed":
+        """What the list `observe` asks for."""
+        items = self.observe
+        return Observed(
+            populations=_first(item.populations for item in items),
+            norm_within=tuple(_first(item.norm_within for item in items) or ()),
+            norm_right=tuple(_first(item.norm_right for item in items) or ()),
+            hhg=_first(item.hhg for item in items),
+            gabor=_first(item.gabor for item in items),
+            density=_first(item.density for item in items),
+            photoelectron=_first(item.photoelectron for item in items),
+        )
+
+    @property
+    def propagation(self) -> "PropagationBlocks":
+        """The blocks of ``task: propagate``; `check` has seen to it that they are given."""
+        assert self.grid is not None
+        assert self.potential is not None
+        assert self.time is not None
+        return PropagationBlocks(
+            self.grid,
+            self.potential,
+            self.initial,
+            self.laser,
+            self.absorber,
+            self.time,
+            self.solver,
+            self.observed,
+            self.precision,
+        )
+
+    @property
+    def precision(self) -> "Precision":
+        """Precision of the run; `check` refuses a mixed one."""
+        return "single" if self.run.precision == "single" else "double"
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
@@ -451,12 +528,12 @@ class TridiagDeck(Deck):
             for name in named:
                 if seen.setdefault(name, index) != index:
                     yield Finding(f"observe.{index}.{name}", f"{name} stands twice; see observe.{seen[name]}")
-        if (spectrum := self.observed("photoelectron")) is not None and spectrum.energies is not None:
+        if (spectrum := self.observed.photoelectron) is not None and spectrum.energies is not None:
             low, high = spectrum.energies
             if low >= high:
                 where = f"observe.{seen['photoelectron']}.photoelectron.energies"
                 yield Finding(where, f"the first energy {low:g} must lie below the last, {high:g} hartree")
-        if (density := self.observed("density")) is not None and density.range is not None:
+        if (density := self.observed.density) is not None and density.range is not None:
             low, high = density.range
             if low >= high:
                 where = f"observe.{seen['density']}.density.range"

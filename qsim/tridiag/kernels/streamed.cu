@@ -114,30 +114,38 @@ extern "C" __global__ void substitute_pieces(int64 pieces, int64 rows, int64 col
     }
 }
 
-// Residual of the rows of each piece, x being known one row before and after the block.  stats (columns, pieces, 3):
-// max |d - T x|, max |x|, max |d|; sums (pieces): largest row sum of |T|.  `known` rows have both neighbours.
-extern "C" __global__ void residual_pieces(int64 pieces, int64 rows, int64 columns, int64 known, const int64* edges,
-                                           const scalar* a, const scalar* b, const scalar* c, const scalar* d,
-                                           const scalar* x, const scalar* before, real* stats, real* sums) {
+// Residual of the rows of each piece, x being known one row before and after the block.  stats (columns, pieces, 4):
+// max |d - T x|, max |x|, max |d|, max |d - T x| / (|T| |x| + |d|) of the rows whose divisor is above `floor`;
+// sums (pieces): largest row sum of |T|.  `known` rows have both neighbours.
+extern "C" __global__ void residual_pieces(int64 pieces, int64 rows, int64 columns, int64 known, real floor,
+                                           const int64* edges, const scalar* a, const scalar* b, const scalar* c,
+                                           const scalar* d, const scalar* x, const scalar* before, real* stats,
+                                           real* sums) {
     int64 p = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= pieces) return;
     for (int64 q = 0; q < columns; ++q) {
         const scalar *dq = d + q * rows, *xq = x + q * rows;
-        real rmax = 0, xmax = 0, dmax = 0, tmax = 0;
+        real rmax = 0, xmax = 0, dmax = 0, tmax = 0, share = 0;
         for (int64 i = edges[p]; i < edges[p + 1]; ++i) {
             real size = magnitude(xq[i]);
             xmax = size > xmax || size != size ? size : xmax;
             dmax = fmax(dmax, magnitude(dq[i]));
             tmax = fmax(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]));
             if (i >= known) continue;
+            scalar left = i > 0 ? xq[i - 1] : before[q];
             scalar r = mul_add(-a[i], xq[i], dq[i]);
-            r = mul_add(-b[i], i > 0 ? xq[i - 1] : before[q], r);
-            if (i < rows - 1) r = mul_add(-c[i], xq[i + 1], r);
+            r = mul_add(-b[i], left, r);
+            real whole = magnitude(dq[i]) + magnitude(a[i]) * size + magnitude(b[i]) * magnitude(left);
+            if (i < rows - 1) {
+                r = mul_add(-c[i], xq[i + 1], r);
+                whole += magnitude(c[i]) * magnitude(xq[i + 1]);
+            }
             size = magnitude(r);
             rmax = size > rmax || size != size ? size : rmax;
+            if (whole > floor) share = fmax(share, size / whole);
         }
-        real* out = stats + 3 * (q * pieces + p);
-        out[0] = rmax, out[1] = xmax, out[2] = dmax;
+        real* out = stats + 4 * (q * pieces + p);
+        out[0] = rmax, out[1] = xmax, out[2] = dmax, out[3] = share;
         if (q == 0) sums[p] = tmax;
     }
 }

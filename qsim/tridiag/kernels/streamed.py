@@ -113,20 +113,29 @@ def residual_pieces(
         Rows whose residual can be formed: all but the last one unless the block ends the system.
     before : (columns,)
         x in the row before the block.
-    stats : (columns, pieces, 3) real, out
-        Largest ``|d - T x|``, ``|x|`` and ``|d|``, with ``|z| = |Re z| + |Im z|``.
+    stats : (columns, pieces, 4) real, out
+        Largest ``|d - T x|``, ``|x|``, ``|d|`` and ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager), with
+        ``|z| = |Re z| + |Im z|``.  In the last, rows whose divisor is below :func:`smallest_row` do not count.
     sums : (pieces,) real, out
         Largest row sum of ``|T|``.
     """
     pieces = len(sums)
+    floor = smallest_row(a.dtype)
     if device.is_cuda:
-        _launch("residual_pieces", pieces, a, (np.int64(known), edges, a, b, c, d, x, before, stats, sums), d)
+        numbers = (np.int64(known), floor)
+        _launch("residual_pieces", pieces, a, (*numbers, edges, a, b, c, d, x, before, stats, sums), d)
         return
 
     def work(first: int, last: int) -> None:
-        _residual_pieces_cpu(first, last, known, edges, a, b, c, d, x, before, stats, sums)
+        _residual_pieces_cpu(first, last, known, floor, edges, a, b, c, d, x, before, stats, sums)
 
     each_part(work, pieces, len(a), device.threads)
+
+
+def smallest_row(dtype: np.dtype[Any]) -> Any:
+    """Return the size ``(|T| |x| + |d|)_i``, real number of the precision, from which underflow is below rounding in a row."""
+    limits = np.finfo(dtype)
+    return limits.dtype.type(4 * limits.tiny / limits.eps)
 
 
 def random_rows(
@@ -261,12 +270,12 @@ def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w,
 
 
 @nb.njit(**JIT)
-def _residual_pieces_cpu(start, stop, known, edges, a, b, c, d, x, before, stats, sums):
+def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before, stats, sums):
     rows = len(a)
     for p in range(start, stop):
         for q in range(d.shape[0]):
             zero = magnitude(a[0] * 0)
-            rmax, xmax, dmax, tmax = zero, zero, zero, zero
+            rmax, xmax, dmax, tmax, share = zero, zero, zero, zero, zero
             for i in range(edges[p], edges[p + 1]):
                 size = magnitude(x[q, i])
                 if not size <= xmax:  # so that NaN stays
@@ -275,13 +284,18 @@ def _residual_pieces_cpu(start, stop, known, edges, a, b, c, d, x, before, stats
                 tmax = max(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]))
                 if i >= known:
                     continue
-                r = d[q, i] - a[i] * x[q, i] - b[i] * (x[q, i - 1] if i > 0 else before[q])
+                left = x[q, i - 1] if i > 0 else before[q]
+                r = d[q, i] - a[i] * x[q, i] - b[i] * left
+                whole = magnitude(d[q, i]) + magnitude(a[i]) * size + magnitude(b[i]) * magnitude(left)
                 if i < rows - 1:
                     r = r - c[i] * x[q, i + 1]
+                    whole = whole + magnitude(c[i]) * magnitude(x[q, i + 1])
                 size = magnitude(r)
                 if not size <= rmax:
                     rmax = size
-            stats[q, p, 0], stats[q, p, 1], stats[q, p, 2] = rmax, xmax, dmax
+                if whole > floor:
+                    share = max(share, size / whole)
+            stats[q, p, 0], stats[q, p, 1], stats[q, p, 2], stats[q, p, 3] = rmax, xmax, dmax, share
             sums[p] = tmax
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.solver.defect import largest_share, size
 from qsim.tridiag.solver.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
 from qsim.tridiag.solver.solution import Solution
 
@@ -51,36 +52,28 @@ class Matrix:
     @property
     def norm(self) -> float:
         """Largest row sum of ``|Re z| + |Im z|``."""
-        return float((_size(self.a) + _size(self.b) + _size(self.c)).max())
+        return float((size(self.a) + size(self.b) + size(self.c)).max())
 
     def rowwise(self, x: Any, d: Any) -> float:
         """Return the largest ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager, Numer. Math. 6, 405 (1964)).
 
-        Scales of rows and columns do not change it, so that large unknowns cannot hide what is wrong with small ones.  Rows that
-        underflow do not count.
+        See :func:`~qsim.tridiag.solver.defect.largest_share`.
         """
-        limits = np.finfo(self.a.dtype)
-        sizes = Matrix(_size(self.a), _size(self.b), _size(self.c)).times(_size(x)) + _size(d)
         with np.errstate(all="ignore"):
-            share = _host(_size(d - self.times(x)) / sizes)
-        share = np.where(_host(sizes) > 4 * limits.tiny / limits.eps, share, 0.0)
-        return float(np.max(np.where(np.isnan(share), np.inf, share)))
+            whole = Matrix(size(self.a), size(self.b), size(self.c)).times(size(x)) + size(d)
+            return largest_share(_host(d - self.times(x)), _host(whole))
 
     def errors(self, x: Any, d: Any) -> tuple[float, float, float]:
         """Return the largest residual, the normwise backward error, and a lower bound of the condition number."""
         with np.errstate(all="ignore"):
-            residual = _size(d - self.times(x)).max(axis=0)
-            big_x, big_d = _size(x).max(axis=0), _size(d).max(axis=0)
+            residual = size(d - self.times(x)).max(axis=0)
+            big_x, big_d = size(x).max(axis=0), size(d).max(axis=0)
             backward = residual / (self.norm * big_x + big_d)
             bound = self.norm * big_x / big_d
         backward = np.where(np.asarray(_host(residual)) == 0.0, 0.0, _host(backward))
         bound = np.where(np.asarray(_host(big_d)) == 0.0, 0.0, _host(bound))
         worst = float(np.max(np.where(np.isnan(backward), np.inf, backward)))
         return float(residual.max()), worst, float(np.max(bound))
-
-
-def _size(z: Any) -> Any:
-    return abs(z.real) + abs(z.imag)
 
 
 def _host(array: Any) -> Any:
@@ -131,8 +124,8 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
     """Return the solution by one tridiagonal solution with one more column; None if it is not accurate."""
     xp = namespace(d)
     low, up, first = matrix.b[0], matrix.c[-1], matrix.a[0]
-    size = max(float(abs(v)) for v in (first, low, up))
-    gamma = -first if abs(first) >= 1e-3 * size else matrix.a.dtype.type(-size if size else -1.0)
+    largest = max(float(abs(v)) for v in (first, low, up))
+    gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest if largest else -1.0)
     main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
     main[0] = first - gamma
     main[-1] = matrix.a[-1] - low / gamma * up

@@ -25,6 +25,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
 from qsim.tridiag.kernels import streamed as kernel
+from qsim.tridiag.solver.defect import Defect, largest_share, size
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 
@@ -60,6 +61,8 @@ class Streamed:
         Where the solution was written, (n,) or (n, columns); None if it was not kept.
     residual, backward_error
         As in :class:`qsim.tridiag.solver.solution.Solution`.
+    rowwise_error
+        Largest ``|d - T x| / (|T| |x| + |d|)`` of a row.
     min_pivot
         Smallest relative pivot of elimination without pivoting.
     blocks, block_rows, largest_read
@@ -76,6 +79,7 @@ class Streamed:
     x: Any
     residual: float
     backward_error: float
+    rowwise_error: float
     min_pivot: float
     refinements: int
     blocks: int
@@ -173,6 +177,7 @@ def solve_streamed(
         out,
         stream.residual,
         stream.backward,
+        Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS)) if refinements else stream.rowwise,
         stream.min_pivot,
         refinements,
         stream.blocks,
@@ -200,36 +205,6 @@ def _block_rows(source: Source, device: Device, budget: int | None) -> int:
             hint="raise solver.memory",
         )
     return max(1, int(rows))
-
-
-class Defect:
-    """The system of a correction: same matrix, ``d - T x`` on the right; read in order, while x is being corrected."""
-
-    def __init__(self, source: Source, x: Any) -> None:
-        self._source, self._x = source, x
-        self.n, self.columns, self.dtype, self.name = source.n, source.columns, source.dtype, source.name
-        self._before: tuple[int, Any] = (
-            -1,
-            None,
-        )  # row before the next block, and x there before its correction
-
-    def read(self, lo: int, hi: int) -> tuple[Any, Any, Any, Any]:
-        """Return the rows lo .. hi - 1."""
-        a, b, c, d = self._source.read(lo, hi)
-        x = np.asarray(self._x[lo : min(hi + 1, self.n)]).reshape(-1, self.columns).T
-        here = x[:, : hi - lo]
-        r = d - a * here
-        r[:, :-1] -= c[:-1] * here[:, 1:]
-        r[:, 1:] -= b[1:] * here[:, :-1]
-        if hi < self.n:
-            r[:, -1] -= c[-1] * x[:, -1]
-        if lo > 0:
-            row, value = self._before
-            if row != lo - 1:
-                value = np.asarray(self._x[lo - 1]).reshape(self.columns)
-            r[:, 0] -= b[0] * value
-        self._before = (hi - 1, here[:, -1].copy())
-        return a, b, c, np.ascontiguousarray(r, dtype=self.dtype)
 
 
 class _Stream:
@@ -272,7 +247,7 @@ class _Stream:
             self._first = np.cumsum([0, *(len(part.joint) for part in self._parts)])
             self._parts = []
             self._out, self._add = out, corrected is not None
-            self._norms = np.zeros((self.k, 3))
+            self._norms = np.zeros((self.k, 4))
             self._matrix = 0.0
             self._sweep(reader, self._substitute, self._substituted)
             self._slots = []  # their memory is needed by a refinement
@@ -281,10 +256,11 @@ class _Stream:
             self.x = self.x + corrected.x
             self.min_pivot = corrected.min_pivot
         self.residual = float(self._norms[:, 0].max())
-        rmax, xmax, dmax = self._norms.T
+        rmax, xmax, dmax, share = self._norms.T
         with np.errstate(all="ignore"):
             backward = np.where(rmax == 0.0, 0.0, rmax / (self._matrix * xmax + dmax))
         self.backward = float(np.where(np.isnan(backward), np.inf, backward).max())
+        self.rowwise = float(share.max())  # of the correction, where this is one
 
     def _bounds(self, w: int) -> tuple[int, int]:
         return w * self.rows, min(self.n, (w + 1) * self.rows)
@@ -413,7 +389,7 @@ class _Stream:
                 here = self._host(arrays, part)
                 inner = substitute(here[0], here[1], here[2], here[3], left[:, p], right[:, p])
                 x[:, part.start : part.stop - 1] = device.asarray(inner)
-        stats, sums = xp.empty((self.k, len(joint), 3), self.real), xp.empty(len(joint), self.real)
+        stats, sums = xp.empty((self.k, len(joint), 4), self.real), xp.empty(len(joint), self.real)
         known = rows if hi == self.n else rows - 1
         before = device.asarray(np.ascontiguousarray(left[:, 0]))
         kernel.residual_pieces(device, known, there, a, b, c, d, x, before, stats, sums)
@@ -431,7 +407,9 @@ class _Stream:
             previous, near = self._carry
             (a, b, c, d), own = previous, near[:, -1]
             r = d - b * near[:, 0] - a * own - c * x[:, 0]
-            r = np.abs(r.real) + np.abs(r.imag)
+            whole = size(d) + size(b) * size(near[:, 0]) + size(a) * size(own) + size(c) * size(x[:, 0])
+            self._norms[:, 3] = np.maximum(self._norms[:, 3], largest_share(r, whole))
+            r = size(r)
             self._norms[:, 0] = np.maximum(self._norms[:, 0], r)
             self._residuals[-1][-1] = max(self._residuals[-1][-1], float(r.max()))
         self._carry = None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArraySource",
+    "BatchSource",
     "CrankNicolsonSource",
     "LaplaceSource",
     "RandomSource",
@@ -120,6 +121,12 @@ class Source(Protocol):
 
     def read(self, lo: int, hi: int) -> Block:
         """Return a, b, c (hi - lo,) and d (columns, hi - lo) of the rows lo .. hi - 1, contiguous, of `dtype`."""
+
+
+class BatchSource(Source, Protocol):
+    """A source that holds `batch` systems of n / batch rows each."""
+
+    batch: int
 
 
 def materialise(
@@ -287,7 +294,7 @@ class LaplaceSource:
 
     def __init__(self, n: int, seed: int = 1, rhs: str = "random", dtype: DTypeLike | str = "real") -> None:
         _require_rows(n)
-        self.n, self.columns, self.dtype = int(n), 1, _dtype(dtype)
+        self.n, self.batch, self.columns, self.dtype = int(n), 1, 1, _dtype(dtype)
         self._ones = _is_ones(rhs)
         self._normals = NormalSequence(seed)
         self.name = f"laplace, {'ones' if self._ones else f'seed {seed}'}"
@@ -319,7 +326,7 @@ class CrankNicolsonSource:
         dtype: DTypeLike | str = "complex",
     ) -> None:
         _require_rows(n)
-        self.n, self.columns, self.dtype = int(n), 1, _dtype(dtype)
+        self.n, self.batch, self.columns, self.dtype = int(n), 1, 1, _dtype(dtype)
         if self.dtype.kind != "c":
             raise ValueError("the matrix of a Crank-Nicolson step is complex")
         self.dx, self.dt = float(dx), float(dt)

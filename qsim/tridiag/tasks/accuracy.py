@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import QsimError
-from qsim.tridiag.deck.electron import SquareWell
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.deck.potentials import SquareWell
 from qsim.tridiag.problem import PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
@@ -41,14 +42,15 @@ from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.propagator import Propagator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Propagation
 
-__all__ = ["AUTO", "FINE", "Accuracy", "companions", "estimate", "numbers"]
+__all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
 
 AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
 FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
@@ -102,7 +104,10 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
         last = rows["populations"][-1]
         out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
         out["population_sum"] = float(last.sum())
-    for name, places in (("norm_within", problem.radii), ("norm_right", problem.places)):
+    for name, places in (
+        ("norm_within", problem.observed.norm_within),
+        ("norm_right", problem.observed.norm_right),
+    ):
         for index, place in enumerate(places):
             out[f"{name}_{place:g}"] = float(rows[name][-1, index])
     return out
@@ -117,7 +122,7 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box.
     """
     steps, points = problem.steps, problem.lattice.points
-    potential = problem.deck.potential
+    potential = problem.potential
     # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
     edged = isinstance(potential, SquareWell) and potential.edge == 0.0
     ratio = 2.0 if edged else APART
@@ -132,20 +137,20 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
 
 def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     """Return the same problem with other steps and points."""
-    deck, old = problem.deck, problem.lattice
+    old = problem.lattice
     width = (old.points + 1) * old.dx
     dx = width / (points + 1)
     xmin = old.xmin - old.dx + dx
     x = np.asarray(xmin + dx * np.arange(points), dtype=float)
-    potential = potentials.evaluate(deck.potential, x)
+    potential = potentials.evaluate(problem.potential, x)
     box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
-    cap, mask = absorbers.evaluate(deck.absorber, x, box)
+    cap, mask = absorbers.evaluate(problem.absorber, x, box)
     dt = problem.steps * problem.dt / steps
     if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
         mask = mask ** (dt / problem.dt)
-    slope = None if old.slope is None else potentials.slope(deck.potential, x)
+    slope = None if old.slope is None else potentials.slope(problem.potential, x)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
-    psi0 = states.initial_state(deck.initial, x, dx, potential, old.stencil)
+    psi0 = states.initial_state(problem.initial, x, dx, potential, old.stencil)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
         energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
@@ -161,22 +166,83 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
     )
 
 
-def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
-    """Propagate a companion and return its numbers."""
-    electric = vector = None
-    if problem.velocity_gauge:
-        vector = np.asarray(problem.pulse.vector_potential(problem.midpoints), float)
-    elif problem.pulse.pulses:
-        electric = problem.pulse.steps(problem.steps, problem.dt)
-    precision = problem.deck.run.precision
+@dataclass(frozen=True)
+class Ending:
+    """How a run has ended.
+
+    Attributes
+    ----------
+    psi : (n,) complex
+        State at the end.
+    turned_back : float
+        Norm that the walls have turned back.
+    state
+        What a stop request saves while the companions run.
+    """
+
+    psi: NDArray[Any]
+    turned_back: float
+    state: Callable[[], State]
+
+
+class Companions:
+    """The companions of a run, one after another.
+
+    Parameters
+    ----------
+    problem : Propagation
+        The run.
+    state
+        What a stop request saves.
+
+    Attributes
+    ----------
+    problems : list of Propagation
+    numbers : list of dict
+        The numbers of the companions by name.
+    spectral : dict
+        Norms by the spectral companion.
+    why_not : str
+        Why there are no numbers; empty if there are.
+    """
+
+    def __init__(self, problem: Propagation, state: Callable[[], State]) -> None:
+        self.problem, self.state = problem, state
+        self.sizes = companions(problem)
+        self.problems: list[Propagation] = []
+        self.numbers: list[dict[str, float]] = []
+        self.spectral: dict[str, float] = {}
+        self.why_not = ""
+
+    @property
+    def work(self) -> int:
+        """Points times steps of all of them."""
+        return sum(steps * points for steps, points in self.sizes)
+
+    def advance(self, report: Report) -> None:
+        """Run all companions, or find out why they cannot run."""
+        try:
+            self.problems = [companion(self.problem, *size) for size in self.sizes]
+            done = 0
+            for one in self.problems:
+                self.numbers.append(_run(one, report, done))
+                done += one.steps * one.lattice.points
+            self.spectral = _spectral_norms(self.problem, self.problems[0])
+        except QsimError as error:
+            if error.exit_code not in (3, 5):
+                raise
+            self.why_not = str(error)
+
+
+def _run(problem: Propagation, report: Report, done: int) -> dict[str, float]:
+    """Propagate a companion and return its numbers; `done` is the work of those before."""
     propagator = Propagator(
         problem.device,
         problem.lattice,
         np.array(problem.psi0),
         problem.dt,
-        electric,
-        vector,
-        precision=precision,
+        *problem.fields(),
+        precision=problem.precision,
         slope=False,
     )
     observer = Observer(problem)
@@ -186,7 +252,7 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
     while propagator.step < problem.steps:
         count = min(largest, problem.steps - propagator.step)
         samples = propagator.advance(count, count)
-        monitor.step(done + propagator.step * problem.lattice.points)
+        report(Progress(done + propagator.step * problem.lattice.points))
     rows.append(observer.row(problem.steps, propagator.psi, samples[-1]))
     return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
 
@@ -194,7 +260,12 @@ def _run(problem: Propagation, monitor: Monitor, done: int) -> dict[str, float]:
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
     """Return norms, whole and in parts, by the spectral companion on the finer of two grids; none where all must be 1."""
     lattice = problem.lattice
-    if lattice.cap is None and lattice.mask is None and not problem.radii and not problem.places:
+    if (
+        lattice.cap is None
+        and lattice.mask is None
+        and not problem.observed.norm_within
+        and not problem.observed.norm_right
+    ):
         return {}
     finest = min(problem, other, key=lambda one: one.lattice.dx)
     psi = spectral.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
@@ -209,13 +280,7 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
 # ------------------------------------------------------------------------------------------- errors
 
 
-def estimate(
-    problem: Propagation,
-    found: Mapping[str, float],
-    psi: NDArray[Any],
-    turned_back: float,
-    monitor: Monitor,
-) -> Accuracy:
+def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, monitor: Monitor) -> Accuracy:
     """Return the errors of the numbers of a run.
 
     Parameters
@@ -224,53 +289,45 @@ def estimate(
         The run.
     found
         Its numbers.
-    psi : (n,) complex
-        State at the end.
-    turned_back
-        Norm that the walls have turned back.
+    ending
+        How it has ended.
     monitor
         Told of the progress; a stop request ends it.
     """
-    asked = problem.deck.time.verify if problem.deck.time is not None else False
+    asked = problem.verify
     work = float(problem.steps) * problem.lattice.points
-    if asked is False or (asked == "auto" and work > AUTO[problem.device.kind]):
-        return Accuracy({}, {}, {}, "not asked for" if asked is False else "the run is too long for it")
-    sizes = companions(problem)
-    total = sum(steps * points for steps, points in sizes)
-    monitor.begin(total, "points times steps", "verify")
-    try:
-        problems = [companion(problem, *size) for size in sizes]
-        done, runs = 0, []
-        for one, (steps, points) in zip(problems, sizes, strict=True):
-            runs.append(_run(one, monitor, done))
-            done += steps * points
-        lost = _spectral_norms(problem, problems[0])
-    except QsimError as error:
-        if error.exit_code not in (3, 5):
-            raise
-        return Accuracy({}, {}, {}, str(error))
-    finally:
-        monitor.end()
-    a, b = runs[:2]
-    step_a, step_b = (one.dt / problem.dt for one in problems[:2])
-    spacing = problems[0].lattice.dx / problem.lattice.dx
+    if asked is False:
+        return Accuracy({}, {}, {}, "not asked for")
+    if asked == "auto" and work > AUTO[problem.device.kind]:
+        return Accuracy({}, {}, {}, "the run is too long for it")
+    others = Companions(problem, ending.state)
+    drive(others, monitor, total=others.work, unit="points times steps", what="verify")
+    if others.why_not:
+        return Accuracy({}, {}, {}, others.why_not)
+    time_step, grid = _differences(problem, found, others)
+    for name, norm in others.spectral.items():
+        # a part of the error that all lattices share shows in no difference of them
+        grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
+    for name, cut in cuts(problem, ending.psi).items():
+        grid[name] += cut
+    rest = _rest(problem, found, ending.turned_back)
+    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
+    return Accuracy(errors, time_step, grid, rest=rest)
+
+
+def _differences(
+    problem: Propagation, found: Mapping[str, float], others: Companions
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return ``|e_t|``, or that of three steps, and ``|e_x|`` of every number."""
+    a, b, *third = others.numbers
+    step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
+    spacing = others.problems[0].lattice.dx / problem.lattice.dx
     time_step, grid = {}, {}
     for name, value in found.items():
         e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
-        time_step[name] = abs(e_t)
-        if len(runs) > 2:
-            time_step[name] = _of_slopes(b[name], a[name], runs[2][name])
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
         grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
-    for (
-        name,
-        other,
-    ) in lost.items():  # a part of the error that all lattices share shows in no difference of them
-        grid[name] = max(grid[name], abs(other - found[name]) - time_step[name])
-    for name, cut in cuts(problem, psi).items():
-        grid[name] += cut
-    rest = _rest(problem, found, turned_back)
-    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
-    return Accuracy(errors, time_step, grid, rest=rest)
+    return time_step, grid
 
 
 def _of_slopes(whole: float, half: float, quarter: float) -> float:
@@ -293,8 +350,10 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     the error does not show there.
     """
     lattice = problem.lattice
-    edges: dict[str, tuple[float, ...]] = {f"norm_within_{r:g}": (-r, r) for r in problem.radii}
-    edges |= {f"norm_right_{place:g}": (place,) for place in problem.places}
+    edges: dict[str, tuple[float, ...]] = {
+        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
+    }
+    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
     out = {}
     for name, places in edges.items():
         out[name] = 0.0
@@ -315,7 +374,7 @@ def _rest(
 ) -> dict[str, dict[str, float]]:
     """Return by its cause what rounding, the eigensolver and the walls add to the errors."""
     lattice = problem.lattice
-    relative = ROUNDING[problem.deck.run.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
+    relative = ROUNDING[problem.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
     absorbs = lattice.cap is not None or lattice.mask is not None
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))

@@ -28,8 +28,8 @@ class Observer:
         self.x = convert(self.lattice.x)
         self.slope = None if self.lattice.slope is None else convert(self.lattice.slope)
         self.states = None if problem.states is None else convert(problem.states)
-        self.radii = [self._part(-r, r) for r in problem.radii]
-        self.places = [self._part(place, math.inf) for place in problem.places]
+        self.radii = [self._part(-r, r) for r in problem.observed.norm_within]
+        self.places = [self._part(place, math.inf) for place in problem.observed.norm_right]
 
     def _part(self, low: float, high: float) -> tuple[int, int, float, float]:
         """Return first and last point of an interval and their weights: the share of the cells of width dx around them."""

@@ -15,14 +15,18 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.tasks.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.deck.model import Gabor, Hhg, Photoelectron
     from qsim.tridiag.problem import Propagation
     from qsim.tridiag.tasks.accuracy import Accuracy
 
@@ -64,60 +68,106 @@ class Propagated:
     accuracy: Accuracy | None = None
 
 
-def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
-    """Propagate, record, analyse."""
-    if monitor.restored is not None:
-        problem = _as_before(problem, monitor.restored)
-    observer = Observer(problem)
-    rows: list[dict[str, Any]] = []
-    trace: list[NDArray[np.float64]] = []
-    psi0, start = problem.psi0, 0
-    if monitor.restored is not None:
-        start = int(monitor.restored["step"])
-        psi0 = fitting(monitor.restored, "psi", (problem.lattice.points,))
-        rows = _unstacked(monitor.restored["rows"])
-        trace = [monitor.restored["trace"]]
-    propagator = problem.propagator(psi0, start)
-    if not rows:
-        first = observer.sums(propagator.psi)
-        rows.append(observer.row(0, propagator.psi, first))
-        trace.append(np.array([[0.0, *first]]))
+Row = dict[str, "float | NDArray[np.float64]"]
+"""What is observed at an output time."""
 
-    def state() -> dict[str, Any]:
+
+class Evolution:
+    """The propagation from output time to output time, and what is recorded on the way.
+
+    Parameters
+    ----------
+    problem : Propagation
+    restored : mapping, optional
+        State to continue from.
+
+    Attributes
+    ----------
+    problem : Propagation
+        With the eigenstates of the state to continue from, if there is one.
+    start : int
+        Steps done before.
+    rows : list of dict
+        Observed at the output times so far.
+    trace : list of (samples, 4) arrays
+        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2.
+    """
+
+    def __init__(self, problem: Propagation, restored: Mapping[str, Any] | None = None) -> None:
+        self.problem = problem if restored is None else _as_before(problem, restored)
+        self.observer = Observer(self.problem)
+        if restored is None:
+            self.start, psi = 0, self.problem.psi0
+        else:
+            self.start = int(restored["step"])
+            psi = fitting(restored, "psi", (problem.lattice.points,))
+        self.propagator = self.problem.propagator(psi, self.start)
+        if restored is None:
+            first = self.observer.sums(self.propagator.psi)
+            self.rows: list[Row] = [self.observer.row(0, self.propagator.psi, first)]
+            self.trace = [np.array([[0.0, *first]])]
+        else:
+            self.rows = _unstacked(restored["rows"])
+            self.trace = [restored["trace"]]
+
+    def advance(self, report: Report) -> None:
+        """Propagate to the end.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        propagator, norm = self.propagator, float(self.rows[-1]["norm"])
+        for target, calls in self.problem.schedule(self.start):
+            for count, every in calls:
+                samples = np.asarray(propagator.advance(count, every), float)
+                self._keep(samples, count, every)
+                norm = float(samples[-1, 0])
+                if propagator.step < target:
+                    report(Progress(propagator.step, {"norm": norm}))
+            if not math.isfinite(norm):
+                raise NumericsError(f"norm is {norm} after {propagator.step} steps", hint="lower time.dt")
+            row = self.observer.row(propagator.step, propagator.psi, samples[-1])
+            self.rows.append(row)
+            report(Progress(propagator.step, {"norm": norm, "dipole": float(row["dipole"])}))
+
+    def _keep(self, samples: NDArray[np.float64], count: int, every: int) -> None:
+        """Add to the trace those samples of the last `count` steps whose step number is a multiple of its interval."""
+        number = self.propagator.step - count + every * np.arange(1, len(samples) + 1)
+        kept = number % self.problem.every == 0
+        self.trace.append(np.column_stack([number, samples])[kept])
+
+    def state(self) -> State:
+        """Return what continues the propagation bit for bit."""
+        problem = self.problem
         return {
-            "step": propagator.step,
-            "psi": problem.device.to_host(propagator.psi),
-            "rows": _stacked(rows),
-            "trace": np.concatenate(trace),
+            "step": self.propagator.step,
+            "psi": problem.device.to_host(self.propagator.psi),
+            "rows": _stacked(self.rows),
+            "trace": np.concatenate(self.trace),
             "start": {name: getattr(problem, name) for name in _start(problem)},
         }
 
-    monitor.begin(problem.steps, "steps", "propagate", done=start)
-    with monitor.stage("propagate"):
-        last = rows[-1]["norm"]
-        for target, pieces in problem.schedule(start):
-            for count, every in pieces:
-                samples = np.asarray(propagator.advance(count, every), float)
-                number = propagator.step - count + every * np.arange(1, len(samples) + 1)
-                kept = number % problem.every == 0
-                trace.append(np.column_stack([number, samples])[kept])
-                last = float(samples[-1, 0])
-                if propagator.step < target:
-                    monitor.step(propagator.step, state, norm=last)
-            if not math.isfinite(last):
-                raise NumericsError(f"norm is {last} after {propagator.step} steps", hint="lower time.dt")
-            rows.append(observer.row(propagator.step, propagator.psi, samples[-1]))
-            monitor.step(propagator.step, state, norm=last, dipole=rows[-1]["dipole"])
-    monitor.end()
-    with monitor.stage("analyse"):
-        result = Propagated(
-            problem,
-            _stacked(rows),
-            np.concatenate(trace),
-            problem.device.to_host(propagator.psi),
-            propagator.info(),
+    def result(self) -> Propagated:
+        """Return what the complete propagation leaves."""
+        return Propagated(
+            self.problem,
+            _stacked(self.rows),
+            np.concatenate(self.trace),
+            self.problem.device.to_host(self.propagator.psi),
+            self.propagator.info(),
         )
-        analyse(result, monitor)
+
+
+def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
+    """Propagate, record, analyse."""
+    evolution = Evolution(problem, monitor.restored)
+    with monitor.stage("propagate"):
+        drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
+    with monitor.stage("analyse"):
+        result = evolution.result()
+        analyse(result, evolution.state, monitor)
     return result
 
 
@@ -131,11 +181,11 @@ def _as_before(problem: Propagation, restored: Mapping[str, Any]) -> Propagation
     return replace(problem, **restored["start"])
 
 
-def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _unstacked(columns: dict[str, Any]) -> list[dict[str, Any]]:
+def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[Row]:
     count = len(next(iter(columns.values())))
     return [
         {name: float(values[k]) if values.ndim == 1 else values[k] for name, values in columns.items()}
@@ -146,16 +196,25 @@ def _unstacked(columns: dict[str, Any]) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------- analysis
 
 
-def analyse(result: Propagated, monitor: Monitor) -> None:
-    """Spectra and warnings from what was recorded."""
-    problem, deck = result.problem, result.problem.deck
-    hhg, gabor, spectrum = (deck.observed(name) for name in ("hhg", "gabor", "photoelectron"))
-    if hhg is not None:
-        _harmonics(result, hhg)
-    if gabor is not None:
-        _time_frequency(result, gabor)
-    if spectrum is not None:
-        _photoelectrons(result, spectrum, monitor)
+def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
+    """Add spectra, errors and warnings to what was recorded.
+
+    Parameters
+    ----------
+    result
+        The propagation.
+    state
+        What a stop request saves: the propagation at its end.
+    monitor
+        Told of progress and warnings.
+    """
+    problem, observed = result.problem, result.problem.observed
+    if observed.hhg is not None:
+        _harmonics(result, observed.hhg)
+    if observed.gabor is not None:
+        _time_frequency(result, observed.gabor)
+    if observed.photoelectron is not None:
+        _photoelectrons(result, observed.photoelectron, state, monitor)
     density = np.abs(result.psi) ** 2 * problem.lattice.dx
     wall = float(max(density[0], density[-1]))
     result.numbers["wall_density"] = wall
@@ -165,9 +224,9 @@ def analyse(result: Propagated, monitor: Monitor) -> None:
         monitor.warn(
             f"|psi|^2 dx at a wall is {wall:.2g} at the end, and the walls have turned back about {turned:.2g}: reflected "
             "density disturbs what is seen; widen grid, "
-            + ("or add an absorber" if deck.absorber.type == "none" else "or strengthen the absorber")
+            + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
         )
-    _claim(result, monitor)
+    _claim(result, state, monitor)
 
 
 def turned_back(result: Propagated) -> float:
@@ -179,23 +238,23 @@ def turned_back(result: Propagated) -> float:
     problem, frames = result.problem, result.frames
     if "wall_density" not in frames or len(frames["wall_density"]) < 2:
         return 0.0
-    momentum = max(abs(float(getattr(problem.deck.initial, "k0", 1.0))), 0.1)
+    initial = problem.initial
+    momentum = max(abs(initial.k0), 0.1) if isinstance(initial, GaussianInitial) else 1.0
     force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
     return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
 
 
-def _claim(result: Propagated, monitor: Monitor) -> None:
+def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
     """Find the errors of the headline numbers, and warn of large ones."""
     from qsim.tridiag.tasks import accuracy  # with the kernels, which the names of results do not need
 
     problem = result.problem
     found = accuracy.numbers(problem, result.frames)
     turned = float(result.numbers["turned_back"] or 0.0)
-    result.accuracy = accuracy.estimate(problem, found, result.psi, turned, monitor)
+    result.accuracy = accuracy.estimate(problem, found, accuracy.Ending(result.psi, turned, state), monitor)
     if result.accuracy.why_not:
         text = f"no errors are claimed: {result.accuracy.why_not}"
-        asked = problem.deck.time is not None and problem.deck.time.verify is False
-        monitor.note(text if asked else f"{text}; time.verify: true finds them")
+        monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
         return
     shares = {
         name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
@@ -216,10 +275,9 @@ def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
     from qsim.tridiag.tasks import accuracy
 
-    single = problem.deck.run.precision == "single"
-    steps = problem.deck.time is not None and problem.deck.time.dt is None
+    single = problem.precision == "single"
     return {
-        accuracy.STEP: "raise time.steps" if steps else "lower time.dt",
+        accuracy.STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
         accuracy.SPACING: "raise grid.points",
         accuracy.ROUNDED: "set run.precision: double"
         if single
@@ -252,7 +310,7 @@ def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
     return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
 
 
-def _harmonics(result: Propagated, block: Any) -> None:
+def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
@@ -267,7 +325,7 @@ def _harmonics(result: Propagated, block: Any) -> None:
         result.numbers["hhg_cutoff_order"] = spectra.cutoff_order(order, power, classical)
 
 
-def _time_frequency(result: Propagated, block: Any) -> None:
+def _time_frequency(result: Propagated, block: Gabor) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
@@ -277,27 +335,45 @@ def _time_frequency(result: Propagated, block: Any) -> None:
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
-def _photoelectrons(result: Propagated, block: Any, monitor: Monitor) -> None:
-    from qsim.tridiag.tdse import spectra
+class _Spectrum:
+    """The photoelectron spectrum of the final state, energy by energy.
 
-    problem, lattice = result.problem, result.problem.lattice
-    energies = problem.photoelectron_energies(block)
-    a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
-    gamma = block.gamma if block.gamma is not None else float(energies[1] - energies[0])
-    monitor.begin(energies.size, "energies", "photoelectrons")
-    found = spectra.photoelectrons(
-        lattice.x,
-        lattice.dx,
-        lattice.potential,
-        lattice.stencil,
-        result.psi.astype(complex),
-        energies,
-        gamma,
-        block.order,
-        a,
-        each=monitor.step,
-    )
-    monitor.end()
+    Parameters
+    ----------
+    result, block
+        The propagation, and what the deck asks for.
+    state
+        What a stop request saves.
+    """
+
+    def __init__(self, result: Propagated, block: Photoelectron, state: Callable[[], State]) -> None:
+        self.result, self.block, self.state = result, block, state
+        self.energies = result.problem.photoelectron_energies(block)
+
+    def advance(self, report: Report) -> None:
+        """Apply the window operator at every energy."""
+        from qsim.tridiag.tdse import spectra
+
+        problem, lattice, block = self.result.problem, self.result.problem.lattice, self.block
+        a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
+        gamma = block.gamma if block.gamma is not None else float(self.energies[1] - self.energies[0])
+        self.found = spectra.photoelectrons(
+            lattice,
+            self.result.psi.astype(complex),
+            self.energies,
+            gamma,
+            block.order,
+            a,
+            each=lambda done: report(Progress(done)),
+        )
+
+
+def _photoelectrons(
+    result: Propagated, block: Photoelectron, state: Callable[[], State], monitor: Monitor
+) -> None:
+    spectrum = _Spectrum(result, block, state)
+    drive(spectrum, monitor, total=spectrum.energies.size, unit="energies", what="photoelectrons")
+    found = spectrum.found
     result.spectra |= {
         "photoelectron_energy": found.energy,
         "photoelectron_spectrum": found.spectrum,

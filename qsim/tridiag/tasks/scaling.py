@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.problem import ScalingProblem
     from qsim.tridiag.solver.systems import Source
 
 __all__ = ["ScalingResult", "block_numbers", "measure", "run_scaling"]
@@ -184,14 +187,7 @@ def block_numbers(sizes: Sequence[int]) -> list[int]:
 
 
 def measure(
-    make: Callable[[int], Source],
-    device: Device,
-    sizes: Sequence[int],
-    blocks: Sequence[int] | None,
-    iterations: Sequence[int],
-    repeats: int,
-    compare: Sequence[str],
-    monitor: Monitor,
+    make: Callable[[int], Source], device: Device, setting: Scaling, monitor: Monitor
 ) -> ScalingResult:
     """Time the solvers.
 
@@ -199,64 +195,95 @@ def measure(
     ----------
     make
         Makes the system of n rows.
-    blocks
-        Numbers of blocks; None: :func:`block_numbers`.
-    repeats
-        Repetitions; the fastest counts.
-    compare
-        Other solvers: thomas, lapack, woodbury.
+    device
+        Where the partition method runs.
+    setting
+        Sizes, numbers of blocks (``auto``: :func:`block_numbers`) and of partitions, repetitions, other solvers.
+    monitor
+        Told of the progress.
     """
-    from qsim.tridiag.solver.partition import fit
-
-    counts = sorted(set(blocks or block_numbers(sizes)))
-    nested = sorted(set(iterations))
-    times = np.full((len(sizes), len(nested), len(counts)), np.nan)
-    backward = np.zeros(len(sizes))
-    others: dict[str, list[float]] = {name: [] for name in dict.fromkeys(compare)}
-    monitor.begin(int(times.size), "timings", "scaling")
-    done, name = 0, ""
-    for s, n in enumerate(sizes):
-        source = make(n)
-        name = source.name
-        host = [part.reshape(1, -1) for part in source.read(0, n)]
-        with device.use():
-            timer = _Timer(device, host, repeats)
-            for i, levels in enumerate(nested):
-                for k, count in enumerate(counts):
-                    if count < n:
-                        times[s, i, k], error = timer.literal(count, levels)
-                        backward[s] = max(backward[s], error)
-                    done += 1
-                    monitor.step(done)
-            if np.isnan(times[s]).all():
-                raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {counts[0]}")
-            cuts = counts[int(np.nanargmin(times[s, 0]))]
-            for other in dict.fromkeys(compare):
-                others[other].append(timer.other(other, host, cuts))
-            fast = timer.automatic()
-        if fast is not None:
-            others.setdefault("auto", []).append(fast)
-    monitor.end()
-    usable = np.isfinite(times[0, 0])
-    first = [count for count, good in zip(counts, usable, strict=True) if good]
-    alpha, beta = (
-        fit(first, times[0, 0][usable].tolist(), sizes[0], nested[0]) if len(first) > 1 else (0.0, 0.0)
-    )
+    timings = _Timings(make, device, setting)
+    drive(timings, monitor, total=int(timings.times.size), unit="timings", what="scaling")
     if not device.is_cuda:
         monitor.note(
             f"the cost model has as many processors as blocks, this CPU {device.threads} threads: alpha and beta are formal"
         )
-    return ScalingResult(
-        name,
-        list(sizes),
-        np.array(counts),
-        nested,
-        times,
-        alpha,
-        beta,
-        backward,
-        {other: np.array(seconds) for other, seconds in others.items()},
-    )
+    return timings.result()
+
+
+class _Timings:
+    """Times of all solvers for all sizes; they cannot be continued."""
+
+    def __init__(self, make: Callable[[int], Source], device: Device, setting: Scaling) -> None:
+        self.make, self.device, self.setting = make, device, setting
+        sizes = setting.n
+        self.counts = sorted(set(block_numbers(sizes) if isinstance(setting.blocks, str) else setting.blocks))
+        self.nested = sorted(set(setting.iterations))
+        self.compare = list(dict.fromkeys(setting.compare))
+        self.times = np.full((len(sizes), len(self.nested), len(self.counts)), np.nan)
+        self.backward = np.zeros(len(sizes))
+        self.others: dict[str, list[float]] = {name: [] for name in self.compare}
+        self.name = ""
+
+    def state(self) -> State:
+        """Return nothing: times of two processes do not belong together."""
+        return {}
+
+    def advance(self, report: Report) -> None:
+        """Time everything.
+
+        Raises
+        ------
+        ValueError
+            If a size has no room for the smallest number of blocks.
+        """
+        for s, n in enumerate(self.setting.n):
+            source = self.make(n)
+            self.name = source.name
+            host = [part.reshape(1, -1) for part in source.read(0, n)]
+            with self.device.use():
+                timer = _Timer(self.device, host, self.setting.repeats)
+                self._literal(s, n, timer, report)
+                if np.isnan(self.times[s]).all():
+                    raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {self.counts[0]}")
+                cuts = self.counts[int(np.nanargmin(self.times[s, 0]))]
+                for other in self.compare:
+                    self.others[other].append(timer.other(other, host, cuts))
+                fast = timer.automatic()
+            if fast is not None:
+                self.others.setdefault("auto", []).append(fast)
+
+    def _literal(self, s: int, n: int, timer: _Timer, report: Report) -> None:
+        """Time the stages of the paper for every number of partitions and blocks that n rows have room for."""
+        for i, levels in enumerate(self.nested):
+            for k, count in enumerate(self.counts):
+                if count < n:
+                    self.times[s, i, k], error = timer.literal(count, levels)
+                    self.backward[s] = max(self.backward[s], error)
+                done = (s * len(self.nested) + i) * len(self.counts) + k + 1
+                report(Progress(done, savable=False))
+
+    def result(self) -> ScalingResult:
+        """Return the times, and the cost model fitted to one partition of the first size."""
+        from qsim.tridiag.solver.partition import fit
+
+        sizes, first = self.setting.n, self.times[0, 0]
+        usable = np.isfinite(first)
+        counts = [count for count, good in zip(self.counts, usable, strict=True) if good]
+        alpha, beta = 0.0, 0.0
+        if len(counts) > 1:
+            alpha, beta = fit(counts, first[usable].tolist(), sizes[0], self.nested[0])
+        return ScalingResult(
+            self.name,
+            list(sizes),
+            np.array(self.counts),
+            self.nested,
+            self.times,
+            alpha,
+            beta,
+            self.backward,
+            {other: np.array(seconds) for other, seconds in self.others.items()},
+        )
 
 
 class _Timer:
@@ -330,27 +357,18 @@ class _Timer:
         raise ValueError(f"compare knows thomas, lapack and woodbury, not {name!r}")
 
 
-def run_scaling(problem: Systems, monitor: Monitor) -> ScalingResult:
+def run_scaling(problem: ScalingProblem, monitor: Monitor) -> ScalingResult:
     """Time the partition method against the number of blocks."""
-    from qsim.tridiag.deck.model import Scaling
+    from qsim.tridiag.deck.model import FileSystem
     from qsim.tridiag.solver import systems
 
-    deck = problem.deck
-    block, setting = deck.system, deck.scaling or Scaling()
+    block, setting, precision = problem.system, problem.setting, problem.precision
+    assert not isinstance(block, FileSystem)  # the deck has checked that
 
-    def make(n: int) -> Any:
+    def make(n: int) -> Source:
         if block is None:
-            return systems.CrankNicolsonSource(n, seed=deck.run.seed or 0, dtype=dtype_of(deck, "complex"))
-        return generator(deck, block, n)
+            return systems.CrankNicolsonSource(n, seed=problem.seed, dtype=dtype_of(precision, "complex"))
+        return generator(block, precision, problem.seed, n)
 
     with located(problem), monitor.stage("scaling"):
-        return measure(
-            make,
-            problem.device,
-            setting.n,
-            None if setting.blocks == "auto" else setting.blocks,
-            setting.iterations,
-            setting.repeats,
-            setting.compare,
-            monitor,
-        )
+        return measure(make, problem.device, setting, monitor)

@@ -5,64 +5,58 @@ from __future__ import annotations
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.deck.model import FileSystem
+from qsim.tridiag.solver.systems import ArraySource, RandomSource
 from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 from qsim.tridiag.tasks.solve_result import CHUNK, NAMES, SolveResult, checks_of, profile_of
-from qsim.tridiag.tasks.solve_sources import blame, dtype_of, generator, located
+from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.problem import Systems
+    from qsim.tridiag.problem import SolveProblem
+    from qsim.tridiag.solver.solution import Solution
     from qsim.tridiag.solver.stream import Streamed
+    from qsim.tridiag.solver.systems import BatchSource
 
 __all__ = ["run_solve"]
 
 
-def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
+def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
     """Solve the system of the deck."""
-    deck, device = problem.deck, problem.device
-    block: Any = deck.system
+    solver, device = problem.solver, problem.device
     with ExitStack() as stack:
         stack.enter_context(located(problem))
         with monitor.stage("open"):
-            if block.source == "file":
-                from qsim.tridiag.solver.readers import open_system
-
-                opened = stack.enter_context(open_system(block.file, block.rhs))
-                source: Any = opened.source
-                source.dtype = dtype_of(deck, "complex" if source.dtype.kind == "c" else "real")
-            else:
-                source = generator(deck, block)
-        batch = int(getattr(source, "batch", 1))
-        if block.source == "file":
-            for finding in block_findings(deck, source.n // batch):
-                if finding.severity == "error":
-                    blame(problem, finding.key, finding.message)
+            source = _source(problem, stack)
         need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
         limit = _limit(problem)
-        if streamable(deck) and need > limit:
-            if getattr(block, "corners", None) is not None:
-                blame(
-                    problem,
-                    "system.corners",
-                    "a cyclic system is not solved block by block; raise solver.memory",
+        if streamable(solver) and need > limit:
+            if problem.system.corners is not None:
+                problem.blame(
+                    "system.corners", "a cyclic system is not solved block by block; raise solver.memory"
                 )
             monitor.note(
                 f"{need / 1e9:.3g} GB in memory would exceed {limit / 1e9:.3g} GB: solved block by block"
             )
-            if deck.solver.blocks != "auto" or deck.solver.iterations != "auto":
+            if solver.blocks != "auto" or solver.iterations != "auto":
                 monitor.warn(
                     "solver.blocks and solver.iterations do not count where a system is solved block by block"
                 )
-            result = _streamed(problem, source, batch, int(limit), monitor)
+            result = _streamed(problem, source, int(limit), monitor)
         else:
-            result = _in_memory(problem, source, batch, monitor)
+            result = _in_memory(problem, source, monitor)
     for text in result.notes:
         monitor.warn(text)
     monitor.note(f"backward error {result.info['backward_error']:.2g} by {result.info['algorithm']}")
@@ -71,26 +65,41 @@ def run_solve(problem: Systems, monitor: Monitor) -> SolveResult:
     return result
 
 
-def _limit(problem: Systems) -> float:
+def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
+    """Return the system of the deck; files stay open as long as `stack`."""
+    block, precision = problem.system, problem.precision
+    if not isinstance(block, FileSystem):
+        return generator(block, precision, problem.seed)
+    from qsim.tridiag.solver.readers import open_system
+
+    source = stack.enter_context(open_system(block.file, block.rhs)).source
+    source.dtype = dtype_of(precision, "complex" if source.dtype.kind == "c" else "real")
+    for finding in block_findings(problem.solver, source.n // source.batch):
+        if finding.severity == "error":
+            problem.blame(finding.key, finding.message)
+    return source
+
+
+def _limit(problem: SolveProblem) -> float:
     """Return the bytes that a system in memory may take."""
-    asked = problem.deck.solver.memory
+    asked = problem.solver.memory
     if asked != "auto":
         return float(asked)
     free = problem.device.free_memory()
     return FREE_SHARE * free if free else float("inf")
 
 
-def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> SolveResult:
+def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
     from qsim.core.device.device import cpu
+    from qsim.tridiag.solver.defect import Defect
     from qsim.tridiag.solver.solve import solve
-    from qsim.tridiag.solver.stream import Defect
 
-    solver, device = problem.deck.solver, problem.device
+    solver, device, batch = problem.solver, problem.device, source.batch
     serial = solver.type != "nshape"
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
         a, b, c, d = _whole(source, where)
-        if not (where.is_cuda and hasattr(source, "fill")):
+        if not (where.is_cuda and isinstance(source, RandomSource)):
             _require_finite(a, b, c, d)
         rows = source.n // batch
         corners = _corners(problem, source)
@@ -113,18 +122,21 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
     }
     with monitor.stage("compile"):
         _warm_up(options, source.dtype, alone, where)
-    monitor.begin(1, "systems" if batch == 1 else "batches", "solve")
+    if corners is None:
+        solution = _Solution(partial(solve, a2, b2, c2, right, **options))
+    else:
+        solution = _Solution(partial(_solve_cyclic, a, b, c, d, rows, options))
     with monitor.stage("solve"):
-        cyclic = corners is not None
-        found = _solve_cyclic(a, b, c, d, rows, options) if cyclic else solve(a2, b2, c2, right, **options)
-    monitor.step(1)
-    monitor.end()
+        drive(solution, monitor, total=1, unit="systems" if batch == 1 else "batches", what="solve")
+    found = solution.found
     with monitor.stage("analyse"):
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         parts = [where.to_host(part) for part in (a, b, c, d)]
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
-        profile = profile_of(Defect(host, flat), flat)
+        defect = Defect(host, flat)
+        profile = profile_of(defect, flat)
+        rowwise = defect.rowwise() if corners is None else _rowwise_cyclic(parts, flat, rows)
         with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
             checks = checks_of(flat)
     shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
@@ -132,7 +144,7 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
     names = (*NAMES, "equilibrated")
     stored = flat.reshape(full) if flat.size <= STORED else None
     notes = list(found.notes)
-    info = {name: getattr(found, name) for name in names}
+    info = {name: getattr(found, name) for name in names} | {"rowwise_error": rowwise}
     if stored is None:
         notes += _write_beside(flat, info, monitor)
     return SolveResult(
@@ -150,19 +162,51 @@ def _in_memory(problem: Systems, source: Any, batch: int, monitor: Monitor) -> S
     )
 
 
-def _corners(problem: Systems, source: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+class _Solution:
+    """A solution in memory, which cannot be interrupted."""
+
+    def __init__(self, work: Callable[[], Solution]) -> None:
+        self.work = work
+
+    def advance(self, report: Report) -> None:
+        """Solve."""
+        self.found = self.work()
+        report(Progress(1, savable=False))
+
+    def state(self) -> State:
+        """Return nothing: a solution is not continued."""
+        return {}
+
+
+class _StreamedSolution:
+    """A solution block by block, which can be interrupted but not continued."""
+
+    def __init__(self, work: Callable[..., Streamed]) -> None:
+        self.work = work
+
+    def advance(self, report: Report) -> None:
+        """Solve block by block."""
+        self.found = self.work(progress=lambda done, _total: report(Progress(done, savable=False)))
+
+    def state(self) -> State:
+        """Return nothing: a solution is not continued."""
+        return {}
+
+
+def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return T(0, n-1) and T(n-1, 0), one number or one of each system; None for a system that is not cyclic."""
-    asked = getattr(problem.deck.system, "corners", None)
+    asked = problem.system.corners
     if asked is None:
         return None
     if asked == "file":
+        assert isinstance(source, ArraySource)  # a file
         pair = source.corners()
         if pair is None:
-            blame(problem, "system.corners", "the file has no entries for them: b and c need n entries each")
+            problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
         return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
     numbers = np.array(asked, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
-        blame(problem, "system.corners", "the system is real; its corners must be, too")
+        problem.blame("system.corners", "the system is real; its corners must be, too")
     numbers = numbers if source.dtype.kind == "c" else numbers.real
     return numbers[:1].astype(source.dtype), numbers[1:].astype(source.dtype)
 
@@ -200,6 +244,19 @@ def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:
     return [a, b, c, d]
 
 
+def _rowwise_cyclic(parts: list[Any], x: NDArray[Any], rows: int) -> float:
+    """Return the row-wise backward error of cyclic systems that lie one after another."""
+    from qsim.tridiag.solver.cyclic import Matrix
+
+    a, b, c, d = parts
+    columns = x.reshape(x.shape[0], -1)
+    worst = 0.0
+    for low in range(0, x.shape[0], rows):
+        one = slice(low, low + rows)
+        worst = max(worst, Matrix(a[one], b[one], c[one]).rowwise(columns[one], d[:, one].T))
+    return worst
+
+
 class _Arrays:
     """A source whose blocks have all been read."""
 
@@ -215,7 +272,7 @@ class _Arrays:
 
 def _whole(source: Any, device: Any) -> tuple[Any, Any, Any, Any]:
     """Return the whole system; a random one is made on the device that needs it."""
-    if not (device.is_cuda and hasattr(source, "fill")):
+    if not (device.is_cuda and isinstance(source, RandomSource)):
         return source.read(0, source.n)
     a, b, c = (device.xp.empty(source.n, source.dtype) for _ in range(3))
     d = device.xp.empty((source.columns, source.n), source.dtype)
@@ -254,12 +311,12 @@ def _warm_up(options: dict[str, Any], dtype: Any, alone: bool, device: Any) -> N
 # ------------------------------------------------------------------------------------ block by block
 
 
-def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Monitor) -> SolveResult:
+def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: Monitor) -> SolveResult:
     from qsim.core.results.hdf5 import new_dataset
     from qsim.tridiag.solver.stream import solve_streamed
     from qsim.tridiag.solver.systems import RandomSource
 
-    solver, device = problem.deck.solver, problem.device
+    solver, device, batch = problem.solver, problem.device, source.batch
     budget = limit if solver.memory != "auto" else int(0.5 * limit)
     size = source.n * source.columns
     stored = size <= STORED and size * source.dtype.itemsize <= limit
@@ -277,9 +334,9 @@ def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Mo
         with monitor.stage("compile"):
             small = RandomSource(256, dtype=source.dtype, columns=source.columns)
             solve_streamed(small, device=device)
-        monitor.begin(None, "blocks", "solve")
-        with monitor.stage("solve"):
-            found: Streamed = solve_streamed(
+        solution = _StreamedSolution(
+            partial(
+                solve_streamed,
                 source,
                 budget=budget,
                 device=device,
@@ -287,11 +344,16 @@ def _streamed(problem: Systems, source: Any, batch: int, limit: int, monitor: Mo
                 keep=out is not None,
                 tolerance=solver.tolerance,
                 on_unstable=solver.on_unstable,
-                progress=lambda done, _total: monitor.step(done),
             )
-        monitor.end()
+        )
+        with monitor.stage("solve"):
+            drive(solution, monitor, total=None, unit="blocks", what="solve")
+        found = solution.found
     rows = source.n // batch
-    info = {name: getattr(found, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
+    info = {
+        name: getattr(found, name)
+        for name in (*NAMES, "rowwise_error", "block_rows", "largest_read", "pieces")
+    }
     info["pivoted_pieces"] = found.pivoted
     if path is not None:
         info["x_file"] = path.name

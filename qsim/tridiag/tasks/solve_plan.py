@@ -9,11 +9,12 @@ from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
+from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.deck.model import Precision, Solver, SystemSource, TridiagDeck
 
 __all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", "streamable"]
 
@@ -28,59 +29,75 @@ ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products
 
 def plan(deck: TridiagDeck) -> Plan:
     """Estimate what a solve or scaling run takes; reads no file."""
-    item = {"complex": 16, "real": 8} if deck.run.precision != "single" else {"complex": 8, "real": 4}
     if deck.task == "scaling":
-        sizes = deck.scaling.n if deck.scaling is not None else [300_000]
-        width = item[getattr(deck.system, "dtype", "complex")]
-        need = 13 * max(sizes) * width
-        memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
-        return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
+        return _plan_scaling(deck)
     block = deck.system
-    n = getattr(block, "n", 0)
-    if block is None or not n:
-        return _plan_file(deck)
-    batch, columns = getattr(block, "batch", 1), getattr(block, "rhs", 1)
-    columns = columns if isinstance(columns, int) else 1
-    kind = getattr(block, "dtype", "real" if block.source == "laplace" else "complex")
-    rows = n * batch
-    need = bytes_in_memory(rows, columns, item[kind])
-    found = {"rows": n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
-    findings = list(block_findings(deck, n))
-    cyclic = getattr(block, "corners", None) is not None
-    peak = _peak(deck.solver.type, deck.solver.blocks != "auto", rows, columns, cyclic) * item[kind]
-    about = 0.0
-    if streamable(deck):  # what does not fit is solved block by block
-        limit = _limit(deck)
+    if block is None or isinstance(block, FileSystem):
+        return _plan_file(block, deck.solver)
+    return _plan_generated(block, deck.solver, deck.precision)
+
+
+def _item(kind: str, precision: Precision) -> int:
+    """Return the bytes of a complex or real number."""
+    return {"complex": 16, "real": 8}[kind] // (2 if precision == "single" else 1)
+
+
+def _kind(block: SystemSource | None) -> str:
+    """Return whether the numbers of a generated system are complex or real."""
+    if isinstance(block, RandomSystem):
+        return block.dtype
+    return "real" if isinstance(block, LaplaceSystem) else "complex"
+
+
+def _plan_scaling(deck: TridiagDeck) -> Plan:
+    sizes = deck.scaling.n if deck.scaling is not None else [300_000]
+    kind = deck.system.dtype if isinstance(deck.system, RandomSystem) else "complex"
+    need = 13 * max(sizes) * _item(kind, deck.precision)
+    memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
+    return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
+
+
+def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -> Plan:
+    """Estimate the memory of a generated system, in memory or block by block."""
+    assert not isinstance(block, FileSystem)
+    batch, columns = (block.batch, block.rhs) if isinstance(block, RandomSystem) else (1, 1)
+    item, rows = _item(_kind(block), precision), block.n * batch
+    need = bytes_in_memory(rows, columns, item)
+    found = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
+    findings = list(block_findings(solver, block.n))
+    cyclic = block.corners is not None
+    peak, about = _peak(solver.type, solver.blocks != "auto", rows, columns, cyclic) * item, 0.0
+    if streamable(solver):  # what does not fit is solved block by block
+        limit = _limit(solver)
         if need > limit:
-            stored = (
-                rows * columns if rows * columns <= STORED and rows * columns * item[kind] <= limit else 0
-            )
-            budget: float = limit if deck.solver.memory != "auto" else 0.5 * limit
-            peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item[kind])
+            stored = rows * columns if rows * columns <= STORED and rows * columns * item <= limit else 0
+            budget: float = limit if solver.memory != "auto" else 0.5 * limit
+            peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item)
             about = rows * columns / ROWS_PER_SECOND
     # the diagonals and the right-hand side are read, the solution is written
-    moved = float(rows * (3 + 2 * columns) * item[kind])
+    moved = float(rows * (3 + 2 * columns) * item)
     work = Work(
         ROW_FLOPS * rows * columns, bytes=moved if moved > CACHED else 0.0, about=about, reduce="system.n"
     )
     return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings, work)
 
 
-def _plan_file(deck: TridiagDeck) -> Plan:
+def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
     """Estimate from the size of a file that holds the four arrays; texts and compressed files say little."""
-    path = getattr(deck.system, "file", None)
+    path = None if block is None else block.file
     sizes = {"file": str(path or "")}
     if path is None or not path.is_file() or path.suffix not in (".npz", ".h5", ".hdf5"):
         return Plan(sizes=sizes)
     need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
-    peak = min(need, int(STREAMED * 0.5 * _limit(deck))) if streamable(deck) and need > _limit(deck) else need
+    limit = _limit(solver)
+    peak = min(need, int(STREAMED * 0.5 * limit)) if streamable(solver) and need > limit else need
     return Plan(Memory(host=peak, parts={"system": peak}), sizes)
 
 
-def _limit(deck: TridiagDeck) -> float:
+def _limit(solver: Solver) -> float:
     """Return the bytes that a system in host memory may take."""
-    if deck.solver.memory != "auto":
-        return float(deck.solver.memory)
+    if solver.memory != "auto":
+        return float(solver.memory)
     free = free_host_memory()
     return FREE_SHARE * free if free else float("inf")
 
@@ -100,23 +117,23 @@ def _peak(solver: str, literal: bool, rows: int, columns: int, cyclic: bool) -> 
     return int(rows * each)
 
 
-def streamable(deck: TridiagDeck) -> bool:
-    """Tell whether the solver of a deck can go block by block."""
-    return deck.solver.type == "nshape"
+def streamable(solver: Solver) -> bool:
+    """Return True for a solver that can go block by block."""
+    return solver.type == "nshape"
 
 
-def block_findings(deck: TridiagDeck, n: int) -> Iterator[Finding]:
+def block_findings(solver: Solver, n: int) -> Iterator[Finding]:
     """Yield what does not fit n rows in the blocks and the memory of the solver."""
-    blocks = deck.solver.blocks
+    blocks = solver.blocks
     if isinstance(blocks, list) and sum(blocks) != n:
         yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but the system has {n}")
     elif isinstance(blocks, list) and blocks[0] < 2 and n > 1:
         yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
     elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
         yield Finding("solver.blocks", f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
-    if deck.solver.memory != "auto" and not streamable(deck):
+    if solver.memory != "auto" and not streamable(solver):
         yield Finding(
-            "solver.memory", f"{deck.solver.type} works in memory; only nshape goes block by block", "warning"
+            "solver.memory", f"{solver.type} works in memory; only nshape goes block by block", "warning"
         )
 
 

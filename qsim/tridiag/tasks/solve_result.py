@@ -29,7 +29,8 @@ class SolveResult:
     x
         Solution, (n,), (n, k), (batch, n) or (batch, n, k); None if it is too large to be kept.
     info : dict
-        residual, backward_error, algorithm, blocks, iterations, min_pivot, refinements; streamed: block_rows, pieces, ...
+        residual, backward_error, rowwise_error, algorithm, blocks, iterations, min_pivot, refinements; streamed: block_rows,
+        pieces, ...
     name, dtype : str
         The system and its number type.
     n, batch, columns : int
@@ -120,6 +121,7 @@ NAMES = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min
 INFO = {
     "residual": "largest |d - T x|, |z| = |Re z| + |Im z|",
     "backward_error": "largest normwise backward error max|d - T x| / (||T|| max|x| + max|d|)",
+    "rowwise_error": "largest row-wise backward error |d - T x| / (|T| |x| + |d|) of a row, of the system as it was given",
     "algorithm": "what solved the system",
     "blocks": "blocks of the partition",
     "iterations": "nested partitions",

@@ -175,6 +175,10 @@ def _kinetic(lattice: Lattice, psi: Any, a: float) -> Any:
 def _inverse_mass(f: Any, phase: complex | float) -> Any:
     """Return ``M^-1 f``: a banded solve on the host, a sum of images on the device (:func:`_images`)."""
     n = f.shape[0]
+    if n < 2 * IMAGES and not isinstance(
+        f, np.ndarray
+    ):  # too short for the images: a banded solve on the host
+        return namespace(f).asarray(_inverse_mass(f.get(), phase))
     if isinstance(f, np.ndarray):
         from scipy.linalg import solve_banded
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.device.device import cpu
+from qsim.core.errors import InvalidInput
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
 from qsim.tridiag.kernels.cn_cpu import LANES
 from qsim.tridiag.tdse.halo import halo, range_of_potential
@@ -116,9 +117,10 @@ class Propagator:
         self.mode: str = mode if mode in ("exact", "literal") and shape is None else "local"
         if self.shape is None:
             if mode == "local":
-                raise ValueError(
-                    f"solver.mode: local needs an inverse that decays within a few hundred points; dt/(2 dx^2) = "
-                    f"{dt / (2 * lattice.dx**2):.3g} is too large for it (use mode: exact, a smaller dt or a larger dx)"
+                raise InvalidInput(
+                    "solver.mode",
+                    f"local needs an inverse that decays within a few hundred points; dt/(2 dx^2) = "
+                    f"{dt / (2 * lattice.dx**2):.3g} is too large for it (use mode: exact, a smaller dt or a larger dx)",
                 )
             self.mode = "literal" if mode == "literal" else "exact"
         elif self.mode == "local" and self.shape.halo == 0:

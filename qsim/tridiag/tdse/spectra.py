@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.tridiag.tdse.lattice import Lattice
+
 WINDOWS = ("none", "hann", "sin2", "blackman", "gauss")
 PLATEAU = (0.52, 0.91)  # of the classical cutoff: orders 11 to 19 where it is 21
 LARGEST_GRID = 8_000_000  # points up to which a photoelectron spectrum is evaluated on the host
@@ -221,10 +223,7 @@ class Photoelectrons:
 
 
 def photoelectrons(
-    x: NDArray[np.float64],
-    dx: float,
-    potential: NDArray[np.float64],
-    stencil: str,
+    lattice: Lattice,
     psi: NDArray[np.complex128],
     energies: NDArray[np.float64],
     gamma: float,
@@ -239,8 +238,8 @@ def photoelectrons(
 
     Parameters
     ----------
-    x, dx, potential, stencil
-        The lattice; `potential` without the absorber.
+    lattice : Lattice
+        Grid, potential and stencil; the absorber does not count.
     psi : (n,) complex128
         ``sum |psi|^2 dx`` is its norm.
     energies : (m,) float64
@@ -259,20 +258,20 @@ def photoelectrons(
     ValueError
         If the grid has more than `LARGEST_GRID` points.
     """
-    if x.shape[0] > LARGEST_GRID:
+    if lattice.points > LARGEST_GRID:
         raise ValueError(
-            f"photoelectron spectra are limited to {LARGEST_GRID:.0e} points, the grid has {x.shape[0]}"
+            f"photoelectron spectra are limited to {LARGEST_GRID:.0e} points, the grid has {lattice.points}"
         )
     half = 2 ** (order - 1)
     shifts = gamma * np.exp(1j * np.pi * (2.0 * np.arange(1, half + 1) - 1.0) / (2.0 * half))
     area = gamma * (np.pi / half) / math.sin(np.pi / (2.0 * half))
-    pencil = Pencil(np.asarray(potential, float), dx, stencil)
+    pencil = Pencil(np.asarray(lattice.potential, float), lattice.dx, lattice.stencil)
     start = np.asarray(psi, complex)
     if vector_potential:
-        start = start * np.exp(1j * vector_potential * x)
+        start = start * np.exp(1j * vector_potential * lattice.x)
     energies = np.asarray(energies, float)
     parts = np.empty((2, energies.size))
-    origin = int(np.searchsorted(x, 0.0))
+    origin = int(np.searchsorted(lattice.x, 0.0))
     for k, energy in enumerate(energies):
         chi = start
         for shift in shifts:
@@ -282,5 +281,5 @@ def photoelectrons(
         parts[1, k] = np.sum(weight[origin:])
         if each is not None:
             each(k + 1)
-    parts *= dx / area
+    parts *= lattice.dx / area
     return Photoelectrons(energies, parts.sum(axis=0), parts[0], parts[1])
