@@ -28,7 +28,7 @@ DRAWN = {
     "sturmian/li_plus_scan": "convergence",
     "sturmian/outgoing_basis": "basis beta",
     "sturmian/repulsion_tables": "rates rank",
-    "sturmian/temkin_poet": "wave sharing cross_sections unitarity residuals",
+    "sturmian/temkin_poet": "wave sharing unitarity residuals",
     "tridiag/eckart": "overview states",
     "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
     "tridiag/photoelectrons": "photoelectron",
@@ -50,6 +50,14 @@ SMALL = {
         "laser": {"pulses": [{"shape": "sin2", "omega": 0.2, "E0": 0.03, "cycles": 3}]},
         "time": {"dt": 0.05, "outputs": 7},
         "observe": ["gabor"],
+    },
+    "sturmian cross_sections": {
+        "method": "sturmian",
+        "system": {"Z": 1},
+        "grid": {"R": 16, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
+        "basis": {"type": "fedvr"},
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV", "68 eV"]},
     },
     "sturmian scans": {
         "method": "sturmian",

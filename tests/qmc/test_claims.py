@@ -154,8 +154,11 @@ def test_hooke_without_jastrow_has_none(qmc):
     expected = 3 * 1.1 + 2 * math.sqrt(0.55 / math.pi)
     assert abs(energy["value"] - expected) < 5 * energy["error"]
     assert plain["scalars"]["vmc_variance"]["value"] > 0.05
-    problem = qmc.build(**trap(omega=1.1), series=[VMC])
-    assert problem.deck.wavefunction.jastrow.J2.type == "log1p"  # the resolved deck says what is taken
+    exact = {**trap(omega=1.1), "series": [VMC]}
+    assert (
+        qmc.load(**exact).deck.wavefunction.jastrow.J2.type == "log1p"
+    )  # the resolved deck says what is taken
+    problem = qmc.build(**exact)
     assert [f.kind for f in problem.wavefunction.jastrow.functions][:2] == ["none", "log1p"]
 
 

@@ -279,7 +279,7 @@ def test_positions_in_angstrom(qmc):
 def test_walkers_are_those_of_the_section_before(qmc):
     deck = qmc.load(**only("vmc", {"vmc": {"walkers": 50}}, "vmc", {"dmc": {"timesteps": [0.1, 0.2]}})).deck
     parts = build.parts_of(deck)
-    assert [part.block.walkers for part in parts] == [2048, 50, 50, 50, 50]
+    assert [part.walkers for part in parts] == [2048, 50, 50, 50, 50]
     assert len({part.number for part in parts}) == len(parts)
 
 
