@@ -256,6 +256,7 @@ def method_command(name: str) -> click.Command:
     @click.option(
         "--device", metavar="D", callback=_device, help="Where to compute: auto, cpu, cuda or cuda:N."
     )
+    @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
         "--set",
         "overrides",
@@ -288,6 +289,7 @@ class _Given:
     deck: Path
     output: Path | None
     device: str | None
+    threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
     resume: bool
@@ -313,6 +315,7 @@ class _Given:
 
         return Options(
             device=self.device,
+            threads=self.threads,
             overrides=self.overrides,
             output=self.output,
             force=self.force,

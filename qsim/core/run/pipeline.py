@@ -21,7 +21,8 @@ from qsim import __version__
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
-from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.blas import small_matrices
+from qsim.core.device.device import Device, out_of_memory, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled
 from qsim.core.device.parallel import world
 from qsim.core.device.rng import draw_seed
@@ -53,6 +54,8 @@ class Options:
     ----------
     device
         ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; overrules ``QSIM_DEVICE`` and the deck.
+    threads
+        CPU threads; overrules ``QSIM_THREADS`` and the deck.
     overrides
         ``KEY=VALUE`` texts that replace keys of the deck.
     output
@@ -74,6 +77,7 @@ class Options:
     """
 
     device: str | None = None
+    threads: int | None = None
     overrides: Sequence[str] = ()
     output: str | Path | None = None
     force: bool = False
@@ -155,7 +159,7 @@ def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outco
         _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
-        with out_of_memory(device, plan.memory), device.use():
+        with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
@@ -181,7 +185,10 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     device, notices = select(
-        job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
+        job.options.device,
+        settings.device,
+        threads=requested_threads(job.options.threads, settings.threads),
+        local_rank=world().local_rank,
     )
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled

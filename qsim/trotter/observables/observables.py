@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.blas import large_matrices
 from qsim.trotter.kernels.apply import Operator, apply_h, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
@@ -169,7 +170,7 @@ def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float6
     rest = [site for site in range(spins) if site not in part]
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
-    with device.use():
+    with device.use(), large_matrices(1 << len(small)):
         rows = _deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
         columns = _deposit(xp, large[:inner])
