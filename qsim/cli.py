@@ -12,12 +12,11 @@ import errno
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import __version__, commands, methods
+from qsim import __version__, commands, commands_many, methods
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 OFF = logging.CRITICAL + 1
+HELPERS = {**commands.COMMANDS, **commands_many.COMMANDS}
+"""The commands that run no deck, or many."""
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -101,12 +102,12 @@ class QsimGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the methods of this installation and the helper commands."""
-        return [*methods.available(), *commands.COMMANDS]
+        return [*methods.available(), *HELPERS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; a method that is not part of this version gets one that says so."""
-        if cmd_name in commands.COMMANDS:
-            return commands.COMMANDS[cmd_name]
+        if cmd_name in HELPERS:
+            return HELPERS[cmd_name]
         if methods.is_available(cmd_name):
             return method_command(cmd_name)
         return _absent_command(cmd_name) if cmd_name in methods.TABLE else None
@@ -127,7 +128,7 @@ class QsimGroup(click.Group):
         """List methods and helpers in a section each."""
         sections = {
             "Methods": {name: methods.TABLE[name] for name in methods.available()},
-            "Commands": {name: command.get_short_help_str(90) for name, command in commands.COMMANDS.items()},
+            "Commands": {name: command.get_short_help_str(90) for name, command in HELPERS.items()},
         }
         for title, rows in sections.items():
             if rows:
@@ -234,12 +235,6 @@ def main(args: Sequence[str] | None = None) -> None:
 # ---------------------------------------------------------------------------------------- running a deck
 
 
-def _device(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value.strip().lower()):
-        raise click.BadParameter(f"'{value}' is not auto, cpu, cuda or cuda:N")
-    return value
-
-
 def method_command(name: str) -> click.Command:
     """Return the command that runs decks of a method; its options are the same for all methods."""
 
@@ -254,7 +249,10 @@ def method_command(name: str) -> click.Command:
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Results file, or folder."
     )
     @click.option(
-        "--device", metavar="D", callback=_device, help="Where to compute: auto, cpu, cuda or cuda:N."
+        "--device",
+        metavar="D",
+        callback=commands.device_name,
+        help="Where to compute: auto, cpu, cuda or cuda:N.",
     )
     @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
@@ -370,19 +368,9 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
         for notice in plan["notices"]:
             click.echo(notice, err=True)
         commands.say_warnings(plan["warnings"])
-    click.echo("\n".join(_deck_lines(plan["deck"])))
+    from qsim.core.deck.describe import deck_lines
 
-
-def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
-    from qsim.core.deck.describe import flow
-
-    for key, value in block.items():
-        if isinstance(value, dict) and value and len(indent) < 4:
-            yield f"{indent}{flow(key)}:"
-            yield from _deck_lines(value, indent + "  ")
-        else:
-            yield f"{indent}{flow(key)}: {flow(value)}"
+    click.echo("\n".join(deck_lines(plan["deck"])))
 
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:

@@ -39,7 +39,7 @@ from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
-__all__ = ["Options", "Outcome", "draw_figure", "execute"]
+__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
 
 D = TypeVar("D", bound=Deck)
 P = TypeVar("P")
@@ -229,7 +229,7 @@ class _Job(Generic[D, P, R]):
 
     def earlier(self) -> list[Path]:
         """Return figures and the like that an earlier run left, but for what this one reads."""
-        inputs = list(_paths_in(self.loaded.deck))
+        inputs = list(paths_in(self.loaded.deck))
         return [
             path
             for path in self.files.of_earlier_run(list(self.method.output.FIGURES), self.extra)
@@ -260,24 +260,24 @@ def _refuse_what_cannot_be_written(job: _Job[D, P, R]) -> None:
     if not job.replaces:
         job.files.require_new(job.figures, job.extra)
     refuse_unusable(job.written())
-    refuse_inputs(job.written(), _paths_in(job.loaded.deck))
+    refuse_inputs(job.written(), paths_in(job.loaded.deck))
     if job.figures:
         ready()
 
 
-def _paths_in(value: object) -> Iterator[Path]:
+def paths_in(value: object) -> Iterator[Path]:
     """Yield the files that a deck names."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, BaseModel):
         for item in value.__dict__.values():
-            yield from _paths_in(item)
+            yield from paths_in(item)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _paths_in(item)
+            yield from paths_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _paths_in(item)
+            yield from paths_in(item)
 
 
 def _same(path: Path, other: Path) -> bool:
