@@ -52,6 +52,8 @@ def summary(
             "files": [str(file) for file in files],
             "warnings": list(warnings),
             "version": version,
+            "overrides": results.provenance.get("overrides", []),
+            "deck": results.deck,
         }
     )
     return ready
