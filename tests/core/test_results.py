@@ -371,7 +371,7 @@ def test_summary_is_flat_and_strict_json(file, tmp_path):
     assert read == content
     assert set(read) == {
         *("method", "title", "status", "device", "precision", "seed"),
-        *("scalars", "timing", "files", "warnings", "version"),
+        *("scalars", "timing", "files", "warnings", "version", "overrides", "deck"),
     }
     assert read["scalars"]["probability"] == {"value": 0.75, "error": 0.01, "unit": ""}
     assert read["scalars"]["diverged"]["value"] is None
