@@ -82,8 +82,8 @@ def test_cpu_on_request_says_nothing_and_asks_nothing(monkeypatch):
     ("status", "message", "hint"),
     [
         (NONE, r"no NVIDIA driver, no CuPy, 0 devices", "install an NVIDIA driver"),
-        (CudaStatus(driver=12080, reason="CuPy is not installed"), "driver for CUDA 12.8", "qsim[cuda12]"),
-        (CudaStatus(driver=13000, reason="CuPy is not installed"), "driver for CUDA 13.0", "qsim[cuda13]"),
+        (CudaStatus(driver=12080, reason="CuPy is not installed"), "driver for CUDA 12.8", "cuda12"),
+        (CudaStatus(driver=13000, reason="CuPy is not installed"), "driver for CUDA 13.0", "cuda13"),
         (CudaStatus("14.2", 12000, 12090, reason="the driver reports no device"), "CuPy 14.2", "nvidia-smi"),
     ],
 )

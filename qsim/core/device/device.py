@@ -31,6 +31,7 @@ from qsim.core.device.footprint import (
 )
 from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory, resident_memory
 from qsim.core.errors import DeviceError, MemoryLimitError
+from qsim.core.install import install_extra
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -393,11 +394,11 @@ class CudaStatus:
 
     def fix(self) -> str:
         """Return the remedy for a missing device."""
-        package = 'pip install "qsim[cuda13]"' if self.driver >= 13000 else 'pip install "qsim[cuda12]"'
+        package = install_extra("cuda13" if self.driver >= 13000 else "cuda12")
         if not self.driver and self.cupy:
             return "install an NVIDIA driver, or run with --device cpu"
         if not self.driver:
-            return f'install an NVIDIA driver, then {package} (or "qsim[cuda13]"); or run with --device cpu'
+            return f"install an NVIDIA driver, then {package}; or run with --device cpu"
         if not self.cupy:
             return f"{package}; or run with --device cpu"
         return f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or reinstall: {package}; or run with --device cpu"

@@ -425,7 +425,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             },
             "warnings": loaded.warnings,
             "notices": notices,
-            "deck": loaded.resolved(),
+            "deck": loaded.shown(),
             "version": __version__,
         }
     )
