@@ -22,11 +22,15 @@ from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.qoc.claims import Errors, Judge
     from qsim.qoc.molecule import Molecule
     from qsim.qoc.problem import Problem
+
+    Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
 SUBSTEPS = 4  # of the eigenbasis for each step of the run
 EXTRA_LEVELS = 8  # retained levels beyond those of the run
@@ -175,7 +179,7 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
         box, points = _spectral_grid(problem, judge, levels)
         levels = min(levels, points // 2)
-        maker = _refined_levels
+        maker: Maker = _refined_levels
     else:
         box, points = _stencil_grid(problem, judge, errors)
         maker = reference.stencil_levels
