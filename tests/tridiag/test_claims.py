@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
+from scipy.special import erf
 
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
@@ -15,11 +16,14 @@ from qsim.tridiag import build, checks, solve
 from qsim.tridiag.deck.electron import MaskAbsorber
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.model import Hhg, Observed
+from qsim.tridiag.deck.potentials import Polynomial, SquareWell
 from qsim.tridiag.output import extra_files, extra_paths
 from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.ladder import SingularMatrixError
-from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tasks import accuracy
+from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.eigenstates import imaginary_time, mirror, window_states
+from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 
@@ -484,6 +488,64 @@ def test_nested_grids_alias_the_points_of_a_table_alike(tmp_path):
     dipole = scalars_of(tmp_path, deck)["dipole_final"]
     assert abs(dipole.value) > 1e-6
     assert abs(dipole.value) <= 3.0 * dipole.error
+
+
+def energy_over_a_barrier(edge, centre, depth=-0.83, width=2.4):
+    """Energy of the packet below: momentum, spread, and the integral of the barrier over its density."""
+    x = np.linspace(-12.0, 12.0, 48_001)
+    density = np.exp(-((x + 1.3) ** 2) / (2 * 0.9**2)) / (0.9 * np.sqrt(2 * np.pi))
+    y = x - centre
+    v = -0.5 * depth * (erf((y + 0.5 * width) / edge) - erf((y - 0.5 * width) / edge))
+    return 0.5 * 0.4**2 + 1 / (8 * 0.9**2) + np.sum(density * v) * (x[1] - x[0])
+
+
+@pytest.mark.parametrize(
+    ("edge", "points", "centre", "resolved"),
+    [(0.15, 43, 0.2, False), (0.3, 42, 0.7, False), (0.3, 38, 0.8, False), (1.4, 61, 0.35, True)],
+)
+def test_edges_between_the_points_are_claimed(tmp_path, edge, points, centre, resolved):
+    """The grids of run and companions see equal parts of the edges; a resolved edge adds nothing to the claim."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -13.6, "xmax": 12.2, "points": points, "stencil": "three_point"},
+        "potential": {"type": "square_well", "depth": -0.83, "width": 2.4, "x0": centre, "edge": edge},
+        "initial": {"type": "gaussian", "x0": -1.3, "k0": 0.4, "width": 0.9},
+        "time": {"steps": 40, "t_final": 0.4},
+    }
+    energy = scalars_of(tmp_path, deck)["energy_initial"]
+    off = abs(energy.value - energy_over_a_barrier(edge, centre))
+    assert off < 2.0 * energy.error
+    assert energy.error < (2.0 if resolved else 6.0) * off
+
+
+def test_a_potential_that_is_not_resolved_where_nothing_is_counts_in_short_runs_only(monkeypatch):
+    """A long run asks where the electron is; at the foot of a barrier 9 bohr away there is none."""
+    well = SquareWell(type="square_well", depth=-0.4, width=2.0, x0=6.1, edge=0.1)
+    x = np.linspace(-9.0, 9.0, 61)
+    lattice = Lattice(-9.0, 0.3, 61, "three_point", well.V(x))
+    psi = np.exp(-((x + 3.0) ** 2)).astype(complex)
+    run = SimpleNamespace(lattice=lattice, potential=well, steps=10, psi0=psi)
+    assert not accuracy.resolved(run, psi)
+    monkeypatch.setattr(accuracy, "FINE", 100)
+    assert accuracy.resolved(run, psi)
+    assert not accuracy.resolved(run, psi[::-1])
+
+
+@pytest.mark.parametrize(("edge", "seen"), [(0.2, False), (1.6, True)])
+def test_the_average_of_a_potential_about_each_point(edge, seen):
+    """Sums over the points with it are integrals, and where the grid resolves the potential it is the potential."""
+    well = SquareWell(type="square_well", depth=0.7, width=3.1, x0=0.23, edge=edge)
+    x = np.linspace(-11.0, 11.0, 45)
+    average, value = potentials.averaged(well, x), well.V(x)
+    fine = np.linspace(-11.0, 11.0, 44_001)
+    dx, step = x[1] - x[0], fine[1] - fine[0]
+    for centre in (-1.7, 0.4):
+        density = np.exp(-((x - centre) ** 2) / 2.6)
+        exact = np.sum(np.exp(-((fine - centre) ** 2) / 2.6) * well.V(fine)) * step
+        assert np.sum(density * average) * dx == pytest.approx(exact, rel=2e-4)
+        assert (abs(np.sum(density * value) * dx / exact - 1.0) < 2e-4) == seen
+    quintic = Polynomial(type="polynomial", coefficients=[0.3, -0.2, 0.1, 0.04, -0.01, 0.002])
+    assert potentials.averaged(quintic, x) == pytest.approx(quintic.V(x), rel=1e-12, abs=1e-11)
 
 
 def test_energies_of_fine_grids_in_single_precision(tmp_path):

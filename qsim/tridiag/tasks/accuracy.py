@@ -20,6 +20,11 @@ fast components down, so that the first of them arrive too late in every compani
 differences are as small.  In a spectral companion (:mod:`qsim.tridiag.tdse.spectral`) free motion is exact; the error of a norm
 is at least its difference from the run.
 
+Where the grid does not resolve the potential (an edge between two points), each grid sees another part of it, and the
+difference of two may vanish by accident.  All companions then have the potential as a density between the points feels it
+(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more is that of the run itself, with its step and spacing: what
+changes from the run to it is a part of the error, and its number takes the place of Q above.
+
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
 """
 
@@ -55,8 +60,11 @@ __all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "es
 AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
 FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
 GROWTH = 4.0  # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
+UNSEEN = 1e-9  # hartree: change of V by what lies between the points, up to which it is left out
+PRESENT = 1e-8  # density, in units of its maximum, from which V counts in a long run
 STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
+BETWEEN = "the potential between the points"
 PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
 APART = math.sqrt(
     3.0
@@ -78,7 +86,7 @@ class Accuracy:
     why_not
         Why there are none; empty if there are.
     rest : dict
-        The other parts of it by the name of the scalar, then by `ROUNDED`, `WALLS`, `LEVELS`.
+        The other parts of it by the name of the scalar, then by `BETWEEN`, `ROUNDED`, `WALLS`, `LEVELS`.
     """
 
     errors: Mapping[str, float]
@@ -135,14 +143,15 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
 
 
-def companion(problem: Propagation, steps: int, points: int) -> Propagation:
-    """Return the same problem with other steps and points."""
+def companion(problem: Propagation, steps: int, points: int, average: bool = False) -> Propagation:
+    """Return the same problem with other steps and points, or with the average of V about each point."""
     old = problem.lattice
     width = (old.points + 1) * old.dx
     dx = width / (points + 1)
     xmin = old.xmin - old.dx + dx
     x = np.asarray(xmin + dx * np.arange(points), dtype=float)
-    potential = potentials.evaluate(problem.potential, x)
+    value = potentials.averaged if average else potentials.evaluate
+    potential = value(problem.potential, x)
     box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
     cap, mask = absorbers.evaluate(problem.absorber, x, box)
     dt = problem.steps * problem.dt / steps
@@ -164,6 +173,27 @@ def companion(problem: Propagation, steps: int, points: int) -> Propagation:
         states=vectors,
         window=window,
     )
+
+
+def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
+    """Tell whether what lies between the points of the potential changes nothing.
+
+    In a long run, whose time it would double, it counts only where the electron is at the start or at the end.
+
+    Parameters
+    ----------
+    problem
+        The run.
+    psi : (points,) complex
+        State at the end.
+    """
+    lattice = problem.lattice
+    average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
+    change = np.abs(average - lattice.potential)
+    if problem.steps * lattice.points > FINE:
+        density = np.maximum(np.abs(problem.psi0) ** 2, np.abs(psi) ** 2)
+        change = change[density > PRESENT * float(np.max(density))]
+    return float(np.max(change, initial=0.0)) < UNSEEN
 
 
 @dataclass(frozen=True)
@@ -192,41 +222,49 @@ class Companions:
     ----------
     problem : Propagation
         The run.
-    state
-        What a stop request saves.
+    ending
+        How it has ended.
 
     Attributes
     ----------
     problems : list of Propagation
     numbers : list of dict
         The numbers of the companions by name.
+    between : dict
+        The numbers of the run with the potential between its points; empty if the grid resolves the potential.
     spectral : dict
         Norms by the spectral companion.
     why_not : str
         Why there are no numbers; empty if there are.
     """
 
-    def __init__(self, problem: Propagation, state: Callable[[], State]) -> None:
-        self.problem, self.state = problem, state
+    def __init__(self, problem: Propagation, ending: Ending) -> None:
+        self.problem, self.ending, self.state = problem, ending, ending.state
         self.sizes = companions(problem)
         self.problems: list[Propagation] = []
         self.numbers: list[dict[str, float]] = []
+        self.between: dict[str, float] = {}
         self.spectral: dict[str, float] = {}
         self.why_not = ""
 
     @property
     def work(self) -> int:
-        """Points times steps of all of them."""
-        return sum(steps * points for steps, points in self.sizes)
+        """Points times steps of all of them, at most."""
+        own = self.problem.steps * self.problem.lattice.points
+        return own + sum(steps * points for steps, points in self.sizes)
 
     def advance(self, report: Report) -> None:
         """Run all companions, or find out why they cannot run."""
         try:
-            self.problems = [companion(self.problem, *size) for size in self.sizes]
+            average = not resolved(self.problem, self.ending.psi)
+            self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
             done = 0
             for one in self.problems:
                 self.numbers.append(_run(one, report, done))
                 done += one.steps * one.lattice.points
+            if average:
+                own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
+                self.between = _run(own, report, done)
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
             if error.exit_code not in (3, 5):
@@ -300,17 +338,19 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
         return Accuracy({}, {}, {}, "not asked for")
     if asked == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
-    others = Companions(problem, ending.state)
+    others = Companions(problem, ending)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)
-    time_step, grid = _differences(problem, found, others)
+    time_step, grid = _differences(problem, others.between or found, others)
     for name, norm in others.spectral.items():
         # a part of the error that all lattices share shows in no difference of them
         grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
     for name, cut in cuts(problem, ending.psi).items():
         grid[name] += cut
     rest = _rest(problem, found, ending.turned_back)
+    for name, value in others.between.items():
+        rest[name][BETWEEN] = abs(value - found[name])
     errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
     return Accuracy(errors, time_step, grid, rest=rest)
 

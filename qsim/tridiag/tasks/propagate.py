@@ -279,6 +279,7 @@ def _remedies(problem: Propagation) -> dict[str, str]:
     return {
         accuracy.STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
         accuracy.SPACING: "raise grid.points",
+        accuracy.BETWEEN: "raise grid.points, so that dx resolves the potential",
         accuracy.ROUNDED: "set run.precision: double"
         if single
         else "take fewer steps or a larger grid spacing",
