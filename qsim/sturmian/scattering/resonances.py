@@ -181,7 +181,7 @@ def _search(
     v /= xp.linalg.norm(v.ravel())
     zero = xp.zeros_like(v)
     shift, iterations, change = complex(near), 0, np.inf
-    limit = problem.deck.solver.max_iterations
+    limit = problem.asked.solver.max_iterations
     for step in range(STEPS):
         solved = driven.solve(
             operator, v, np.array([shift]), tolerance=SOLVE, max_iterations=limit, restart=100

@@ -437,7 +437,7 @@ def _run(result: CollisionResult) -> dict[str, Scalar]:
         "contour_condition": Scalar(
             result.setup.condition, description="largest condition number of the one-electron eigenvectors"
         ),
-        "solver": Scalar(problem.deck.solver.type, description="solver of the driven equations"),
+        "solver": Scalar(problem.asked.solver.type, description="solver of the driven equations"),
         "convention": Scalar(
             "full", description="sdcs and fdcs: the integral over one energy from 0 to E is sigma"
         ),

@@ -198,7 +198,7 @@ def _solved(
     E: list[float],
     monitor: Monitor,
 ) -> driven.Solution:
-    solver = problem.deck.solver
+    solver = problem.asked.solver
     right = operator.device.asarray(s)
     if solver.type == "dense":
         from qsim.sturmian.scattering.dense_route import solve_dense
