@@ -180,7 +180,7 @@ def test_temkin_poet_cross_sections_and_their_claims(sturmian):
         total = (2 * S + 1) / 2.0 * (1.0 - S11) / (2.0 * 54.4 / 27.211386245981)
         assert found[f"sigma_total_{spin}_0"][0] == pytest.approx(total, rel=1e-5)
     assert abs(found["unitarity_defect_0"][0]) < 0.02
-    assert found["residual_0"][0] < 1e-9
+    assert found["residual_0"][0] <= 1e-8  # the tolerance of a collision by default
 
 
 def test_energy_sharing_of_the_model(sturmian):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Sector", "energies_of", "initial_of", "pairs_of", "sectors_of"]
 
 
+TOLERANCE = 1e-8  # relative residual of a driven equation
+
+
 class Sector(NamedTuple):
     """One total angular momentum and spin."""
 
@@ -71,10 +74,17 @@ class Asked:
             deck.channels,
             deck.task,
             initial_of(deck),
-            deck.solver,
+            solver_of(deck),
             tuple(energies_of(deck)),
             {key: values for key, values in scan.items() if key != "energy"},
         )
+
+
+def solver_of(deck: SturmianDeck) -> Solver:
+    """Return the solver with the tolerance of a collision where the deck gives none."""
+    if "tolerance" in deck.solver.model_fields_set:
+        return deck.solver
+    return deck.solver.model_copy(update={"tolerance": TOLERANCE})
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:

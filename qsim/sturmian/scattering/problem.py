@@ -18,6 +18,7 @@ from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import fastest, of_numbers
+from qsim.sturmian.scattering.driven import BATCH, RESTART
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ class Problem:
         if self.process == "photo":
             return list(dict.fromkeys(self.task.gauges))
         return list(dict.fromkeys(self.label(sector.S) for sector in self.sectors))
+
+    def labels_of(self, sector: Sector) -> list[str]:
+        """Return the columns that a sector contributes to: all gauges, or its spin."""
+        return self.labels if self.process == "photo" else [self.label(sector.S)]
 
     def label(self, S: int) -> str:
         """Return the name of a spin."""
@@ -204,11 +209,21 @@ class Problem:
         first, second = self.task.ejected
         return first, second
 
-    def groups(self, energies: Sequence[float]) -> list[list[int]]:
-        """Return the energies that share one set of functions, by number."""
-        if self.numbers.whole or self.numbers.energy is not None:
-            return [list(range(len(energies)))]
-        return [[i] for i in range(len(energies))]
+    def group(self, point: int) -> int:
+        """Return the number of the set of functions of an energy: all energies share one, or each has its own."""
+        return 0 if self.numbers.whole or self.numbers.energy is not None else point
+
+    def batches(self, pairs: int, *, coarser: bool = False) -> list[tuple[int, ...]]:
+        """Return the energies that are solved together, by number: those that share functions and fit into memory."""
+        numbers = self.numbers.coarser(float(self.asked.system.Z)) if coarser else self.numbers
+        vector = 16.0 * pairs * numbers.points(float(self.asked.system.Z)) ** 2
+        most = max(1, int(BATCH / (RESTART * vector)))
+        count = len(self.asked.energies)
+        out: list[tuple[int, ...]] = []
+        for group in dict.fromkeys(self.group(i) for i in range(count)):
+            own = [i for i in range(count) if self.group(i) == group]
+            out += [tuple(own[start : start + most]) for start in range(0, len(own), most)]
+        return out
 
     def rounding(self, operator: Driven) -> float:
         """Return the residual that the condition of the contour allows."""
@@ -302,7 +317,6 @@ def _radius(asked: Asked) -> float:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     from qsim.core.deck.blocks import Finding
-    from qsim.sturmian.scattering.driven import BATCH, RESTART
 
     asked = Asked.of(loaded.deck)
     try:
@@ -312,7 +326,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     sectors = sectors_of(loaded.deck)
-    points = (grid.size - 1) * (numbers.order - 1) - 1
+    points = numbers.points(float(asked.system.Z))
     counts = [len(pairs_of(asked.channels, sector)) for sector in sectors]
     P, tops = max(counts), {b for sector in sectors for _, b in pairs_of(asked.channels, sector)}
     size = points if numbers.whole else max(numbers.sizes)

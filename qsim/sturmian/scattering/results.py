@@ -45,6 +45,8 @@ class Solved:
         Of one step with one right-hand side: operations, and bytes moved at least.
     seconds : float
         Spent in the solver.
+    condition : float
+        Largest condition number of the eigenvectors of h on the contour.
     """
 
     L: int
@@ -58,6 +60,7 @@ class Solved:
     flops: float
     traffic: float
     seconds: float
+    condition: float
 
 
 @dataclass
@@ -106,6 +109,11 @@ class CollisionResult:
     initial: Bound | None
     warnings: list[str] = field(default_factory=list)
     convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
+
+    @property
+    def condition(self) -> float:
+        """Largest condition number of the eigenvectors of h that were used."""
+        return max((solved.condition for solved in self.solved), default=1.0)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the declarations of the arrays."""
@@ -435,7 +443,7 @@ def _run(result: CollisionResult) -> dict[str, Scalar]:
         ),
         "R": Scalar(problem.numbers.R, "bohr", description="radius where the contour begins"),
         "contour_condition": Scalar(
-            result.setup.condition, description="largest condition number of the one-electron eigenvectors"
+            result.condition, description="largest condition number of the one-electron eigenvectors"
         ),
         "solver": Scalar(problem.asked.solver.type, description="solver of the driven equations"),
         "convention": Scalar(

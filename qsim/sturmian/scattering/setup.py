@@ -99,6 +99,10 @@ class Numbers:
         tail = np.cumsum(widths) * (self.length / sum(widths))
         return np.concatenate((real.astype(complex), real[-1] + tail * np.exp(1j * self.angle)))
 
+    def points(self, Z: float) -> int:
+        """Return the number of functions of the radial grid."""
+        return (self.bounds(Z).size - 1) * (self.order - 1) - 1
+
 
 @dataclass
 class Bound:
