@@ -5,6 +5,7 @@ import pytest
 
 from qsim.core.run import checkpoint
 from qsim.core.run.loop import Progress
+from qsim.sturmian import output
 from qsim.sturmian.scattering.resonances import Resonances
 from qsim.sturmian.tasks.collision import Collisions
 
@@ -80,8 +81,8 @@ def computation(sturmian, name, state=None):
 
 
 def bits(result):
-    scalars = {name: (scalar.value, scalar.error) for name, scalar in result.scalars().items()}
-    return {**result.arrays(), **{name: value for name, value in scalars.items() if name not in TIMES}}
+    scalars = {name: (scalar.value, scalar.error) for name, scalar in output.scalars(result).items()}
+    return {**output.arrays(result), **{name: value for name, value in scalars.items() if name not in TIMES}}
 
 
 def assert_same_bits(first, second):

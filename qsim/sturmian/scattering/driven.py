@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -219,6 +219,25 @@ class Solution:
     seconds: float = 0.0
 
 
+class Krylov(NamedTuple):
+    """Method of the solver.
+
+    Attributes
+    ----------
+    name : str
+        ``gmres``: smallest residual, keeps all directions; ``cocg``: conjugate gradients of a complex symmetric operator, four
+        vectors.
+    restart : int
+        Directions of gmres that are kept.
+    """
+
+    name: str = "gmres"
+    restart: int = RESTART
+
+
+GMRES = Krylov()
+
+
 def solve(
     operator: Driven,
     s: Any,
@@ -226,8 +245,7 @@ def solve(
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 300,
-    krylov: str = "gmres",
-    restart: int = RESTART,
+    krylov: Krylov = GMRES,
     start: Any = None,
     observe: Callable[[], None] | None = None,
 ) -> Solution:
@@ -245,10 +263,8 @@ def solve(
         Largest relative residual.
     max_iterations
         Steps of each right-hand side.
-    krylov : {"gmres", "cocg"}
-        gmres: smallest residual, keeps all directions; cocg: conjugate gradients of a complex symmetric operator, four vectors.
-    restart
-        Directions of gmres that are kept.
+    krylov : Krylov
+        Method.
     start : (m, P, n, n) complex128, optional
         Guess of the solutions, on the device; not used where its residual is hardly smaller than the source.
     observe
@@ -265,7 +281,7 @@ def solve(
     scale = _norms(b)
     residuals = np.where(scale > 0.0, 1.0, 0.0)  # nothing comes of no source
     scale = np.where(scale > 0.0, scale, 1.0)
-    method = _gmres if krylov == "gmres" else _cocg
+    method = _gmres if krylov.name == "gmres" else _cocg
     u = device.xp.zeros(s.shape, complex)
     iterations = np.zeros(m, np.int64)
     history: list[list[float]] = [[] for _ in range(m)]
@@ -285,7 +301,7 @@ def solve(
         part = device.asarray(open_)
         goal = 0.5 * tolerance * scale[open_]
         found = method(
-            operator, r[part], energies[part], goal, int(max_iterations), restart, observe or _nothing
+            operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing
         )
         for k, steps in zip(open_, found[1], strict=True):
             iterations[k] += len(steps)

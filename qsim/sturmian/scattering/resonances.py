@@ -16,16 +16,15 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
-from qsim.core.results.tables import Scalar
 from qsim.sturmian.deck.symmetry import exchange_sign
-from qsim.sturmian.scattering import driven, results
+from qsim.sturmian.scattering import driven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Table
+    from qsim.core.results.quantities import Quantity
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.deck.collision_symmetry import Sector
@@ -87,40 +86,12 @@ class ResonanceResult:
     unknowns: int
     condition: float
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return results.tables("")
+    @property
+    def quantities(self) -> tuple[Quantity[ResonanceResult], ...]:
+        """What the results file holds."""
+        from qsim.sturmian.scattering.quantities import RESONANCES
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays of the results file by name."""
-        return {
-            "r": self.setup.grid.r,
-            "resonance_energy": np.array([entry.energy.real for entry in self.found]),
-            "resonance_width": np.array([entry.width for entry in self.found]),
-            "resonance_error": np.array([entry.error for entry in self.found]),
-        }
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        out: dict[str, Scalar] = {}
-        for k, entry in enumerate(self.found):
-            text = f"L = {entry.L}, S = {entry.S}, near {entry.near:g} hartree"
-            out[f"resonance_energy_{k}"] = Scalar(
-                entry.energy.real, "hartree", entry.error, f"position of the resonance, {text}"
-            )
-            out[f"resonance_width_{k}"] = Scalar(
-                entry.width, "hartree", 2.0 * entry.error, f"width of the resonance, {text}"
-            )
-            out[f"residual_{k}"] = Scalar(entry.residual, "hartree", description=f"|H v - E v|, {text}")
-        out["unknowns"] = Scalar(self.unknowns, description="coefficients of the largest solution")
-        out["solver_iterations"] = Scalar(
-            max(entry.iterations for entry in self.found),
-            description="steps of the linear solver for one resonance",
-        )
-        out["contour_condition"] = Scalar(
-            self.condition, description="largest condition number of the one-electron eigenvectors"
-        )
-        return out
+        return RESONANCES
 
 
 class Resonances:
@@ -230,7 +201,6 @@ def _search(
             np.array([shift]),
             tolerance=SOLVE,
             max_iterations=limit,
-            restart=100,
             observe=poll,
         )
         iterations += int(solved.iterations[0])

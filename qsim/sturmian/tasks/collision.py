@@ -405,7 +405,7 @@ def _solved(
             np.array(E),
             tolerance=max(part.tolerance, 1e-13),
             max_iterations=solver.max_iterations,
-            krylov=part.problem.krylov,
+            krylov=driven.Krylov(part.problem.krylov),
             start=start,
             observe=poll,
         )
