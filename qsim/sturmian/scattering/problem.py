@@ -169,15 +169,27 @@ class Problem:
         numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
         return Setup(self.device, numbers, float(system.Z), potentials.OneBody(system.potential, system.Z))
 
-    def initial(self, setup: Setup, poll: Callable[[], None], *, other: bool = False) -> Bound:
-        """Return the bound state that the collision begins with, on the grid of a setup; with other pairs as in `other_pairs`."""
+    def initial(
+        self, setup: Setup, poll: Callable[[], None], tolerance: float, *, other: bool = False
+    ) -> Bound:
+        """Return the bound state that the collision begins with, on the grid of a setup.
+
+        Parameters
+        ----------
+        setup : Setup
+        poll : callable
+            Called after every step.
+        tolerance : float
+            Largest residual, hartree.
+        other : bool
+            With other pairs as in `other_pairs`.
+        """
         block = self.asked.initial
         l_max = block.l_max if block.l_max is not None else max(self.l_max, block.L)
         if other:
             l_max = l_max - 1 if l_max > block.L else l_max + 1
         pairs = pairs_up_to(block.L, l_max, S=block.S)
-        tolerance = min(1e-8, max(self.asked.solver.tolerance, 1e-12))
-        return setup.bound(block.L, block.S, block.root, pairs, tolerance, poll)
+        return setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
 
     def energies(self) -> list[float]:
         """Return the energies of the deck, hartree: of the impact, the excess, or of both electrons."""

@@ -189,7 +189,7 @@ class Setup:
 
     def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
         """Return E - H of one symmetry; the functions are those for the energy E."""
-        orbitals = {l: self.orbitals(l, E) for pair in pairs for l in pair}
+        orbitals = {l: self.orbitals(l, E) for l in {l for pair in pairs for l in pair}}
         return Driven(self.device, self.grid, orbitals, L, S, pairs, self.planes)
 
     @property
@@ -247,7 +247,7 @@ class Setup:
         last = min(int(np.searchsorted(ends, need)), ends.size - 1)
         grid = RadialGrid(np.ascontiguousarray(ends[: last + 1]), self.numbers.order)
         V = self._real_potential(grid.r)
-        orbitals = {l: gsf.orbitals(grid, l, V, None) for pair in pairs for l in pair}
+        orbitals = {l: gsf.orbitals(grid, l, V, None) for l in {l for pair in pairs for l in pair}}
         operator = TwoElectron(self.device, grid, orbitals, L, S, pairs)
 
         def step(*_: object) -> None:

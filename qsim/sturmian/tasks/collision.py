@@ -33,6 +33,7 @@ DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warn
 POOR = 0.1  # relative error of a break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
 ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
+ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
 
 Stage = Callable[[str], AbstractContextManager[None]]
 
@@ -209,7 +210,9 @@ class Collisions:
         grid, problem = self._grid(job.round), self.rounds[job.round].problem
         if job.variant not in grid.kinematics:
             if problem.process != "e_h":
-                grid.initial[job.variant] = problem.initial(grid.setup, poll, other=job.variant > 0)
+                grid.initial[job.variant] = problem.initial(
+                    grid.setup, poll, self._tolerance(job), other=job.variant > 0
+                )
             grid.kinematics[job.variant] = problem.kinematics(grid.setup, grid.initial.get(job.variant))
         return grid.kinematics[job.variant]
 
@@ -222,6 +225,11 @@ class Collisions:
             pairs = part.variants[job.variant][job.sector]
             grid.operators[key] = grid.setup.operator(sector.L, sector.S, pairs, E)
         return grid.operators[key]
+
+    def _tolerance(self, job: Job) -> float:
+        """Return the largest relative residual of a solution, and of its initial state in hartree."""
+        tolerance = self.rounds[job.round].tolerance
+        return max(tolerance, ROUGHEST) if job.variant > 0 else tolerance
 
     def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
         kinematics = self._kinematics(job, poll)
@@ -239,7 +247,8 @@ class Collisions:
             return np.stack(rows)
 
         s = operator.device.asarray(source(job.label))
-        found = _solved(part, operator, s, energies, self._start(job, operator, source, poll), poll)
+        start = self._start(job, operator, source, poll)
+        found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
             self.kept[job.variant, job.label] = found.u
         grid_real = amplitudes.inside(operator, grid.setup.grid, found.u, s)
@@ -391,9 +400,15 @@ def _source(
 
 
 def _solved(
-    part: Round, operator: driven.Driven, s: Any, E: list[float], start: Any, poll: Callable[[], None]
+    problem: Problem,
+    operator: driven.Driven,
+    asked: tuple[Any, list[float], Any],
+    tolerance: float,
+    poll: Callable[[], None],
 ) -> driven.Solution:
-    solver = part.problem.asked.solver
+    """Return solutions for sources, energies and, where there are some, starts; refuse them if they have not converged."""
+    s, E, start = asked
+    solver = problem.asked.solver
     if solver.type == "dense":
         from qsim.sturmian.scattering.dense_route import solve_dense
 
@@ -403,17 +418,17 @@ def _solved(
             operator,
             s,
             np.array(E),
-            tolerance=max(part.tolerance, 1e-13),
+            tolerance=max(tolerance, 1e-13),
             max_iterations=solver.max_iterations,
-            krylov=driven.Krylov(part.problem.krylov),
+            krylov=driven.Krylov(problem.krylov),
             start=start,
             observe=poll,
         )
     worst = int(np.argmax(found.residuals))
-    if not found.residuals[worst] <= max(10.0 * part.tolerance, part.problem.rounding(operator)):
+    if not found.residuals[worst] <= max(10.0 * tolerance, problem.rounding(operator)):
         raise NumericsError(
             f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
-            f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {part.tolerance:.1e} is asked for; "
+            f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {tolerance:.1e} is asked for; "
             "no cross section is taken from it",
             hint="a larger solver.max_iterations, or a smaller grid.ecs.angle if the condition of the contour is large",
         )
