@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.figures.bound import FIGURES as OWN_FIGURES
 from qsim.sturmian.figures.collision import FIGURES as COLLISION_FIGURES
+from qsim.sturmian.scattering.quantities import QUANTITIES
 from qsim.sturmian.two_electron import known
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.tasks.basis import BasisResult
     from qsim.sturmian.tasks.states import BoundResult
 
-__all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
+__all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "scalars", "tables"]
 
 FIGURES = {**OWN_FIGURES, **COLLISION_FIGURES}
 STORED_FUNCTIONS = 4_000_000  # numbers of basis functions up to which the results file holds them
@@ -133,11 +135,15 @@ HEADLINE = (
 
 def tables(result: Any) -> tuple[Table, ...]:
     """Return the declarations for a result."""
+    if hasattr(result, "quantities"):
+        return quantities.tables(result.quantities)
     return result.tables() if hasattr(result, "tables") else TABLES
 
 
 def arrays(result: Any) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
+    if hasattr(result, "quantities"):
+        return quantities.arrays(result.quantities, result)
     if hasattr(result, "arrays"):
         return dict(result.arrays())
     return _bound_arrays(result) if hasattr(result, "states") else _basis_arrays(result)
@@ -145,6 +151,8 @@ def arrays(result: Any) -> dict[str, NDArray[Any]]:
 
 def scalars(result: Any) -> dict[str, Scalar]:
     """Return the headline numbers."""
+    if hasattr(result, "quantities"):
+        return quantities.scalars(result.quantities, result)
     if hasattr(result, "scalars"):
         return dict(result.scalars())
     return _bound_scalars(result) if hasattr(result, "states") else _basis_scalars(result)

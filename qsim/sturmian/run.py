@@ -23,9 +23,7 @@ def run(problem: Problem | Collision, monitor: Monitor) -> Result:
     for text in problem.notices:
         monitor.note(text)
     if not isinstance(problem, Problem):
-        from qsim.sturmian.tasks.collision import run_collisions
-
-        return run_collisions(problem, monitor)
+        return _collision(problem, monitor)
     if problem.task.type == "bound":
         from qsim.sturmian.tasks.bound import run_bound
         from qsim.sturmian.tasks.doubts import require_contained
@@ -41,3 +39,13 @@ def run(problem: Problem | Collision, monitor: Monitor) -> Result:
     from qsim.sturmian.tasks.basis import run_basis
 
     return run_basis(problem, monitor)
+
+
+def _collision(problem: Collision, monitor: Monitor) -> Result:
+    if problem.process == "resonances":
+        from qsim.sturmian.scattering.resonances import run_resonances
+
+        return run_resonances(problem, monitor)
+    from qsim.sturmian.tasks.collision import run_collisions
+
+    return run_collisions(problem, monitor)

@@ -66,3 +66,11 @@ def test_the_page_names_every_quantity_once():
     assert "| `x` | `x` | `bohr` | points \\|x\\|; ascending |" in page
     assert "| `energy` | `hartree` | E; with an error, where one is claimed |" in page
     assert "part of the error: \\*" in page
+
+
+def test_a_scalar_states_its_own_unit_error_and_meaning():
+    """Where they depend on the result, as the unit of a cross section on the process."""
+    declared = (
+        Quantity("sigma_*", "", "cross section", lambda r: {"sigma_2p": Scalar(1.0, "kb", 0.1, "of 2p")}),
+    )
+    assert scalars(declared, None) == {"sigma_2p": Scalar(1.0, "kb", 0.1, "of 2p")}

@@ -14,6 +14,7 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
+from qsim.sturmian import output
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.scattering import angles, continuum, driven, observed, sources, spectra
@@ -136,8 +137,8 @@ def test_solvers_agree_and_solve_the_equation(small, L, S, pairs):
     momenta = np.array([1.6, 2.0])
     s, E = right_sides(small, operator, momenta), 0.5 * momenta**2 - 0.5
     one = driven.solve(operator, s, E, tolerance=1e-10)
-    other = driven.solve(operator, s, E, tolerance=1e-10, krylov="cocg")
-    single = driven.solve(operator, s[1:], E[1:], tolerance=1e-10, restart=6)
+    other = driven.solve(operator, s, E, tolerance=1e-10, krylov=driven.Krylov("cocg"))
+    single = driven.solve(operator, s[1:], E[1:], tolerance=1e-10, krylov=driven.Krylov(restart=6))
     assert one.residuals.max() < 1e-10
     assert np.abs(one.u - other.u).max() < 1e-8 * np.abs(one.u).max()
     assert np.abs(one.u[1] - single.u[0]).max() < 1e-8 * np.abs(one.u).max()
@@ -180,12 +181,12 @@ def test_temkin_poet_cross_sections_and_their_claims(sturmian):
         total = (2 * S + 1) / 2.0 * (1.0 - S11) / (2.0 * 54.4 / 27.211386245981)
         assert found[f"sigma_total_{spin}_0"][0] == pytest.approx(total, rel=1e-5)
     assert abs(found["unitarity_defect_0"][0]) < 0.02
-    assert found["residual_0"][0] < 1e-9
+    assert found["residual_0"][0] <= 1e-8  # the tolerance of a collision by default
 
 
 def test_energy_sharing_of_the_model(sturmian):
     result = sturmian.run(**change(TEMKIN_POET, {"task__errors": False, "grid__R": 40}))
-    arrays = result.arrays()
+    arrays = output.arrays(result)
     for j, name in enumerate(("TP_54.4_S0_sdcs", "TP_54.4_S1_sdcs")):
         points = np.array(KNOWN[name]["value"])
         ours = np.interp(points[:, 0], arrays["sdcs_share"], arrays["sdcs"][0, j])
@@ -294,7 +295,7 @@ def test_s_waves_of_double_ionisation_by_fast_electrons(sturmian):
             "observables": ["sdcs"],
         },
     }  # fmt: skip
-    arrays = sturmian.run(**deck).arrays()
+    arrays = output.arrays(sturmian.run(**deck))
     points = np.array(KNOWN["e3e_swave_sdcs"]["value"])
     ours = np.interp(points[:, 0], arrays["sdcs_share"], arrays["sdcs"][0, 0])
     error = np.interp(points[:, 0], arrays["sdcs_share"], arrays["sdcs_error"][0, 0])
@@ -308,7 +309,7 @@ def test_s_waves_leave_in_all_directions_alike(sturmian):
     """For la = lb = L = 0 the fully differential cross section is the energy sharing over (4 pi)^2."""
     small = {"task__errors": False, "grid__R": 24, "grid__order": 11, "channels__S": 0}
     deck = change(TEMKIN_POET, {**small, "task__observables": ["sdcs", "fdcs"], "task__angles": 9})
-    arrays = sturmian.run(**deck).arrays()
+    arrays = output.arrays(sturmian.run(**deck))
     F = arrays["fdcs"][0, 0]
     assert np.ptp(F) < 1e-12 * F.max()
     middle = arrays["sdcs"][0, 0][arrays["sdcs_share"].size // 2]

@@ -38,7 +38,8 @@ class Quantity(Generic[R]):
         Meaning in one sentence without a full stop.  A ``*`` in it becomes the part of the name that the ``*`` stands for.
     value
         Function from the result to the value: a number or text, or an array on the host or the device. None: an array that this
-        result does not have, or a scalar without a value.
+        result does not have, or a scalar without a value.  A :class:`~qsim.core.results.tables.Scalar` states unit, error and
+        meaning of its own, where they depend on the result.
     axes
         Name of each axis of an array; None for a scalar.
     error
@@ -123,6 +124,9 @@ def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
         if quantity.axes is not None:
             continue
         for name, value in quantity.named(result):
+            if isinstance(value, Scalar):
+                found[name] = value
+                continue
             error = None if quantity.error is None else quantity.error(result)
             found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
     return found

@@ -148,7 +148,7 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             text = f"({la}, {lb}) cannot couple to L = {Ls} with parity (-1)^L"
             yield Finding(f"channels.pairs.{k}", text)
     for sector in sectors:
-        pairs = pairs_of(deck, sector)
+        pairs = pairs_of(channels, sector)
         if not pairs:
             key = "channels.pairs" if channels.pairs is not None else "channels.l_max"
             yield Finding(key, f"no pair (la, lb) couples to L = {sector.L}; give l_max {sector.L} at least")

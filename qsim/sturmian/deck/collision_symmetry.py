@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.sturmian.deck import symmetry
-from qsim.sturmian.deck.blocks import as_list
+from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.collision import Initial, Scatter
 
 if TYPE_CHECKING:
-    from qsim.sturmian.deck.model import SturmianDeck
+    from qsim.sturmian.deck.blocks import Channels, Grid, System
+    from qsim.sturmian.deck.model import Solver, SturmianDeck
 
-__all__ = ["Sector", "energies_of", "initial_of", "pairs_of", "sectors_of"]
+__all__ = ["Asked", "Sector", "energies_of", "initial_of", "pairs_of", "sectors_of"]
+
+
+TOLERANCE = 1e-8  # relative residual of a driven equation
 
 
 class Sector(NamedTuple):
@@ -19,6 +24,67 @@ class Sector(NamedTuple):
 
     L: int
     S: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Blocks of a deck that define a collision.
+
+    Attributes
+    ----------
+    system : System
+    grid : Grid
+    basis : Gsf or None
+        Functions; None for the whole grid.
+    settled : bool
+        Whether the deck names its basis.
+    channels : Channels
+    task : Scatter
+    initial : Initial
+        The bound state that a photon or a fast charge meets.
+    solver : Solver
+    energies : tuple of float
+        Impact or excess energies, or the energy of both electrons, hartree.
+    scan : dict of list
+        Keys and values of the convergence scans, without that of energies.
+    """
+
+    system: System
+    grid: Grid
+    basis: Gsf | None
+    settled: bool
+    channels: Channels
+    task: Scatter
+    initial: Initial
+    solver: Solver
+    energies: tuple[float, ...]
+    scan: dict[str, list[float]]
+
+    @classmethod
+    def of(cls, deck: SturmianDeck) -> Asked:
+        """Return the blocks of a deck."""
+        assert isinstance(deck.task, Scatter)
+        settled = "basis" in deck.model_fields_set
+        scan = {} if deck.scan is None else deck.scan.given()
+        return cls(
+            deck.system,
+            deck.grid,
+            deck.basis if settled and isinstance(deck.basis, Gsf) else None,
+            settled,
+            deck.channels,
+            deck.task,
+            initial_of(deck),
+            solver_of(deck),
+            tuple(energies_of(deck)),
+            {key: values for key, values in scan.items() if key != "energy"},
+        )
+
+
+def solver_of(deck: SturmianDeck) -> Solver:
+    """Return the solver with the tolerance of a collision where the deck gives none."""
+    if "tolerance" in deck.solver.model_fields_set:
+        return deck.solver
+    return deck.solver.model_copy(update={"tolerance": TOLERANCE})
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:
@@ -53,9 +119,8 @@ def sectors_of(deck: SturmianDeck) -> list[Sector]:
     return [Sector(L, initial.S) for L in Ls]
 
 
-def pairs_of(deck: SturmianDeck, sector: Sector) -> list[tuple[int, int]]:
+def pairs_of(channels: Channels, sector: Sector) -> list[tuple[int, int]]:
     """Return the pairs of a symmetry; of a list those that can couple to L."""
-    channels = deck.channels
     if channels.pairs is not None:
         given = [(min(pair), max(pair)) for pair in channels.pairs]
         return [pair for pair in given if symmetry.allowed(sector.L, *pair)]

@@ -108,7 +108,8 @@ class Solver(Block):
     )
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
         default=1e-10,
-        description="largest residual norm of a state, hartree; of a collision: largest residual relative to the source",
+        description="largest residual norm of a state, hartree; of a collision: largest residual relative to the source, by "
+        "default 1e-8",
     )
     max_iterations: Annotated[PositiveCount, Field(le=100_000)] = Field(
         default=500, description="steps after which an unconverged state is an error"

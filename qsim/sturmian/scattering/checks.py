@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian.deck.collision import Scatter
-from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of
 from qsim.sturmian.radial import automatic, potentials
 
 if TYPE_CHECKING:
@@ -17,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.deck.model import SturmianDeck
+    from qsim.sturmian.deck.blocks import System
+    from qsim.sturmian.deck.collision_symmetry import Asked
     from qsim.sturmian.scattering.setup import Numbers
 
 POINTS_PER_WAVE = 5.0
@@ -25,51 +24,48 @@ SAFE_ANGLE = 0.42  # rad, above which eigenvectors on the contour become nearly 
 NEAR_LEVEL = 1e-6  # hartree: distance of a total energy to a level, where a channel opens
 
 
-def depth_of(deck: SturmianDeck) -> float:
+def depth_of(system: System) -> float:
     """Return the energy that holds the last electron to the nucleus or core, hartree."""
-    return 0.5 * max(potentials.OneBody(deck.system.potential, deck.system.Z).charge, 1.0) ** 2
+    return 0.5 * max(potentials.OneBody(system.potential, system.Z).charge, 1.0) ** 2
 
 
-def fastest(deck: SturmianDeck) -> float | None:
+def totals(asked: Asked) -> list[float]:
+    """Return the energies of both electrons together, hartree."""
+    if asked.task.process == "resonances":
+        return list(asked.task.near or [])
+    depth = depth_of(asked.system) if asked.task.process == "e_h" else 0.0
+    return [value - depth for value in asked.energies]
+
+
+def fastest(asked: Asked) -> float | None:
     """Return the largest wave number of an electron, 1/bohr: of one that leaves the other in 1s; None without energies."""
-    task, depth = deck.task, depth_of(deck)
-    assert isinstance(task, Scatter)
-    if task.process == "resonances":
-        energies = list(task.near or [])
-    elif task.process == "e_h":
-        energies = [value - depth for value in energies_of(deck)]
-    else:
-        energies = energies_of(deck)
+    energies, depth = totals(asked), depth_of(asked.system)
     if not energies:
         return None
     return math.sqrt(2.0 * max(max(energies) + depth, depth))
 
 
-def of_numbers(deck: SturmianDeck, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
+def of_numbers(asked: Asked, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
     """Yield what grid, box and basis do to the waves of the collision."""
-    task = deck.task
-    assert isinstance(task, Scatter)
+    task, system = asked.task, asked.system
     if numbers.angle > SAFE_ANGLE:
         text = f"at {numbers.angle:g} rad the eigenvectors on the contour become nearly dependent"
         yield Finding("grid.ecs.angle", f"{text}, and the solver slow or wrong; 0.3 is safe", "warning")
     if numbers.r0 is not None and numbers.r0 > numbers.R * (1.0 + 1e-12):
         text = f"the well ends at r0 = {numbers.r0:g}, beyond R = {numbers.R:g} bohr"
         yield Finding("basis.generating.r0", text)
-    charge = potentials.OneBody(deck.system.potential, deck.system.Z).charge
+    charge = potentials.OneBody(system.potential, system.Z).charge
     if charge < 1.0 and task.process == "e_h":
         yield Finding(
             "system.potential", f"a target of charge {charge:g} holds no electron for another one to hit"
         )
         return
-    depth = depth_of(deck)
-    energies = [value - depth for value in energies_of(deck)] if task.process == "e_h" else energies_of(deck)
-    if task.process == "resonances":
-        energies = list(task.near or [])
+    depth, energies = depth_of(system), totals(asked)
     key = {"e_h": "task.energy", "photo": "task.excess", "born": "task.ejected"}.get(
         task.process, "task.near"
     )
-    yield from _box(deck, numbers, depth)
-    if task.process == "e_h" and deck.system.potential.type == "coulomb":
+    yield from _box(asked, numbers, depth)
+    if task.process == "e_h" and system.potential.type == "coulomb":
         yield from _thresholds(energies, depth, key)
     positive = [value for value in energies if value > 0.0]
     if positive and task.process != "resonances":
@@ -78,7 +74,7 @@ def of_numbers(deck: SturmianDeck, numbers: Numbers, bounds: NDArray[np.complex1
             text = f"the box of {numbers.R:g} bohr is too small for electrons of {0.5 * min(positive):.3g} hartree each, "
             text += f"whose waves are {wave:.3g} bohr long"
             yield Finding("grid.R", f"{text}; give {math.ceil(2.0 * wave)} bohr at least, or a larger energy")
-    k_max = fastest(deck)
+    k_max = fastest(asked)
     if k_max is None:
         return
     yield from _resolution(numbers, bounds, k_max)
@@ -104,14 +100,13 @@ def _functions(
         yield Finding("basis.energy", f"{text}; below the ionisation threshold take basis: fedvr")
 
 
-def _box(deck: SturmianDeck, numbers: Numbers, depth: float) -> Iterator[Finding]:
+def _box(asked: Asked, numbers: Numbers, depth: float) -> Iterator[Finding]:
     """Yield a contour that begins inside the target."""
-    assert isinstance(deck.task, Scatter)
-    if deck.task.process in ("photo", "born"):
-        initial = initial_of(deck)
+    if asked.task.process in ("photo", "born"):
+        initial = asked.initial
         charge = math.sqrt(2.0 * depth)
         need = automatic.radius(
-            automatic.ionisation(charge, initial.L, initial.S, initial.root), deck.system.Z
+            automatic.ionisation(charge, initial.L, initial.S, initial.root), asked.system.Z
         )
     else:
         need = 16.0 / math.sqrt(2.0 * depth)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+KEPT = 64  # sets of continuum functions that are kept: those of all radii and gauges are the same
 ASYMPTOTIC = 60  # terms of the asymptotic series of a Coulomb wave
 HELD = 2e-3  # share of its largest value that a level may have left at the end of the box that holds it
 SETTLED = 1e-11  # last term of that series that counts as converged
@@ -58,6 +59,7 @@ class Continuum:
         self.real, self.charge = real, float(charge)
         self.V = np.asarray(potential(real.r), float)
         self._levels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        self._functions: dict[tuple[int, bytes], NDArray[np.float64]] = {}
 
     def _eigen(self, l: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         from scipy.linalg import eigh
@@ -86,6 +88,9 @@ class Continuum:
         e = np.atleast_1d(np.asarray(energies, float))
         if np.any(e <= 0.0):
             raise NumericsError(f"a continuum function needs a positive energy, not {e.min():g} hartree")
+        known = self._functions.get((l, e.tobytes()))
+        if known is not None:
+            return known
         levels, w = self._eigen(l)
         at_R = w[-1] / math.sqrt(float(self.real.w[-1]))
         gap = levels[None, :] - e[:, None]
@@ -99,6 +104,10 @@ class Continuum:
             p, q = H.real, H.imag
             norm = 1.0 / math.sqrt(q) / math.hypot(u[i, -1], (1.0 / k - p * u[i, -1]) / q)
             u[i] *= norm * math.sqrt(2.0 / math.pi) * (1.0 if u[i, 0] > 0.0 else -1.0)
+        if len(self._functions) >= KEPT:
+            self._functions.clear()
+        u.flags.writeable = False  # shared by all that ask for them
+        self._functions[l, e.tobytes()] = u
         return u
 
     def levels(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 RESTART = 120  # directions that gmres keeps
 BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
 LOST = 0.3  # share of a vector left by an orthogonalisation, below which it is repeated
+USEFUL = 0.5  # relative residual of a start, from which it is not better than nothing
 PASSES = 3  # rounds of a solver, each on the residual of the one before
 STAGNATION = 0.5  # a round that does not reduce the residual to this share of it is the last one
 
@@ -100,6 +101,11 @@ class Driven:
         """Shape (P, M, M) of a vector."""
         M = self.points if self.whole else self.functions
         return len(self.pairs), M, M
+
+    @property
+    def on_grid_shape(self) -> tuple[int, int, int]:
+        """Shape (P, n, n) of a function on the product grid."""
+        return len(self.pairs), self.points, self.points
 
     @property
     def unknowns(self) -> int:
@@ -213,6 +219,25 @@ class Solution:
     seconds: float = 0.0
 
 
+class Krylov(NamedTuple):
+    """Method of the solver.
+
+    Attributes
+    ----------
+    name : str
+        ``gmres``: smallest residual, keeps all directions; ``cocg``: conjugate gradients of a complex symmetric operator, four
+        vectors.
+    restart : int
+        Directions of gmres that are kept.
+    """
+
+    name: str = "gmres"
+    restart: int = RESTART
+
+
+GMRES = Krylov()
+
+
 def solve(
     operator: Driven,
     s: Any,
@@ -220,8 +245,9 @@ def solve(
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 300,
-    krylov: str = "gmres",
-    restart: int = RESTART,
+    krylov: Krylov = GMRES,
+    start: Any = None,
+    observe: Callable[[], None] | None = None,
 ) -> Solution:
     """Solve (E - H) u = s for some right-hand sides together.
 
@@ -237,34 +263,46 @@ def solve(
         Largest relative residual.
     max_iterations
         Steps of each right-hand side.
-    krylov : {"gmres", "cocg"}
-        gmres: smallest residual, keeps all directions; cocg: conjugate gradients of a complex symmetric operator, four vectors.
-    restart
-        Directions of gmres that are kept.
+    krylov : Krylov
+        Method.
+    start : (m, P, n, n) complex128, optional
+        Guess of the solutions, on the device; not used where its residual is hardly smaller than the source.
+    observe
+        Called after every step.
 
     Returns
     -------
     Solution
         Converged or not: the residuals tell.
     """
-    device, m, start = operator.device, s.shape[0], time.perf_counter()
+    device, m, began = operator.device, s.shape[0], time.perf_counter()
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = _norms(b)
     residuals = np.where(scale > 0.0, 1.0, 0.0)  # nothing comes of no source
     scale = np.where(scale > 0.0, scale, 1.0)
-    method = _gmres if krylov == "gmres" else _cocg
+    method = _gmres if krylov.name == "gmres" else _cocg
     u = device.xp.zeros(s.shape, complex)
     iterations = np.zeros(m, np.int64)
     history: list[list[float]] = [[] for _ in range(m)]
     r = b
+    if start is not None:
+        tried = operator.residual(start, s, energies)
+        better = np.flatnonzero(_norms(tried) < USEFUL * scale)
+        if better.size:
+            part = device.asarray(better)
+            r = b.copy()
+            u[part], r[part] = start[part], tried[part]
+            residuals[better] = _norms(r[part]) / scale[better]
     for _ in range(PASSES):
         open_ = np.flatnonzero((residuals > tolerance) & (iterations < max_iterations))
         if not open_.size:
             break
         part = device.asarray(open_)
         goal = 0.5 * tolerance * scale[open_]
-        found = method(operator, r[part], energies[part], goal, int(max_iterations), restart)
+        found = method(
+            operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing
+        )
         for k, steps in zip(open_, found[1], strict=True):
             iterations[k] += len(steps)
             history[k] += [value / scale[k] for value in steps]
@@ -273,8 +311,12 @@ def solve(
         before, residuals = residuals, _norms(r) / scale
         if np.all(residuals[open_] > STAGNATION * before[open_]):
             break
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - began
     return Solution(u, residuals, iterations, [np.array(values) for values in history], seconds)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _norms(x: Any) -> NDArray[np.float64]:
@@ -287,7 +329,13 @@ def _norms(x: Any) -> NDArray[np.float64]:
 
 
 def _gmres(
-    operator: Driven, b: Any, E: Any, goal: NDArray[np.float64], limit: int, restart: int
+    operator: Driven,
+    b: Any,
+    E: Any,
+    goal: NDArray[np.float64],
+    limit: int,
+    restart: int,
+    observe: Callable[[], None],
 ) -> tuple[Any, list[list[float]]]:
     """Restarted GMRES of every right-hand side, in step with each other; those that have converged drop out."""
     device, m = operator.device, b.shape[0]
@@ -318,6 +366,7 @@ def _gmres(
                     running.remove(j)
                 else:
                     xp.multiply(w[place], 1.0 / norm, out=basis[j, k + 1])
+            observe()
             if not running:
                 break
         for j, k in enumerate(active):
@@ -380,7 +429,13 @@ class _Hessenberg:
 
 
 def _cocg(
-    operator: Driven, b: Any, E: Any, goal: NDArray[np.float64], limit: int, restart: int
+    operator: Driven,
+    b: Any,
+    E: Any,
+    goal: NDArray[np.float64],
+    limit: int,
+    restart: int,
+    observe: Callable[[], None],
 ) -> tuple[Any, list[list[float]]]:
     """Conjugate gradients for a complex symmetric operator, van der Vorst and Melissen, IEEE Trans. Magn. 26, 706 (1990).
 
@@ -418,6 +473,7 @@ def _cocg(
         norms = _norms(r[part])
         for k, norm in zip(active, norms, strict=True):
             history[k].append(float(norm))
+        observe()
         keep = norms > goal[active]
         if not keep.all():
             kept = device.asarray(np.flatnonzero(keep))

@@ -11,14 +11,14 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.sturmian.deck.blocks import FeDvr, Gsf, SquareWell, as_list
-from qsim.sturmian.deck.collision import Scatter
-from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.blocks import SquareWell, as_list
+from qsim.sturmian.deck.collision_symmetry import Asked, Sector, pairs_of, sectors_of
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import fastest, of_numbers
+from qsim.sturmian.scattering.driven import BATCH, RESTART
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.sturmian.deck.collision import Scatter
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.scattering.driven import Driven
     from qsim.sturmian.scattering.kinematics import Kinematics
@@ -46,18 +47,17 @@ class Problem:
 
     Attributes
     ----------
-    deck : SturmianDeck
     device : Device
-    loaded : LoadedDeck
+    asked : Asked
+        Typed blocks of the deck.
     numbers : Numbers
     sectors : list of Sector
     notices : list of str
         What the deck left open and how it was settled.
     """
 
-    deck: SturmianDeck
     device: Device
-    loaded: LoadedDeck[SturmianDeck]
+    asked: Asked
     numbers: Numbers
     sectors: list[Sector]
     notices: list[str] = field(default_factory=list)
@@ -65,8 +65,7 @@ class Problem:
     @property
     def task(self) -> Scatter:
         """The deck's task."""
-        assert isinstance(self.deck.task, Scatter)
-        return self.deck.task
+        return self.asked.task
 
     @property
     def process(self) -> str:
@@ -86,7 +85,7 @@ class Problem:
     @property
     def krylov(self) -> str:
         """Name of the iterative solver."""
-        return str(getattr(self.deck.solver, "krylov", "gmres"))
+        return self.asked.solver.krylov
 
     @property
     def angles(self) -> NDArray[np.float64]:
@@ -100,13 +99,17 @@ class Problem:
             return list(dict.fromkeys(self.task.gauges))
         return list(dict.fromkeys(self.label(sector.S) for sector in self.sectors))
 
+    def labels_of(self, sector: Sector) -> list[str]:
+        """Return the columns that a sector contributes to: all gauges, or its spin."""
+        return self.labels if self.process == "photo" else [self.label(sector.S)]
+
     def label(self, S: int) -> str:
         """Return the name of a spin."""
         return SPINS[S] if self.process == "e_h" else "born"
 
     def pairs(self) -> list[list[tuple[int, int]]]:
         """Return the pairs of every sector."""
-        return [pairs_of(self.deck, sector) for sector in self.sectors]
+        return [pairs_of(self.asked.channels, sector) for sector in self.sectors]
 
     @property
     def l_max(self) -> int:
@@ -118,7 +121,7 @@ class Problem:
 
         None where the deck lists its pairs: then they are a model.
         """
-        if self.deck.channels.pairs is not None:
+        if self.asked.channels.pairs is not None:
             return None
         out = []
         for sector, pairs in zip(self.sectors, self.pairs(), strict=True):
@@ -147,40 +150,50 @@ class Problem:
     @property
     def scan(self) -> dict[str, list[float]]:
         """Keys and values of the convergence scans, without that of energies."""
-        given = {} if self.deck.scan is None else self.deck.scan.given()
-        return {key: values for key, values in given.items() if key != "energy"}
+        return self.asked.scan
 
     def changed(self, key: str, value: float) -> Problem:
         """Return the problem with another R, order, N or l_max."""
         if key == "l_max":
-            channels = self.deck.channels.model_copy(update={"l_max": int(value)})
-            return replace(self, deck=self.deck.model_copy(update={"channels": channels}))
+            channels = self.asked.channels.model_copy(update={"l_max": int(value)})
+            return replace(self, asked=replace(self.asked, channels=channels))
         if key in ("R", "order"):
             kind = float if key == "R" else int
-            grid = self.deck.grid.model_copy(update={key: kind(value)})
-            deck = self.deck.model_copy(update={"grid": grid})
-            return replace(self, deck=deck, numbers=numbers_of(deck)[0])
+            asked = replace(self.asked, grid=self.asked.grid.model_copy(update={key: kind(value)}))
+            return replace(self, asked=asked, numbers=numbers_of(asked)[0])
         return replace(self, numbers=replace(self.numbers, sizes=(int(value),)))
 
     def setup(self, *, coarser: bool = False) -> Setup:
         """Return grid and operators."""
-        numbers = self.numbers.coarser(float(self.deck.system.Z)) if coarser else self.numbers
-        potential = potentials.OneBody(self.deck.system.potential, self.deck.system.Z)
-        return Setup(self.device, numbers, float(self.deck.system.Z), potential)
+        system = self.asked.system
+        numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
+        return Setup(self.device, numbers, float(system.Z), potentials.OneBody(system.potential, system.Z))
 
-    def initial(self, setup: Setup, poll: Callable[[], None], *, other: bool = False) -> Bound:
-        """Return the bound state that the collision begins with, on the grid of a setup; with other pairs as in `other_pairs`."""
-        block = initial_of(self.deck)
+    def initial(
+        self, setup: Setup, poll: Callable[[], None], tolerance: float, *, other: bool = False
+    ) -> Bound:
+        """Return the bound state that the collision begins with, on the grid of a setup.
+
+        Parameters
+        ----------
+        setup : Setup
+        poll : callable
+            Called after every step.
+        tolerance : float
+            Largest residual, hartree.
+        other : bool
+            With other pairs as in `other_pairs`.
+        """
+        block = self.asked.initial
         l_max = block.l_max if block.l_max is not None else max(self.l_max, block.L)
         if other:
             l_max = l_max - 1 if l_max > block.L else l_max + 1
         pairs = pairs_up_to(block.L, l_max, S=block.S)
-        tolerance = min(1e-8, max(self.deck.solver.tolerance, 1e-12))
-        return setup.bound(block.L, block.S, block.root, pairs, tolerance, poll)
+        return setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
 
     def energies(self) -> list[float]:
         """Return the energies of the deck, hartree: of the impact, the excess, or of both electrons."""
-        return energies_of(self.deck)
+        return list(self.asked.energies)
 
     def kinematics(self, setup: Setup, initial: Bound | None) -> list[Kinematics]:
         """Return the kinematics of every energy."""
@@ -208,11 +221,21 @@ class Problem:
         first, second = self.task.ejected
         return first, second
 
-    def groups(self, energies: Sequence[float]) -> list[list[int]]:
-        """Return the energies that share one set of functions, by number."""
-        if self.numbers.whole or self.numbers.energy is not None:
-            return [list(range(len(energies)))]
-        return [[i] for i in range(len(energies))]
+    def group(self, point: int) -> int:
+        """Return the number of the set of functions of an energy: all energies share one, or each has its own."""
+        return 0 if self.numbers.whole or self.numbers.energy is not None else point
+
+    def batches(self, pairs: int, *, coarser: bool = False) -> list[tuple[int, ...]]:
+        """Return the energies that are solved together, by number: those that share functions and fit into memory."""
+        numbers = self.numbers.coarser(float(self.asked.system.Z)) if coarser else self.numbers
+        vector = 16.0 * pairs * numbers.points(float(self.asked.system.Z)) ** 2
+        most = max(1, int(BATCH / (RESTART * vector)))
+        count = len(self.asked.energies)
+        out: list[tuple[int, ...]] = []
+        for group in dict.fromkeys(self.group(i) for i in range(count)):
+            own = [i for i in range(count) if self.group(i) == group]
+            out += [tuple(own[start : start + most]) for start in range(0, len(own), most)]
+        return out
 
     def rounding(self, operator: Driven) -> float:
         """Return the residual that the condition of the contour allows."""
@@ -220,7 +243,7 @@ class Problem:
         return min(LARGEST_ROUNDING, ROUNDING * worst)
 
 
-def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
+def numbers_of(asked: Asked) -> tuple[Numbers, list[str]]:
     """Return grid and basis as numbers, and what was settled.
 
     Raises
@@ -229,11 +252,11 @@ def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
         If something cannot be settled.
     """
     notices: list[str] = []
-    block, basis = deck.grid, deck.basis
+    block, basis = asked.grid, asked.basis
     bounds = block.bounds
     R = bounds[-1] if bounds else block.R
     if isinstance(R, str):
-        R = _radius(deck)
+        R = _radius(asked)
         notices.append(f"grid.R: auto is {R:g} bohr")
     angle, length = ANGLE, LENGTH
     if block.ecs is not None:
@@ -246,14 +269,11 @@ def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
     elif isinstance(block.elements, int):
         elements = block.elements
     else:
-        elements, text = _elements(deck, float(R))
+        elements, text = _elements(asked, float(R))
         notices += [text] if text else []
     numbers = Numbers(float(R), block.order, float(angle), float(length), elements)
-    if isinstance(basis, FeDvr) or "basis" not in deck.model_fields_set:
-        if "basis" not in deck.model_fields_set:
-            notices.append("basis: the whole grid (fedvr)")
-        return numbers, notices
-    assert isinstance(basis, Gsf)
+    if basis is None:
+        return numbers, notices + ([] if asked.settled else ["basis: the whole grid (fedvr)"])
     well = basis.generating
     if not isinstance(well, SquareWell):
         raise InvalidInput(
@@ -276,32 +296,30 @@ def numbers_of(deck: SturmianDeck) -> tuple[Numbers, list[str]]:
     return made, notices
 
 
-def _elements(deck: SturmianDeck, R: float) -> tuple[int | None, str]:
+def _elements(asked: Asked, R: float) -> tuple[int | None, str]:
     """Return the number of elements that resolves the fastest wave, None where the usual widths do, and what was settled."""
-    k_max = fastest(deck)
+    k_max = fastest(asked)
     if k_max is None:
         return None, ""
-    widest = (deck.grid.order - 1) * 2.0 * np.pi / (k_max * POINTS)
-    usual = element_bounds(R, float(deck.system.Z))
+    widest = (asked.grid.order - 1) * 2.0 * np.pi / (k_max * POINTS)
+    usual = element_bounds(R, float(asked.system.Z))
     count = usual.size - 1
     if np.diff(usual).max() <= widest:
         return None, ""
     while (
         count < MOST_ELEMENTS
-        and np.diff(element_bounds(R, float(deck.system.Z), elements=count)).max() > widest
+        and np.diff(element_bounds(R, float(asked.system.Z), elements=count)).max() > widest
     ):
         count += 1
     return count, f"grid.elements: {count}, {POINTS:g} points for the shortest wave"
 
 
-def _radius(deck: SturmianDeck) -> float:
+def _radius(asked: Asked) -> float:
     """Return a box that holds the n = 3 level of the charge that stays, and several waves of a slow electron."""
-    charge = max(potentials.OneBody(deck.system.potential, deck.system.Z).charge, 1.0)
-    task = deck.task
-    assert isinstance(task, Scatter)
-    slowest = min([*(energies_of(deck) if task.process == "photo" else []), 1.0])
+    charge = max(potentials.OneBody(asked.system.potential, asked.system.Z).charge, 1.0)
+    slowest = min([*(asked.energies if asked.task.process == "photo" else ()), 1.0])
     radius = max(40.0, 60.0 / charge, 30.0 / np.sqrt(2.0 * slowest))
-    need = automatic.radius(automatic.ionisation(charge, 0, 0), deck.system.Z)
+    need = automatic.radius(automatic.ionisation(charge, 0, 0), asked.system.Z)
     return float(np.ceil(max(radius, need)))
 
 
@@ -311,23 +329,20 @@ def _radius(deck: SturmianDeck) -> float:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     from qsim.core.deck.blocks import Finding
-    from qsim.sturmian.scattering.driven import BATCH, RESTART
 
-    deck = loaded.deck
+    asked = Asked.of(loaded.deck)
     try:
-        numbers, _ = numbers_of(deck)
-        grid = numbers.bounds(float(deck.system.Z))
-        findings = list(of_numbers(deck, numbers, grid))
+        numbers, _ = numbers_of(asked)
+        grid = numbers.bounds(float(asked.system.Z))
+        findings = list(of_numbers(asked, numbers, grid))
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
-    sectors = sectors_of(deck)
-    points = (grid.size - 1) * (numbers.order - 1) - 1
-    counts = [len(pairs_of(deck, sector)) for sector in sectors]
-    P, tops = max(counts), {b for sector in sectors for _, b in pairs_of(deck, sector)}
+    sectors = sectors_of(loaded.deck)
+    points = numbers.points(float(asked.system.Z))
+    counts = [len(pairs_of(asked.channels, sector)) for sector in sectors]
+    P, tops = max(counts), {b for sector in sectors for _, b in pairs_of(asked.channels, sector)}
     size = points if numbers.whole else max(numbers.sizes)
-    task = deck.task
-    assert isinstance(task, Scatter)
-    batch = max(1, len(energies_of(deck)))
+    batch = max(1, len(asked.energies))
     vector = 16 * P * size * size
     parts = {
         "one-electron functions": 16 * (max(tops) + 1) * points * (points + 2 * size),
@@ -335,7 +350,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         "directions of the solver": min(RESTART * batch * vector, max(int(BATCH), RESTART * vector)),
         "functions on the product grid": 16 * 4 * 2 * P * points**2 * batch,
     }
-    if deck.solver.type == "dense":
+    if asked.solver.type == "dense":
         parts["matrix"] = 2 * 16 * (P * size * size) ** 2
     sizes: dict[str, int | float | str] = {
         "grid points": points,
@@ -360,5 +375,6 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
     """Settle a collision deck."""
-    numbers, notices = numbers_of(loaded.deck)
-    return Problem(loaded.deck, device, loaded, numbers, sectors_of(loaded.deck), notices)
+    asked = Asked.of(loaded.deck)
+    numbers, notices = numbers_of(asked)
+    return Problem(device, asked, numbers, sectors_of(loaded.deck), notices)

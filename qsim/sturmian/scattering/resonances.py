@@ -7,22 +7,25 @@ continuum do, which the coarser grid of the error estimate shows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.core.results.tables import Scalar
+from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.deck.symmetry import exchange_sign
-from qsim.sturmian.scattering import driven, results
+from qsim.sturmian.scattering import driven
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Table
+    from qsim.core.results.quantities import Quantity
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.deck.collision_symmetry import Sector
     from qsim.sturmian.scattering.problem import Problem
@@ -33,6 +36,8 @@ STEPS = 12
 FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
 SOLVE = 1e-6  # relative residual of a solution within the iteration
 MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
+
+Stage = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass
@@ -79,41 +84,86 @@ class ResonanceResult:
     setup: Setup
     found: list[Found]
     unknowns: int
+    condition: float
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return results.tables("")
+    @property
+    def quantities(self) -> tuple[Quantity[ResonanceResult], ...]:
+        """What the results file holds."""
+        from qsim.sturmian.scattering.quantities import RESONANCES
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays of the results file by name."""
+        return RESONANCES
+
+
+class Resonances:
+    """The search of all resonances of a deck, one after the other.
+
+    Parameters
+    ----------
+    problem : Problem
+    restored : mapping, optional
+        State to continue from.
+    stage : callable, optional
+        Measures the time of a stage, as `Monitor.stage`.
+    """
+
+    def __init__(
+        self, problem: Problem, restored: Mapping[str, Any] | None = None, stage: Stage | None = None
+    ) -> None:
+        self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.setup = problem.setup()
+        self.coarse = problem.setup(coarser=True) if problem.errors else None
+        near = list(problem.task.near or [])
+        self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
+        self.found: list[Found] = []
+        self.unknowns, self.condition = 0, 1.0
+        if restored:
+            self.found = [Found(**found) for found in restored["found"]]
+            self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
+
+    def state(self) -> State:
+        """Return what was found so far."""
         return {
-            "r": self.setup.grid.r,
-            "resonance_energy": np.array([entry.energy.real for entry in self.found]),
-            "resonance_width": np.array([entry.width for entry in self.found]),
-            "resonance_error": np.array([entry.error for entry in self.found]),
+            "found": [vars(found) for found in self.found],
+            "unknowns": self.unknowns,
+            "condition": self.condition,
         }
 
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        out: dict[str, Scalar] = {}
-        for k, entry in enumerate(self.found):
-            text = f"L = {entry.L}, S = {entry.S}, near {entry.near:g} hartree"
-            out[f"resonance_energy_{k}"] = Scalar(
-                entry.energy.real, "hartree", entry.error, f"position of the resonance, {text}"
-            )
-            out[f"resonance_width_{k}"] = Scalar(
-                entry.width, "hartree", 2.0 * entry.error, f"width of the resonance, {text}"
-            )
-            out[f"residual_{k}"] = Scalar(entry.residual, "hartree", description=f"|H v - E v|, {text}")
-        out["unknowns"] = Scalar(self.unknowns, description="coefficients of the largest solution")
-        out["solver_iterations"] = Scalar(
-            max(entry.iterations for entry in self.found),
-            description="steps of the linear solver for one resonance",
-        )
-        out["contour_condition"] = Scalar(
-            self.setup.condition, description="largest condition number of the one-electron eigenvectors"
-        )
-        return out
+    def advance(self, report: Report) -> None:
+        """Find what is left; a stop within a search repeats that one."""
+
+        def poll() -> None:
+            report(Progress())
+
+        for number, energy in self.sought[len(self.found) :]:
+            sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
+            operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
+            with self.stage("solve"):
+                found = _search(operator, sector, energy, self.problem, poll)
+            if self.coarse is not None:
+                with self.stage("errors"):
+                    found.error = self._error(number, found, poll)
+            self.unknowns = max(self.unknowns, operator.unknowns)
+            self.condition = max(self.condition, self.setup.condition)
+            self.found.append(found)
+            report(Progress(len(self.found)))
+
+    def _error(self, number: int, found: Found, poll: Callable[[], None]) -> float:
+        """Return the change of a complex energy with the coarser grid and with other partial waves, hartree."""
+        assert self.coarse is not None
+        sector, start = self.problem.sectors[number], found.energy.real
+        operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
+        there = _search(operator, sector, start, self.problem, poll).energy
+        error = abs(there - found.energy)
+        other = self.problem.other_pairs()
+        if other is not None:
+            operator = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
+            less = _search(operator, sector, start, self.problem, poll).energy
+            error += self.problem.beyond * abs(less - there)
+        return float(error)
+
+    def result(self) -> ResonanceResult:
+        """Return what was found; complete after `advance`."""
+        return ResonanceResult(self.problem, self.setup, self.found, self.unknowns, self.condition)
 
 
 def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
@@ -124,70 +174,36 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     NumericsError
         If an iteration does not converge.
     """
-    task = problem.task
-    near = list(task.near or [])
-    full, fewer = problem.pairs(), problem.other_pairs()
-    monitor.begin(len(near) * len(problem.sectors), "energies", "resonances")
-    setup, coarse = problem.setup(), problem.setup(coarser=True) if problem.errors else None
-    out: list[Found] = []
-    unknowns = done = 0
-    for number, sector in enumerate(problem.sectors):
-        operator = setup.operator(sector.L, sector.S, full[number], 1.0)
-        unknowns = max(unknowns, operator.unknowns)
-        for energy in near:
-            with monitor.stage("solve"):
-                found = _search(operator, sector, energy, problem, monitor)
-            if coarse is not None:
-                with monitor.stage("errors"):
-                    found.error = _error(problem, coarse, sector, full[number], fewer, number, found, monitor)
-                if found.error > MOVED * max(found.width, 1e-12):
-                    monitor.warn(
-                        f"L = {sector.L}, S = {sector.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, moves by "
-                        f"{found.error:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R or l_max"
-                    )
-            out.append(found)
-            done += 1
-            monitor.step(done)
-    monitor.end()
-    return ResonanceResult(problem, setup, out, unknowns)
-
-
-def _error(
-    problem: Problem,
-    coarse: Setup,
-    sector: Sector,
-    pairs: Sequence[tuple[int, int]],
-    fewer: Sequence[Sequence[tuple[int, int]]] | None,
-    number: int,
-    found: Found,
-    monitor: Monitor,
-) -> float:
-    start = found.energy.real
-    operator = coarse.operator(sector.L, sector.S, pairs, 1.0)
-    there = _search(operator, sector, start, problem, monitor).energy
-    error = abs(there - found.energy)
-    if fewer is not None:
-        operator = coarse.operator(sector.L, sector.S, fewer[number], 1.0)
-        less = _search(operator, sector, start, problem, monitor).energy
-        error += problem.beyond * abs(less - there)
-    return float(error)
+    search = Resonances(problem, monitor.restored, monitor.stage)
+    drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
+    for found in search.found:
+        if found.error > MOVED * max(found.width, 1e-12):
+            monitor.warn(
+                f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, moves by "
+                f"{found.error:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R or l_max"
+            )
+    return search.result()
 
 
 def _search(
-    operator: driven.Driven, sector: Sector, near: float, problem: Problem, monitor: Monitor
+    operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
 ) -> Found:
     device, xp = operator.device, operator.device.xp
     v = device.asarray(_start(operator, sector))[None]
     v /= xp.linalg.norm(v.ravel())
     zero = xp.zeros_like(v)
     shift, iterations, change = complex(near), 0, np.inf
-    limit = problem.deck.solver.max_iterations
+    limit = problem.asked.solver.max_iterations
     for step in range(STEPS):
         solved = driven.solve(
-            operator, v, np.array([shift]), tolerance=SOLVE, max_iterations=limit, restart=100
+            operator,
+            v,
+            np.array([shift]),
+            tolerance=SOLVE,
+            max_iterations=limit,
+            observe=poll,
         )
         iterations += int(solved.iterations[0])
-        monitor.poll()
         v = solved.u / xp.linalg.norm(solved.u.ravel())
         Hv = operator.residual(v, zero, device.asarray(np.zeros(1, complex)))
         quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))

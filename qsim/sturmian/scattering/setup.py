@@ -99,6 +99,10 @@ class Numbers:
         tail = np.cumsum(widths) * (self.length / sum(widths))
         return np.concatenate((real.astype(complex), real[-1] + tail * np.exp(1j * self.angle)))
 
+    def points(self, Z: float) -> int:
+        """Return the number of functions of the radial grid."""
+        return (self.bounds(Z).size - 1) * (self.order - 1) - 1
+
 
 @dataclass
 class Bound:
@@ -185,7 +189,7 @@ class Setup:
 
     def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
         """Return E - H of one symmetry; the functions are those for the energy E."""
-        orbitals = {l: self.orbitals(l, E) for pair in pairs for l in pair}
+        orbitals = {l: self.orbitals(l, E) for l in {l for pair in pairs for l in pair}}
         return Driven(self.device, self.grid, orbitals, L, S, pairs, self.planes)
 
     @property
@@ -243,7 +247,7 @@ class Setup:
         last = min(int(np.searchsorted(ends, need)), ends.size - 1)
         grid = RadialGrid(np.ascontiguousarray(ends[: last + 1]), self.numbers.order)
         V = self._real_potential(grid.r)
-        orbitals = {l: gsf.orbitals(grid, l, V, None) for pair in pairs for l in pair}
+        orbitals = {l: gsf.orbitals(grid, l, V, None) for l in {l for pair in pairs for l in pair}}
         operator = TwoElectron(self.device, grid, orbitals, L, S, pairs)
 
         def step(*_: object) -> None:

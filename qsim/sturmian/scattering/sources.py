@@ -20,7 +20,7 @@ import numpy as np
 from qsim.sturmian.two_electron.angular import clebsch_gordan, gaunt, multipoles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -153,6 +153,30 @@ def dipole(
         return np.asarray(slope @ F + factor / grid.r[:, None] * F)
 
     return _one_body(pairs, L, state, L_initial, 1, radial, scale)
+
+
+def gauge_steps(wanted: str, known: Collection[str]) -> tuple[str, list[str]]:
+    """Return the gauge to start from, and the gauges whose sources lead from it to another one.
+
+    As ``[H, z] = -d/dz`` and ``[H, d/dz] = -dV/dz``, the solutions of neighbouring gauges obey, with exact states and operators,
+
+        u_length + u_velocity = s_length / omega,        u_velocity + u_acceleration = s_velocity / omega,
+
+    so that one is known from the other up to the errors of grid and partial waves.
+
+    Parameters
+    ----------
+    wanted : str
+        Gauge of the solution that is sought.
+    known : collection of str
+        Gauges of those that are there, not empty.
+    """
+    place = GAUGES.index(wanted)
+    start = min(known, key=lambda label: abs(GAUGES.index(label) - place))
+    first = GAUGES.index(start)
+    if first <= place:
+        return start, list(GAUGES[first:place])
+    return start, list(reversed(GAUGES[place:first]))
 
 
 def fast_projectile(

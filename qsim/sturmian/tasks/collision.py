@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.scattering import amplitudes, driven, sources
-from qsim.sturmian.scattering.kinematics import Kinematics
+from qsim.core.run.loop import Progress, drive
+from qsim.sturmian.scattering import amplitudes, driven, saved, sources
 from qsim.sturmian.scattering.observed import Observed, observe
 from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
+    from qsim.sturmian.scattering.kinematics import Kinematics
     from qsim.sturmian.scattering.problem import Problem
-    from qsim.sturmian.scattering.resonances import ResonanceResult
     from qsim.sturmian.scattering.setup import Bound, Setup
 
-__all__ = ["run_collisions"]
+__all__ = ["Collisions", "run_collisions"]
 
 DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
 POOR = 0.1  # relative error of a break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
+ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
+ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
+
+Stage = Callable[[str], AbstractContextManager[None]]
 
 
-@dataclass
-class _Runs:
-    """Observations of one setup: [energy][label] -> by L."""
-
-    observed: list[dict[str, list[Observed]]]
-    solved: list[Solved]
-    wave: Wave | None
-    initial: Bound | None
-    kinematics: list[Kinematics]
-
-
-def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult | ResonanceResult:
+def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
     """Solve all symmetries and energies of a deck, then those that tell the errors.
 
     Raises
@@ -50,124 +46,336 @@ def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult | Reso
     NumericsError
         If an equation does not converge: there is no cross section without a solution.
     """
-    if problem.process == "resonances":
-        from qsim.sturmian.scattering.resonances import run_resonances
-
-        return run_resonances(problem, monitor)
-    full = problem.pairs()
-    rounds = 1 + (2 if problem.other_pairs() is not None else 1) * problem.errors
-    monitor.begin(rounds * len(problem.sectors), "sectors", "driven equations")
-    setup = problem.setup()
-    with monitor.stage("solve"):
-        main = _solve_all(problem, setup, full, monitor, 0, final=True)
-    coarse = angular = None
-    if problem.errors:
-        with monitor.stage("errors"):
-            other = problem.setup(coarser=True)
-            coarse = _solve_all(problem, other, full, monitor, 1, final=False)
-            fewer = problem.other_pairs()
-            if fewer is not None:
-                angular = _solve_all(problem, other, fewer, monitor, 2, final=False, other=True)
-    convergence = _scans(problem, monitor)
-    monitor.end()
-    observed = []
-    for i, by_label in enumerate(main.observed):
-        found = {}
-        for label, parts in by_label.items():
-            solutions = Solutions(
-                parts,
-                coarse.observed[i][label] if coarse is not None else None,
-                angular.observed[i][label] if angular is not None else None,
-                problem.beyond,
-                problem.numbers.whole,
-            )
-            kin = main.kinematics[i]
-            found[label] = combined(
-                solutions, kin, problem.ejected(kin), np.radians(problem.angles), setup.potential.charge
-            )
-        observed.append(found)
-    result = CollisionResult(problem, setup, main.kinematics, observed, main.solved, main.wave, main.initial)
-    result.convergence = convergence
-    result.warnings = _warnings(result)
+    collisions = Collisions(problem, monitor.restored, monitor.stage)
+    drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
+    result = collisions.result()
     for text in result.warnings:
         monitor.warn(text)
     return result
 
 
-def _scans(problem: Problem, monitor: Monitor) -> dict[str, dict[str, list[object]]]:
-    """Return totals and break-up at each value of the scanned keys, all else as it is."""
-    out: dict[str, dict[str, list[object]]] = {}
-    with monitor.stage("scan"):
-        for key, values in problem.scan.items():
-            entry: dict[str, list[object]] = {"value": [], "total": [], "ionisation": []}
-            for value in values:
-                changed = problem.changed(key, value)
-                runs = _solve_all(changed, changed.setup(), changed.pairs(), monitor, None, final=False)
-                entry["value"].append(value)
-                entry["total"].append(_sums(runs, lambda part: part.total))
-                entry["ionisation"].append(
-                    _sums(runs, lambda part: part.sharing.total if part.sharing is not None else np.nan)
+@dataclass(frozen=True)
+class Round:
+    """Solutions in one grid: those of the deck, of the coarser grid, or of one value of a scan.
+
+    Attributes
+    ----------
+    stage : str
+        ``solve``, ``errors`` or ``scan``.
+    problem : Problem
+    variants : list
+        Pairs of every sector; a second entry has other pairs, for the error of the largest momentum.
+    tolerance : float
+        Largest relative residual.
+    scanned : (str, float) or None
+        Key and value of a scan.
+    """
+
+    stage: str
+    problem: Problem
+    variants: list[list[list[tuple[int, int]]]]
+    tolerance: float
+    scanned: tuple[str, float] | None = None
+
+    @property
+    def coarser(self) -> bool:
+        """Whether the grid is the coarser one."""
+        return self.stage == "errors"
+
+
+class Job(NamedTuple):
+    """One solution: numbers of round, sector and variant, label (spin or gauge), and numbers of the energies."""
+
+    round: int
+    sector: int
+    points: tuple[int, ...]
+    variant: int
+    label: str
+
+
+def rounds_of(problem: Problem) -> list[Round]:
+    """Return what is to be solved, in this order."""
+    pairs, tolerance = problem.pairs(), problem.asked.solver.tolerance
+    rounds = [Round("solve", problem, [pairs], tolerance)]
+    if problem.errors:
+        other = problem.other_pairs()
+        variants = [pairs] if other is None else [pairs, other]
+        rounds.append(Round("errors", problem, variants, max(tolerance, ROUGH)))
+    for key, values in problem.scan.items():
+        for value in values:
+            changed = problem.changed(key, value)
+            rounds.append(Round("scan", changed, [changed.pairs()], tolerance, (key, value)))
+    return rounds
+
+
+def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
+    """Yield the solutions of all rounds; those of one symmetry and energy follow each other, as one starts from another."""
+    for number, part in enumerate(rounds):
+        problem = part.problem
+        for k, sector in enumerate(problem.sectors):
+            size = max(len(variant[k]) for variant in part.variants)
+            for points in problem.batches(size, coarser=part.coarser):
+                for variant in range(len(part.variants)):
+                    for label in problem.labels_of(sector):
+                        yield Job(number, k, points, variant, label)
+
+
+@dataclass
+class _Grid:
+    """Grid of a round with what was made of it."""
+
+    setup: Setup
+    initial: dict[int, Bound] = field(default_factory=dict)
+    kinematics: dict[int, list[Kinematics]] = field(default_factory=dict)
+    operators: dict[object, driven.Driven] = field(default_factory=dict)
+
+
+class Collisions:
+    """All solutions of a deck and what was seen in them.
+
+    Between two solutions it holds no more than the observations and, where the next one starts from them, the solutions of the
+    same symmetry and energies.  Grids, functions and initial states are made again after a restart.
+
+    Parameters
+    ----------
+    problem : Problem
+    restored : mapping, optional
+        State to continue from.
+    stage : callable, optional
+        Measures the time of a stage, as `Monitor.stage`.
+    """
+
+    def __init__(
+        self, problem: Problem, restored: Mapping[str, Any] | None = None, stage: Stage | None = None
+    ) -> None:
+        self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.rounds = rounds_of(problem)
+        self.jobs = list(jobs_of(self.rounds))
+        self.total = sum(len(job.points) for job in self.jobs)
+        self.done = 0
+        self.observed: dict[tuple[int, int, str, int], list[Observed]] = {}
+        self.solved: list[Solved] = []
+        self.wave: Wave | None = None
+        self.kept: dict[tuple[int, str], Any] = {}
+        self._grids: dict[int, _Grid] = {}
+        if restored:
+            self._restore(restored)
+
+    def state(self) -> State:
+        """Return what was seen so far, and the solutions that the next ones start from."""
+        return {
+            "done": self.done,
+            "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
+            "solved": [saved.plain(solved) for solved in self.solved],
+            "wave": None if self.wave is None else saved.plain(self.wave),
+            "kept": dict(self.kept),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.done = int(state["done"])
+        self.observed = {
+            key: [saved.as_observed(seen) for seen in of] for key, of in state["observed"].items()
+        }
+        self.solved = [Solved(**solved) for solved in state["solved"]]
+        self.wave = None if state["wave"] is None else Wave(**state["wave"])
+        self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
+
+    def advance(self, report: Report) -> None:
+        """Solve what is left; a stop within a solution repeats that one."""
+        equations = sum(len(job.points) for job in self.jobs[: self.done])
+
+        def poll() -> None:
+            report(Progress())
+
+        while self.done < len(self.jobs):
+            job = self.jobs[self.done]
+            with self.stage(self.rounds[job.round].stage):
+                found = self._solve(job, poll)
+                self._take(job, found)
+            self.done += 1
+            equations += len(job.points)
+            report(Progress(equations, {"residual": float(found.residuals.max())}))
+
+    # ----------------------------------------------------------------------------------- one solution
+
+    def _grid(self, number: int) -> _Grid:
+        if number not in self._grids:
+            if number > 0:
+                self._grids = {0: self._grids[0]} if 0 in self._grids else {}
+            part = self.rounds[number]
+            self._grids[number] = _Grid(part.problem.setup(coarser=part.coarser))
+        return self._grids[number]
+
+    def _kinematics(self, job: Job, poll: Callable[[], None]) -> list[Kinematics]:
+        grid, problem = self._grid(job.round), self.rounds[job.round].problem
+        if job.variant not in grid.kinematics:
+            if problem.process != "e_h":
+                grid.initial[job.variant] = problem.initial(
+                    grid.setup, poll, self._tolerance(job), other=job.variant > 0
                 )
-            out[key] = entry
-    return out
+            grid.kinematics[job.variant] = problem.kinematics(grid.setup, grid.initial.get(job.variant))
+        return grid.kinematics[job.variant]
+
+    def _operator(self, job: Job, E: float) -> driven.Driven:
+        grid, part = self._grid(job.round), self.rounds[job.round]
+        key = (job.sector, job.variant, part.problem.group(job.points[0]))
+        if key not in grid.operators:
+            sector = part.problem.sectors[job.sector]
+            grid.operators.clear()
+            pairs = part.variants[job.variant][job.sector]
+            grid.operators[key] = grid.setup.operator(sector.L, sector.S, pairs, E)
+        return grid.operators[key]
+
+    def _tolerance(self, job: Job) -> float:
+        """Return the largest relative residual of a solution, and of its initial state in hartree."""
+        tolerance = self.rounds[job.round].tolerance
+        return max(tolerance, ROUGHEST) if job.variant > 0 else tolerance
+
+    def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
+        kinematics = self._kinematics(job, poll)
+        grid, part = self._grid(job.round), self.rounds[job.round]
+        energies = [kinematics[i].E for i in job.points]
+        operator = self._operator(job, energies[0])
+        if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
+            self.kept.clear()
+
+        def source(label: str) -> NDArray[np.complex128]:
+            initial = grid.initial.get(job.variant)
+            rows = [
+                _source(part.problem, grid.setup, operator, kinematics[i], initial, label) for i in job.points
+            ]
+            return np.stack(rows)
+
+        s = operator.device.asarray(source(job.label))
+        start = self._start(job, operator, source, poll)
+        found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
+        if part.problem.process == "photo" or len(part.variants) > 1:
+            self.kept[job.variant, job.label] = found.u
+        grid_real = amplitudes.inside(operator, grid.setup.grid, found.u, s)
+        for i, solution in zip(job.points, grid_real, strict=True):
+            seen = observe(
+                solution,
+                grid.setup,
+                kinematics[i],
+                operator.L,
+                operator.S,
+                part.problem.wants,
+                part.problem.ejected(kinematics[i]),
+            )
+            self.observed.setdefault((job.round, job.variant, job.label, i), []).append(seen)
+        return found
+
+    def _start(
+        self,
+        job: Job,
+        operator: driven.Driven,
+        source: Callable[[str], NDArray[np.complex128]],
+        poll: Callable[[], None],
+    ) -> Any:
+        """Return what is known of a solution: that with fewer momenta, or that in another gauge; None if nothing is."""
+        device, part = operator.device, self.rounds[job.round]
+        full = self.kept.get((0, job.label))
+        if job.variant > 0 and full is not None:
+            start = device.xp.zeros((len(job.points), *operator.on_grid_shape), complex)
+            there = {pair: p for p, pair in enumerate(part.variants[0][job.sector])}
+            for p, pair in enumerate(operator.pairs):
+                if pair in there:
+                    start[:, p] = full[:, there[pair]]
+            return start * self._sign(job, poll)
+        known = {label: u for (variant, label), u in self.kept.items() if variant == job.variant}
+        if part.problem.process != "photo" or not known:
+            return None
+        kinematics = self._grid(job.round).kinematics[job.variant]
+        omega = device.asarray(np.array([kinematics[i].omega for i in job.points]))
+        label, steps = sources.gauge_steps(job.label, known)
+        u = known[label]
+        for (
+            other
+        ) in steps:  # u of one gauge and that of the next add up to the source of the first over omega
+            u = device.asarray(source(other)) / omega[:, None, None, None] - u
+        return u
+
+    def _sign(self, job: Job, poll: Callable[[], None]) -> float:
+        """Return the relative sign of the initial states of both variants, which is arbitrary."""
+        self._kinematics(job._replace(variant=0), poll)  # missing where the run was continued in between
+        initial = self._grid(job.round).initial
+        if not initial:
+            return 1.0
+        first, other = initial[0].components, initial[job.variant].components
+        overlap = sum(float(np.vdot(part, other[pair])) for pair, part in first.items() if pair in other)
+        return 1.0 if overlap >= 0.0 else -1.0
+
+    def _take(self, job: Job, found: driven.Solution) -> None:
+        if job.round > 0:
+            return
+        grid, kinematics = self._grid(0), self._grid(0).kinematics[0]
+        operator = self._operator(job, kinematics[job.points[0]].E)
+        self.solved.append(
+            Solved(
+                operator.L,
+                operator.S,
+                job.label,
+                list(job.points),
+                operator.unknowns,
+                found.residuals,
+                found.iterations,
+                found.history,
+                operator.flops,
+                operator.traffic,
+                found.seconds,
+                grid.setup.condition,
+            )
+        )
+        if self.wave is None:
+            self.wave = _picture(grid.setup, operator, found, job.label)
+
+    # ----------------------------------------------------------------------------------- the result
+
+    def result(self) -> CollisionResult:
+        """Return cross sections with their errors; complete after `advance`."""
+        problem = self.problem
+        first = next(job for job in self.jobs if job.round == 0)
+        kinematics = self._kinematics(first, lambda: None)
+        setup = self._grid(0).setup
+        observed = []
+        for i, kin in enumerate(kinematics):
+            by_label: dict[str, Summed] = {}
+            for label in problem.labels:
+                solutions = Solutions(
+                    self.observed[0, 0, label, i],
+                    self.observed.get((1, 0, label, i)) if problem.errors else None,
+                    self.observed.get((1, 1, label, i)) if problem.errors else None,
+                    problem.beyond,
+                    problem.numbers.whole,
+                )
+                theta, charge = np.radians(problem.angles), setup.potential.charge
+                by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
+            observed.append(by_label)
+        initial = self._grid(0).initial.get(0)
+        result = CollisionResult(problem, setup, kinematics, observed, self.solved, self.wave, initial)
+        result.convergence = self._convergence(len(kinematics))
+        result.warnings = _warnings(result)
+        return result
+
+    def _convergence(self, count: int) -> dict[str, dict[str, list[object]]]:
+        """Return totals and break-up at each value of the scanned keys, all else as it is."""
+        out: dict[str, dict[str, list[object]]] = {}
+        for number, part in enumerate(self.rounds):
+            if part.scanned is None:
+                continue
+            key, value = part.scanned
+            entry = out.setdefault(key, {"value": [], "total": [], "ionisation": []})
+            labels = part.problem.labels
+            seen = [[self.observed[number, 0, label, i] for label in labels] for i in range(count)]
+            entry["value"].append(value)
+            entry["total"].append([[sum(part.total for part in parts) for parts in row] for row in seen])
+            entry["ionisation"].append([[_broken(parts) for parts in row] for row in seen])
+        return out
 
 
-def _sums(runs: _Runs, value: Callable[[Observed], float]) -> list[list[float]]:
-    """Return sums over L, [energy][label]."""
-    return [[sum(value(part) for part in parts) for parts in by_label.values()] for by_label in runs.observed]
-
-
-def _solve_all(
-    problem: Problem,
-    setup: Setup,
-    pairs: Sequence[Sequence[tuple[int, int]]],
-    monitor: Monitor,
-    number: int | None,
-    *,
-    final: bool,
-    other: bool = False,
-) -> _Runs:
-    """Solve every symmetry at all energies."""
-    initial = None
-    if problem.process in ("photo", "born"):
-        initial = problem.initial(setup, monitor.poll, other=other)
-    kinematics = problem.kinematics(setup, initial)
-    labels = problem.labels
-    runs = _Runs([{} for _ in kinematics], [], None, initial, kinematics)
-    for k, (sector, own) in enumerate(zip(problem.sectors, pairs, strict=True)):
-        names = labels if problem.process == "photo" else [problem.label(sector.S)]
-        energies = [kin.E for kin in kinematics]
-        for group in problem.groups(energies):
-            operator = setup.operator(sector.L, sector.S, own, energies[group[0]])
-            for name in names:
-                s = np.stack([_source(problem, setup, operator, kinematics[i], initial, name) for i in group])
-                batch = max(1, int(driven.BATCH / (driven.RESTART * s[0].nbytes)))
-                for start in range(0, len(group), batch):
-                    part = group[start : start + batch]
-                    found = _solved(
-                        problem, operator, s[start : start + batch], [energies[i] for i in part], monitor
-                    )
-                    inside = amplitudes.inside(
-                        operator, setup.grid, found.u, operator.device.asarray(s[start : start + batch])
-                    )
-                    if final:
-                        _note(runs, part, operator, found, name)
-                        if runs.wave is None:
-                            runs.wave = _picture(setup, operator, found, name)
-                    for i, solution in zip(part, inside, strict=True):
-                        seen = observe(
-                            solution,
-                            setup,
-                            kinematics[i],
-                            sector.L,
-                            sector.S,
-                            problem.wants,
-                            problem.ejected(kinematics[i]),
-                        )
-                        runs.observed[i].setdefault(name, []).append(seen)
-        if number is not None:
-            monitor.step(number * len(problem.sectors) + k + 1)
-    return runs
+def _broken(parts: Sequence[Observed]) -> float:
+    """Return the break-up of all L together; NaN below its threshold."""
+    return sum(part.sharing.total if part.sharing is not None else np.nan for part in parts)
 
 
 def _source(
@@ -194,55 +402,37 @@ def _source(
 def _solved(
     problem: Problem,
     operator: driven.Driven,
-    s: NDArray[np.complex128],
-    E: list[float],
-    monitor: Monitor,
+    asked: tuple[Any, list[float], Any],
+    tolerance: float,
+    poll: Callable[[], None],
 ) -> driven.Solution:
-    solver = problem.deck.solver
-    right = operator.device.asarray(s)
+    """Return solutions for sources, energies and, where there are some, starts; refuse them if they have not converged."""
+    s, E, start = asked
+    solver = problem.asked.solver
     if solver.type == "dense":
         from qsim.sturmian.scattering.dense_route import solve_dense
 
-        found = solve_dense(operator, right, np.array(E))
+        found = solve_dense(operator, s, np.array(E))
     else:
         found = driven.solve(
             operator,
-            right,
+            s,
             np.array(E),
-            tolerance=max(solver.tolerance, 1e-13),
+            tolerance=max(tolerance, 1e-13),
             max_iterations=solver.max_iterations,
-            krylov=problem.krylov,
+            krylov=driven.Krylov(problem.krylov),
+            start=start,
+            observe=poll,
         )
-    monitor.poll()
     worst = int(np.argmax(found.residuals))
-    if not found.residuals[worst] <= max(10.0 * solver.tolerance, problem.rounding(operator)):
+    if not found.residuals[worst] <= max(10.0 * tolerance, problem.rounding(operator)):
         raise NumericsError(
             f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
-            f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {solver.tolerance:.1e} is asked for; "
+            f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {tolerance:.1e} is asked for; "
             "no cross section is taken from it",
             hint="a larger solver.max_iterations, or a smaller grid.ecs.angle if the condition of the contour is large",
         )
     return found
-
-
-def _note(
-    runs: _Runs, points: list[int], operator: driven.Driven, found: driven.Solution, label: str
-) -> None:
-    runs.solved.append(
-        Solved(
-            operator.L,
-            operator.S,
-            label,
-            list(points),
-            operator.unknowns,
-            found.residuals,
-            found.iterations,
-            found.history,
-            operator.flops,
-            operator.traffic,
-            found.seconds,
-        )
-    )
 
 
 def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, label: str) -> Wave:
@@ -262,7 +452,7 @@ def _warnings(result: CollisionResult) -> list[str]:
     from qsim.sturmian.scattering.outgoing import CONDITION
 
     out = []
-    condition = result.setup.condition
+    condition = result.condition
     if condition > CONDITION:
         out.append(
             f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
