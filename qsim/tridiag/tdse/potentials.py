@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.core.physics.functions import require_sane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.tridiag.deck.potentials import PotentialBlock
-
-LARGEST_VALUE = 1e10  # hartree: its rounding error, 1e-6, is as large as what is looked for
 
 
 def evaluate(block: PotentialBlock, x: NDArray[np.float64], key: str = "potential") -> NDArray[np.float64]:
@@ -65,18 +64,5 @@ def _on_grid(
             value = function(np.asarray(x, float))
     except InvalidInput as error:
         raise InvalidInput(f"{key}.{error.key}", str(error)) from error
-    _require_sane(value, x, key)
+    require_sane(value, x, key, "the grid")
     return value
-
-
-def _require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str) -> None:
-    if not np.all(np.isfinite(value)):
-        point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
-        raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or the grid")
-    largest = int(np.argmax(np.abs(value)))
-    if abs(value[largest]) > LARGEST_VALUE:
-        raise InvalidInput(
-            key,
-            f"{value[largest]:.3g} a.u. at x = {x[largest]:.6g} bohr is too large for double precision "
-            f"(at most {LARGEST_VALUE:g}); change the formula or the grid",
-        )
