@@ -118,13 +118,9 @@ def test_methods_never_import_each_other_and_core_imports_none():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_decks_import_only_the_deck_layer(method):
-    """Functions of curves need NumPy: their file is imported where one is evaluated, which validation never does."""
     allowed = {"pydantic", "qsim.core.deck", "qsim.core.errors", f"qsim.{method}.deck"}
     room = sorted((QSIM / method / "deck").glob("*.py"))
-    at_once = {module for path in room for module in imports(path, top_level=True)}
     for path in room:
-        if path.stem == "functions" and name(path) not in at_once:
-            continue
         for module in imports(path, top_level=True):
             known = module.partition(".")[0] in sys.stdlib_module_names or module in (
                 "qsim",

@@ -20,11 +20,28 @@ from qsim.core.results.atomic import write_text
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["columns", "path_of", "read", "write"]
+    from qsim.core.results.results import Results
+    from qsim.qmc.deck.model import QmcDeck
+
+__all__ = ["columns", "extra_files", "extra_paths", "path_of", "read", "write"]
 
 FIELD = 20
 HEAD = "#   index    "
 FIRST = ("LocalEnergy", "LocalEnergy_sq", "LocalPotential", "Kinetic", "ElecElec")
+#: Names of the averages here, and in a results file.
+AVERAGES = {"total": "energy", "total_squared": "energy_squared"} | {
+    name: name
+    for name in (
+        "kinetic",
+        "electron_electron",
+        "local",
+        "nonlocal",
+        "external",
+        "weight",
+        "seconds",
+        "acceptance",
+    )
+}
 LAST = ("BlockWeight", "BlockCPU", "AcceptRatio")
 
 
@@ -122,3 +139,49 @@ def read(path: Path) -> dict[str, NDArray[np.float64]]:
             raise FileError(f"{path}:{number}: {len(words)} numbers under {len(names) - 1} names")
     data = np.array(rows, np.float64).reshape(len(rows), len(names) - 1)
     return dict(zip(names[2:], data.T[1:], strict=True))
+
+
+# ------------------------------------------------------------------------------------------- of a run
+
+
+def extra_paths(deck: QmcDeck, stem: Path) -> list[Path]:
+    """Return the files that `extra_files` will write for a deck."""
+    if not deck.output.scalar_dat:
+        return []
+    kinds = [
+        item.kind
+        for item in deck.series
+        for _ in range(len(item.dmc.timesteps) if item.dmc is not None else 1)
+    ]
+    return [path_of(stem, number) for number, kind in enumerate(kinds) if kind != "optimize"]
+
+
+def extra_files(results: Results, stem: Path) -> list[Path]:
+    """Write ``scalar.dat`` files of the vmc and dmc sections, if the deck asks for them; return their paths.
+
+    Their numbers count the parts of the run from 0, optimisations included: a dmc section takes one for each time step.
+    """
+    if not results.deck.get("output", {}).get("scalar_dat", False):
+        return []
+    ion_ion = results.scalars["ion_ion"].value
+    system = results.deck["system"]
+    among = float(ion_ion) if len(system["atoms"]) > 1 and isinstance(ion_ion, float) else None
+    written: list[Path] = []
+    number = 0
+    for index, kind in enumerate(results["section"]):
+        groups = [f"series_{index}"]
+        if kind == "dmc":
+            groups = [f"series_{index}/tau_{k}" for k in range(results.shape(f"series_{index}/timestep")[0])]
+        for group in groups:
+            if kind != "optimize":
+                blocks = {key: results[f"{group}/{name}"] for key, name in AVERAGES.items()}
+                table = columns(
+                    blocks,
+                    ion_ion=among,
+                    pseudopotential=bool(system["pseudopotentials"]),
+                    external=not system["atoms"],
+                )
+                written.append(path_of(stem, number))
+                write(written[-1], table)
+            number += 1
+    return written

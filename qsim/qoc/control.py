@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.molecule import formula
+from qsim.core.physics.functions import formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

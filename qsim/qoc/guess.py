@@ -15,9 +15,9 @@ import numpy as np
 from qsim.core.deck.columns import read_columns, smooth_curve
 from qsim.core.device import rng
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.functions import formula
 from qsim.core.results.arrays import require_finite
 from qsim.qoc.deck.molecule import levels_of
-from qsim.qoc.molecule import formula
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
-from qsim.core.deck.expression import Expression
-from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.errors import NumericsError
+from qsim.core.physics.functions import formula, require_sane, spline
 from qsim.qoc.deck.molecule import FormulaOfX, TableFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from qsim.qoc.deck.molecule import DipoleFunction, Potential, System
 
-LARGEST_VALUE = (
-    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
-)
 DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
 
 
@@ -191,16 +185,7 @@ def function_of_x(
     """
     with np.errstate(all="ignore"):
         value = _evaluate(block, x, mass, key)
-    if not np.all(np.isfinite(value)):
-        point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
-        raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or system.grid")
-    largest = int(np.argmax(np.abs(value)))
-    if abs(value[largest]) > LARGEST_VALUE:
-        raise InvalidInput(
-            key,
-            f"{value[largest]:.3g} a.u. at x = {x[largest]:.6g} bohr is too large for double precision "
-            f"(at most {LARGEST_VALUE:g}); change the formula or system.grid",
-        )
+    require_sane(value, x, key, "system.grid")
     return value
 
 
@@ -222,34 +207,7 @@ def _evaluate(
     block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float, key: str
 ) -> NDArray[np.float64]:
     if isinstance(block, TableFile):
-        return spline_table(block.file, x, key)
+        return spline(block.file, "x", x, f"{key}.file")(x)
     if isinstance(block, FormulaOfX):
         return formula(block.value, f"{key}.value", x=x)
     return block.at(x, mass)
-
-
-def formula(text: str, key: str, **variables: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Evaluate a formula of the deck.
-
-    Raises
-    ------
-    InvalidInput
-        If it is not finite somewhere, naming the place.
-    """
-    try:
-        return Expression(text, tuple(variables))(**variables)
-    except NumericsError as error:
-        raise InvalidInput(key, str(error)) from error
-
-
-def spline_table(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.float64]:
-    """Return a two-column table interpolated to ``x`` by a cubic spline (not-a-knot)."""
-    table = by_first_column(path, read_columns(path, 2, "x, value"), "x")
-    points, values = table[:, 0], table[:, 1]
-    slack = 1e-9 * (points[-1] - points[0])
-    if x[0] < points[0] - slack or x[-1] > points[-1] + slack:
-        raise InvalidInput(
-            f"{key}.file",
-            f"the table covers [{points[0]:g}, {points[-1]:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]",
-        )
-    return smooth_curve(path, points, values)(x)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.qoc.molecule import LARGEST_VALUE, Molecule, bare_function_of_x, on_grid
+from qsim.core.physics.functions import LARGEST_VALUE
+from qsim.qoc.molecule import Molecule, bare_function_of_x, on_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,6 +17,7 @@ import pytest
 from qsim.core.deck.columns import read_columns, read_complex_columns, read_rows
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.functions import spline
 from qsim.core.results.arrays import map_array, map_arrays, read_arrays
 from qsim.core.results.compare import Tolerance, compare_results
 from qsim.core.results.hdf5 import open_datasets
@@ -26,9 +27,7 @@ from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.gaussian import open_cache
 from qsim.qoc.guess import field_from_file
-from qsim.qoc.molecule import spline_table
 from qsim.sturmian.radial.inputs import read_table
-from qsim.tridiag.deck.functions import spline
 from qsim.tridiag.solver.readers import read_rhs, read_system
 from qsim.tridiag.tdse.states import _from_file as read_wavefunction
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
@@ -276,10 +275,9 @@ READERS = {
     "system mtx": ("s.mtx", _market, lambda path: read_system(path, path.with_name("d.npy"))),
     "system mtx.gz": ("s.mtx.gz", _market, lambda path: read_system(path, path.with_name("d.npy"))),
     "right-hand sides mtx": ("r.mtx", _rhs, read_rhs),
-    "qoc table": ("v.csv", _table, lambda path: spline_table(path, GRID, "system.potential")),
+    "table of x": ("v.csv", _table, lambda path: spline(path, "x", GRID, "system.potential.file")(GRID)),
     "qoc field": ("f.csv", _table, lambda path: field_from_file(path, TIMES, 1.0)),
     "qoc field of results": ("f.h5", _results, lambda path: field_from_file(path, TIMES, 1.0)),
-    "tridiag table": ("v.csv", _table, lambda path: spline(path, "x")(GRID)),
     "tridiag wavefunction": (
         "p.csv",
         lambda path: _table(path, 3),

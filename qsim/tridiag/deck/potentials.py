@@ -14,7 +14,6 @@ from pydantic import AliasChoices, Field
 from qsim.core.deck.blocks import Block, DeckPath, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import Energy, Frequency, InverseLength, Length
-from qsim.core.errors import InvalidInput
 from qsim.tridiag.deck.laser import NOT_NEGATIVE, SIGNED, SIZE
 
 if TYPE_CHECKING:
@@ -336,16 +335,9 @@ class PotentialTable(PotentialBlock):
 
     def _curve(self, x: Points) -> "CubicSpline":
         """Return the spline; it must cover the points x."""
-        from qsim.tridiag.deck.functions import spline
+        from qsim.core.physics.functions import spline
 
-        curve = spline(self.file, "x")
-        first, last = float(curve.x[0]), float(curve.x[-1])
-        slack = 1e-9 * (last - first)
-        if x[0] < first - slack or x[-1] > last + slack:
-            raise InvalidInput(
-                "file", f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
-            )
-        return curve
+        return spline(self.file, "x", x)
 
 
 class PotentialFormula(PotentialBlock):
@@ -358,13 +350,13 @@ class PotentialFormula(PotentialBlock):
 
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree."""
-        from qsim.tridiag.deck.functions import formula, in_chunks
+        from qsim.core.physics.functions import formula, in_chunks
 
         return in_chunks(lambda part: formula(self.value, "value", x=part), x)
 
     def dV(self, x: Points) -> Points:
         """Return the exact derivative of the formula (n,), hartree/bohr."""
-        from qsim.tridiag.deck.functions import formula_slope, in_chunks
+        from qsim.core.physics.functions import formula_slope, in_chunks
 
         return in_chunks(lambda part: formula_slope(self.value, "value", "x", x=part), x)
 

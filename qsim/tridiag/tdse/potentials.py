@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.core.physics.functions import require_sane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.deck.potentials import PotentialBlock
 
-LARGEST_VALUE = 1e10  # hartree: its rounding error, 1e-6, is as large as what is looked for
-NODES = np.arange(
-    -2, 4
-)  # points about a cell through which a density is interpolated, with an error of order 6
+# Points about a cell through which a density is interpolated, with an error of order 6.
+NODES = np.arange(-2, 4)
 QUADRATURE = 12  # Gauss points in a cell
 CELLS = 20_000  # cells taken at once
 
@@ -122,18 +121,5 @@ def _on_grid(
             value = function(np.asarray(x, float))
     except InvalidInput as error:
         raise InvalidInput(f"{key}.{error.key}", str(error)) from error
-    _require_sane(value, x, key)
+    require_sane(value, x, key, "the grid")
     return value
-
-
-def _require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str) -> None:
-    if not np.all(np.isfinite(value)):
-        point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
-        raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or the grid")
-    largest = int(np.argmax(np.abs(value)))
-    if abs(value[largest]) > LARGEST_VALUE:
-        raise InvalidInput(
-            key,
-            f"{value[largest]:.3g} a.u. at x = {x[largest]:.6g} bohr is too large for double precision "
-            f"(at most {LARGEST_VALUE:g}); change the formula or the grid",
-        )

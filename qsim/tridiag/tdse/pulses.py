@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.tridiag.deck.functions import formula, formula_slope, in_chunks, spline
+from qsim.core.physics.functions import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ import numpy as np
 
 from qsim.core.deck.columns import read_columns, smooth_curve
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.functions import formula, in_chunks
 from qsim.core.results.arrays import require_finite
 from qsim.core.results.hdf5 import open_datasets
-from qsim.tridiag.deck.functions import formula, in_chunks
 from qsim.tridiag.tdse.eigenstates import imaginary_time, window_states
 
 if TYPE_CHECKING:

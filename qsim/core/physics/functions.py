@@ -1,4 +1,4 @@
-"""What potentials, pulses and initial states read from a deck: formulas with their derivatives, and tables."""
+"""Functions of one variable from a deck: formulas with exact derivatives, tables as splines, and what refuses bad values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.interpolate import CubicSpline
 
-CHUNK = (
-    1 << 20
-)  # values evaluated at a time, so that the stack of a formula on a grid of 1e9 points stays small
+__all__ = ["formula", "formula_slope", "in_chunks", "require_sane", "spline"]
+
+CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
+LARGEST_VALUE = (
+    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
+)
 
 
 def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: Any) -> NDArray[np.float64]:
-    """Return ``function(x)`` of a one-dimensional float array, evaluated piece by piece."""
+    """Return ``function(x)`` of a one-dimensional float array, evaluated in chunks."""
     x = np.asarray(x, dtype=float)
     if x.size <= CHUNK:
         return np.asarray(function(x), dtype=float)
@@ -138,13 +141,61 @@ _UNARY: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-def spline(path: Path, name: str) -> CubicSpline:
-    """Return a two-column table as a cubic spline (not-a-knot); `name` is what the first column holds.
+def spline(path: Path, name: str, x: NDArray[np.float64] | None = None, key: str = "file") -> CubicSpline:
+    """Return a two-column table as a cubic spline (not-a-knot).
+
+    Parameters
+    ----------
+    name
+        What the first column holds.
+    x : (n,) float64, optional
+        Ascending points, bohr, at which the spline is needed.
+    key
+        Where the deck names the file, for the message.
 
     Raises
     ------
     FileError
         If the file cannot be read or is no table.
+    InvalidInput
+        If the table does not cover the points.
     """
     table = by_first_column(path, read_columns(path, 2, f"{name}, value"), name)
+    first, last = float(table[0, 0]), float(table[-1, 0])
+    slack = 1e-9 * (last - first)
+    if x is not None and (x[0] < first - slack or x[-1] > last + slack):
+        raise InvalidInput(
+            key, f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
+        )
     return smooth_curve(path, table[:, 0], table[:, 1])
+
+
+def require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str, grid: str) -> None:
+    """Refuse a potential or dipole that is not finite somewhere, or so large that nothing else would count.
+
+    Parameters
+    ----------
+    value : (n,) float64
+        Potential or dipole, a.u.
+    x : (n,) float64
+        Its points, bohr.
+    key
+        Key of the function in the deck.
+    grid
+        Key of the grid, for the remedy.
+
+    Raises
+    ------
+    InvalidInput
+        With the first point that is not finite, or the largest value.
+    """
+    if not np.all(np.isfinite(value)):
+        point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
+        raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or {grid}")
+    largest = int(np.argmax(np.abs(value)))
+    if abs(value[largest]) > LARGEST_VALUE:
+        raise InvalidInput(
+            key,
+            f"{value[largest]:.3g} a.u. at x = {x[largest]:.6g} bohr is too large for double precision "
+            f"(at most {LARGEST_VALUE:g}); change the formula or {grid}",
+        )
