@@ -35,13 +35,17 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     if not findings and spins <= PLAN_SPINS:
         findings = list(_models(problem))
     if not findings:
+        findings = list(_sector(problem))
+    if findings:
+        problem = _problem(deck.model_copy(update={"sector": "full"}), device=None)
+    if not findings:
         findings = list(checks.physics(problem))
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
     sizes: dict[str, Any] = {
         "spins": spins,
-        "amplitudes": 2**spins,
+        "amplitudes": problem.dimension,
         "output times": len(problem.output_times),
     }
     if problem.members > 1:
@@ -65,7 +69,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
 
 def _work(problem: Problem, steps: int) -> Work:
     """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    deck, amplitudes = problem.deck, 2.0**problem.spins
+    deck, amplitudes = problem.deck, float(problem.dimension)
     # a layer multiplies every amplitude by a phase
     layers = float(max(steps, len(problem.times) - 1))
     if deck.evolve.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
@@ -93,6 +97,14 @@ def _fits(problem: Problem, free: int) -> str:
         if (most and most < problem.spins) or (single and most >= problem.spins):
             found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
     return ", ".join(dict.fromkeys(found))
+
+
+def _sector(problem: Problem) -> Iterator[Finding]:
+    """Yield why the sector that is asked for is none."""
+    try:
+        _ = problem.sector
+    except DeckError as error:
+        yield Finding("sector", str(error).removeprefix("sector: "))
 
 
 def _models(problem: Problem) -> Iterator[Finding]:

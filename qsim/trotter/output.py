@@ -21,6 +21,7 @@ __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 BITS = "site j is bit j of the basis index, site 0 the least significant; bit 0 is up (+1/2), bit 1 is down"
 TIME = "1/J"
 MEAN = "standard error over the ensemble"
+ENTROPIES = ("entropy", "number_entropy", "renyi2", "schmidt", "schmidt_sz")
 
 TABLES = (
     Table("time", ("time",), TIME, "output times"),
@@ -115,6 +116,10 @@ def _echo_tables(result: Result) -> Iterator[Table]:
 def _entropy_tables(result: Result) -> Iterator[Table]:
     dims = ("time",) if len(result.problem.cuts) == 1 else ("time", "cut")
     yield Table("entropy", dims, "nat", "von Neumann entropy of the sites with the rest")
+    yield Table("number_entropy", dims, "nat", "entropy of the distribution of Sz of the sites")
+    yield Table("renyi2", dims, "nat", "Renyi entropy -ln tr rho^2 of the sites with the rest")
+    yield Table("schmidt", (*dims, "schmidt_value"), "", "squared Schmidt coefficients, the largest first")
+    yield Table("schmidt_sz", (*dims, "schmidt_value"), "hbar", "Sz of the sites, for each Schmidt coefficient")
 
 
 def arrays(result: Result) -> dict[str, NDArray[Any]]:
@@ -130,7 +135,7 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
     for source, suffix in ((result.mean, ""), (result.error, "_error")):
         for name, values in source.items():
             chosen = values if name.startswith("echo") and not problem.echo_everywhere else values[keep]
-            out[f"{name}{suffix}"] = chosen[:, 0] if name == "entropy" and len(problem.cuts) == 1 else chosen
+            out[f"{name}{suffix}"] = chosen[:, 0] if name in ENTROPIES and len(problem.cuts) == 1 else chosen
     for a in AXES:
         sites = problem.sites(a)
         if sites is not None and len(sites) != problem.spins:
@@ -181,6 +186,11 @@ def scalars(result: Result) -> dict[str, Scalar]:
         "conserved": Scalar(
             result.numbers["conserved"], description="components of the total spin that H conserves"
         ),
+        "sector": Scalar(
+            "full" if problem.sector is None else str(problem.sector),
+            description="sector in which the states are carried; full: all states",
+        ),
+        "dimension": Scalar(problem.dimension, description="amplitudes of a state"),
         "bit_order": Scalar(BITS, description="how basis states are numbered"),
     }
     if result.numbers["sz_drift"] is not None:

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
 from qsim.trotter.deck.couplings import System, Term
+from qsim.trotter.deck import sectors
 from qsim.trotter.deck.initial import Initial
 
 MAX_OUTPUTS = 1_000_000
@@ -203,11 +204,33 @@ Pair = Annotated[list[Site], Field(min_length=2, max_length=2)]
 
 
 class Entropy(Block):
-    """Von Neumann entropy (natural logarithm) of some sites with the rest."""
+    """Entanglement entropies (natural logarithm) of some sites with the rest."""
 
-    sites: Sites = Field(
-        description="the sites of one part", json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]}
+    sites: Literal["half"] | Sites | None = Field(
+        default=None,
+        description="the sites of one part, or half: the first half of them",
+        json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]},
     )
+    cuts: Literal["all"] | None = Field(
+        default=None, description="all: every cut of the chain, the first 1, 2, ..., N - 1 sites, instead of sites"
+    )
+    kinds: Annotated[list[Literal["von_neumann", "number", "renyi2"]], Field(min_length=1)] = Field(
+        default=["von_neumann"],
+        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the part, "
+        "in a sector",
+    )
+    spectrum: Annotated[Count, Field(le=4096)] = Field(
+        default=0,
+        description="how many of the largest squared Schmidt coefficients to store, in a sector with Sz of the part",
+    )
+
+    def parts(self, spins: int) -> list[list[int]]:
+        """Return the sites of every part."""
+        if self.cuts is not None:
+            return [list(range(count)) for count in range(1, spins)]
+        if isinstance(self.sites, list):
+            return [self.sites]
+        return [list(range(spins // 2))]
 
 
 def _entropy_form(value: object) -> object:
@@ -318,11 +341,12 @@ ObservableItem = Annotated[
 
 
 class TrotterDeck(Deck):
-    """Exact dynamics of spins 1/2 on the full state vector."""
+    """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
 
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
     initial: Initial = Field(description="state at t = 0", json_schema_extra={"example": {"type": "neel"}})
+    sector: sectors.Choice = Field(default="auto")
     evolve: Evolve = Field(description="duration, output times, integrator")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True

@@ -40,7 +40,7 @@ QSIM_DEVICE int64 index_of(const Strings& t, int64 h, int64 l) {
 }
 
 // out = alpha H psi + beta psi + gamma out on one block; gamma = 0 does not read out.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void
     sector_product(const amplitude* __restrict__ psi, amplitude* out, int low, int high, int down, int p, int64 first,
                    int64 rows, int64 columns, const int64* __restrict__ low_offset, const int64* __restrict__ high_offset,
                    const int64* __restrict__ block, const int64* __restrict__ low_string, const int* __restrict__ low_rank,
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // sums (pairs, gridDim.x) += the parts of <S+ S- + S- S+> of one block, a pair for each blockIdx.y.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void
     sector_flips(const amplitude* __restrict__ psi, int low, int high, int down, int p, int64 first, int64 rows,
                  int64 columns, const int64* __restrict__ low_offset, const int64* __restrict__ high_offset,
                  const int64* __restrict__ block, const int64* __restrict__ low_string, const int* __restrict__ low_rank,

@@ -103,6 +103,8 @@ def model_at(hamiltonian: Any, time: float) -> Any:
 
 def energy(moments: Any, hamiltonian: Any, time: float = 0.0) -> float:
     """Return ``<H(t)>``; axes on which H has nothing need no moments."""
+    if moments.energy is not None:
+        return float(moments.energy)
     model = model_at(hamiltonian, time)
     upper = np.triu_indices(int(model.spins), 1)
     terms: list[float] = []
@@ -118,7 +120,12 @@ def energy(moments: Any, hamiltonian: Any, time: float = 0.0) -> float:
 
 
 def energy_and_variance(
-    device: Device, hamiltonian: Any, psi: Any, time: float = 0.0, op: Operator | None = None
+    device: Device,
+    hamiltonian: Any,
+    psi: Any,
+    time: float = 0.0,
+    op: Operator | None = None,
+    linear: Any = None,
 ) -> tuple[float, float]:
     """Return ``<H>`` and ``<H^2> - <H>^2``, as the square of ``(H - <H>) psi``, so that nothing cancels.
 
@@ -128,10 +135,15 @@ def energy_and_variance(
     ----------
     op : Operator, optional
         The Hamiltonian at that time, if it is at hand.
+    linear : Linear, optional
+        The Hamiltonian as it acts in a sector, to which psi then belongs.
     """
-    op = op if op is not None else operator(device, model_at(hamiltonian, time))
     out = device.xp.empty_like(psi)
-    apply_h(device, op, psi, out)
+    if linear is not None:
+        linear.apply(psi, out)
+    else:
+        op = op if op is not None else operator(device, model_at(hamiltonian, time))
+        apply_h(device, op, psi, out)
     norm = norm2(psi)
     mean = overlap(psi, out).real / norm
     axpy(-mean, psi, out)

@@ -9,6 +9,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.observables import observables
 from qsim.trotter.problem import AXES
+from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,14 +88,14 @@ class Observer:
         for axes, pairs in problem.pairs.items():
             found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
         if problem.cuts:
-            if entropies is None:
-                entropies = [observables.entropy(problem.device, psi, cut) for cut in problem.cuts]
-            found["entropy"] = np.array(entropies)
+            found |= self._entropies(psi) if entropies is None else {"entropy": np.array(entropies)}
         if deck.observed("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:
             found["fidelity"] = observables.fidelity(self.target, psi)
-        if deck.observed("energy_variance"):
+        if deck.observed("energy_variance") and moments.variance is not None:
+            found["energy_variance"] = moments.variance
+        elif deck.observed("energy_variance"):
             device = problem.device
             found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
         if deck.observed("imbalance"):
@@ -104,6 +105,25 @@ class Observer:
         if (site := problem.autocorrelation_site) is not None:
             found["polarisation"] = observables.polarisation(moments)
             found["autocorrelation"] = float(found["polarisation"][site])
+        return found
+
+    def _entropies(self, psi: Any) -> dict[str, Any]:
+        """Return the entropies of all cuts, and their largest Schmidt values."""
+        problem = self.problem
+        if problem.sector is None:
+            cuts = [Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts]
+        else:
+            cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.cuts]
+        found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}
+        if "number" in problem.entropies:
+            found["number_entropy"] = np.array([cut.number_entropy for cut in cuts])
+        if "renyi2" in problem.entropies:
+            found["renyi2"] = np.array([cut.renyi2 for cut in cuts])
+        if problem.schmidt:
+            values, sz = zip(*(cut.largest(problem.schmidt) for cut in cuts), strict=True)
+            found["schmidt"] = np.array(values)
+            if problem.sector is not None and problem.members == 1:
+                found["schmidt_sz"] = np.array(sz)
         return found
 
     def _pattern(self, pattern: NDArray[np.float64]) -> NDArray[np.float64]:
