@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+INLINE: dict[str, Any] = {**JIT, "inline": "always"}  # the tables would be copied, array by array, at every call
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
 ROWS = {1: 8, 2: 4}  # rows of a tile by the doubles of an amplitude
@@ -57,7 +58,7 @@ class ProductTables(NamedTuple):
         Sites whose flip with the site that is left out leads to the complement, and its value with the sign of the inversion.
     high_string, high_rank
         Of the high part.
-    energy : (patterns, 2^L) float64
+    energy : (patterns 2^L,) float64
         Diagonal of the low part with the couplings across, for every pattern of the fields of the high part on it.
     pattern : (2^H,) int64
         Pattern of every high string; all -1 where there are too many, and `across` is used.
@@ -235,7 +236,7 @@ def _place(
     )
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def _rows_into(g, x, t, block, width, p, r, alpha):
     """Add the flips within the high part of row r, and nothing else, to its buffer."""
     k = t.high_first[t.high_offset[p] + r]
@@ -266,7 +267,7 @@ def _rows_into(g, x, t, block, width, p, r, alpha):
         k += 1
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def _across_into(g, x, t, width, p, w, h, alpha):
     """Add the flips across the cut to the buffer of the row with the high string h."""
     bits = t.low_offset.size - 2
@@ -305,7 +306,7 @@ def _across_into(g, x, t, width, p, w, h, alpha):
                 g[a + np.uint64(1)] += c * row[b + np.uint64(1)]
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def _mirrored_into(g, x, t, width, p, w, h, alpha):
     """Add the flips of the site that is left out: they lead to the complement, whose ranks count from the other end."""
     bits = t.low_offset.size - 2
@@ -339,18 +340,12 @@ def _mirrored_into(g, x, t, width, p, w, h, alpha):
                 g[width * to[i] + q] += c * row[width * of[to.size - 1 - i] + q]
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def _diagonal_of(energy, t, w, place):
-    """Set the diagonal of a row: tabulated, or made of its fields on the low spins."""
+    """Set the diagonal of a row but for the energy of its high string, from its fields on the low spins."""
     first = t.low_offset[w]
     last = t.low_offset[w + 1]
     h = t.high_string[place]
-    e = t.high_energy[place]
-    if t.pattern[place] >= 0:
-        row = t.energy[t.pattern[place]]
-        for i in range(last - first):
-            energy[i] = row[first + i] + e
-        return
     bits = t.low_offset.size - 2
     under = bits // 2
     fields = np.zeros(bits)
@@ -366,46 +361,52 @@ def _diagonal_of(energy, t, w, place):
     for i in range(above.size):
         for j in range(bits - under):
             above[i] += -0.5 * fields[under + j] if i >> j & 1 else 0.5 * fields[under + j]
-    row = t.energy[0]
+    row = t.energy
     mask = below.size - 1
     for i in range(last - first):
         s = t.low_string[first + i]
-        energy[i] = row[first + i] + e + below[s & mask] + above[s >> under]
+        energy[i] = row[first + i] + below[s & mask] + above[s >> under]
 
 
 @nb.njit(**JIT)
-def _start_row(g, x, y, energy, width, alpha, beta, gamma):
-    """Set a buffer to what the row itself contributes."""
-    if width == 1:
-        for i in range(energy.size):
-            g[i] = (alpha * energy[i] + beta) * x[i]
+def _start_row(g, x, y, energy, e, width, alpha, beta, gamma):
+    """Set a buffer to what the row itself contributes; energy: its diagonal less e."""
+    d = alpha * e + beta
+    if width == 1 and gamma == 0.0:
+        for i in range(x.size):
+            g[i] = (alpha * energy[i] + d) * x[i]
+    elif width == 1:
+        for i in range(x.size):
+            g[i] = (alpha * energy[i] + d) * x[i] + gamma * y[i]
+    elif gamma == 0.0:
+        for i in range(x.size // 2):
+            c = alpha * energy[i] + d
+            g[2 * i] = c * x[2 * i]
+            g[2 * i + 1] = c * x[2 * i + 1]
     else:
-        for i in range(energy.size):
-            d = alpha * energy[i] + beta
-            g[2 * i] = d * x[2 * i]
-            g[2 * i + 1] = d * x[2 * i + 1]
-    if gamma != 0.0:
-        for i in range(g.size):
-            g[i] += gamma * y[i]
+        for i in range(x.size // 2):
+            c = alpha * energy[i] + d
+            g[2 * i] = c * x[2 * i] + gamma * y[2 * i]
+            g[2 * i + 1] = c * x[2 * i + 1] + gamma * y[2 * i + 1]
 
 
 @nb.njit(**JIT)
-def _one_low(x, y, g, t, first, columns, width, alpha):
+def _one_low(x, y, g, starts, to, value, columns, width, alpha):
     """Add the flips within the low part to one row, and write it."""
     for u in range(columns):
         re = 0.0
         im = 0.0
-        for k in range(t.low_first[first + u], t.low_first[first + u + 1]):
-            v = width * t.low_to[k]
-            re += t.low_value[k] * x[v]
-            im += t.low_value[k] * x[v + width - 1]
+        for k in range(starts[u], starts[u + 1]):
+            v = width * np.int64(to[k])
+            re += value[k] * x[v]
+            im += value[k] * x[v + width - 1]
         y[width * u] = g[width * u] + alpha * re
         if width == 2:
             y[2 * u + 1] = g[2 * u + 1] + alpha * im
 
 
 @nb.njit(**JIT)
-def _four_low(x, y, g, t, first, columns, alpha):
+def _four_low(x, y, g, starts, to, value, columns, alpha):
     """Add the flips within the low part to four rows of a complex vector, and write them; indices are unsigned for speed."""
     two = np.uint64(2)
     one = np.uint64(1)
@@ -413,9 +414,6 @@ def _four_low(x, y, g, t, first, columns, alpha):
     o1 = size
     o2 = two * size
     o3 = o1 + o2
-    starts = t.low_first[first:]
-    to = t.low_to
-    value = t.low_value
     for u in range(np.uint64(0), np.uint64(columns)):
         i = two * u
         a0 = 0.0
@@ -451,7 +449,7 @@ def _four_low(x, y, g, t, first, columns, alpha):
 
 
 @nb.njit(**JIT)
-def _eight_low(x, y, g, t, first, columns, alpha):
+def _eight_low(x, y, g, starts, to, value, columns, alpha):
     """Add the flips within the low part to eight rows of a real vector, and write them."""
     one = np.uint64(1)
     size = np.uint64(columns)
@@ -461,9 +459,6 @@ def _eight_low(x, y, g, t, first, columns, alpha):
     o5 = o4 + size
     o6 = o4 + o2
     o7 = o4 + o3
-    starts = t.low_first[first:]
-    to = t.low_to
-    value = t.low_value
     for u in range(np.uint64(0), size):
         a0 = 0.0
         a1 = 0.0
@@ -494,7 +489,7 @@ def _eight_low(x, y, g, t, first, columns, alpha):
         y[o7 + u] = g[o7 + u] + alpha * a7
 
 
-@nb.njit(**JIT)
+@nb.njit(**INLINE)
 def _prepare(x, y, t, g, energy, width, p, r, alpha, beta, gamma):
     """Set the buffer of row r to everything but the flips within the low part."""
     w = t.down - p
@@ -503,10 +498,15 @@ def _prepare(x, y, t, g, energy, width, p, r, alpha, beta, gamma):
     h = t.high_string[place]
     size = width * columns
     start = width * t.block[p] + r * size
-    _diagonal_of(energy[:columns], t, w, place)
-    _start_row(
-        g, x[start : start + size], y[start : start + size], energy[:columns], width, alpha, beta, gamma
-    )
+    e = t.high_energy[place]
+    own = x[start : start + size]
+    old = y[start : start + size]
+    if t.pattern[place] >= 0:
+        of = t.pattern[place] * t.low_string.size + t.low_offset[w]
+        _start_row(g, own, old, t.energy[of : of + columns], e, width, alpha, beta, gamma)
+    else:
+        _diagonal_of(energy, t, w, place)
+        _start_row(g, own, old, energy, e, width, alpha, beta, gamma)
     _rows_into(g, x, t, width * t.block[p], width, p, r, alpha)
     _across_into(g, x, t, width, p, w, h, alpha)
     _mirrored_into(g, x, t, width, p, w, h, alpha)
@@ -516,7 +516,8 @@ def _prepare(x, y, t, g, energy, width, p, r, alpha, beta, gamma):
 def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
     """Tiles of :func:`sector_product` for complex vectors, given as their real and imaginary parts (2 D,)."""
     for tile in range(tiles.shape[0]):
-        p, r = tiles[tile]
+        p = tiles[tile, 0]
+        r = tiles[tile, 1]
         w = t.down - p
         columns = t.low_offset[w + 1] - t.low_offset[w]
         size = 2 * columns
@@ -524,14 +525,14 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
         for q in range(rows):
             _prepare(x, y, t, g[q * size : (q + 1) * size], energy, 2, p, r + q, alpha, beta, gamma)
         start = 2 * t.block[p] + r * size
-        first = t.low_offset[w]
+        starts = t.low_first[t.low_offset[w] :]
         if rows == 4:
             end = start + 4 * size
-            _four_low(x[start:end], y[start:end], g, t, first, columns, alpha)
+            _four_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
             continue
         for q in range(rows):
             end = start + size
-            _one_low(x[start:end], y[start:end], g[q * size :], t, first, columns, 2, alpha)
+            _one_low(x[start:end], y[start:end], g[q * size :], starts, t.low_to, t.low_value, columns, 2, alpha)
             start = end
 
 
@@ -539,7 +540,8 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
 def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
     """Tiles of :func:`sector_product` for real vectors (D,)."""
     for tile in range(tiles.shape[0]):
-        p, r = tiles[tile]
+        p = tiles[tile, 0]
+        r = tiles[tile, 1]
         w = t.down - p
         columns = t.low_offset[w + 1] - t.low_offset[w]
         rows = min(8, t.high_offset[p + 1] - t.high_offset[p] - r)
@@ -548,14 +550,14 @@ def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
                 x, y, t, g[q * columns : (q + 1) * columns], energy, 1, p, r + q, alpha, beta, gamma
             )
         start = t.block[p] + r * columns
-        first = t.low_offset[w]
+        starts = t.low_first[t.low_offset[w] :]
         if rows == 8:
             end = start + 8 * columns
-            _eight_low(x[start:end], y[start:end], g, t, first, columns, alpha)
+            _eight_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
             continue
         for q in range(rows):
             end = start + columns
-            _one_low(x[start:end], y[start:end], g[q * columns :], t, first, columns, 1, alpha)
+            _one_low(x[start:end], y[start:end], g[q * columns :], starts, t.low_to, t.low_value, columns, 1, alpha)
             start = end
 
 

@@ -211,7 +211,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
         mirror_value=np.ascontiguousarray(reduced.mirrored[mirror]),
         high_string=high.strings,
         high_rank=high.rank.astype(np.int64),
-        energy=np.ascontiguousarray(energy),
+        energy=np.ascontiguousarray(energy).ravel(),
         pattern=pattern,
         high_energy=_energy(high, reduced.J[L:, L:], reduced.field[L:]),
         across=across,
