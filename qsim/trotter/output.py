@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.trotter.figures import AXES, FIGURES
+from qsim.trotter.quantities import SPECTRUM
+from qsim.trotter.tasks.spectrum import SpectrumResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +73,19 @@ HEADLINE = (
     "echo_final",
     "imbalance_final",
     "entropy_final",
+    "sector",
+    "dimension",
+    *quantities.headline(SPECTRUM)[:2],
+    "energy_0",
+    "energy_1",
+    "residual_max",
 )
 
 
-def tables(result: Result) -> tuple[Table, ...]:
+def tables(result: Result | SpectrumResult) -> tuple[Table, ...]:
     """Return the declarations for a result: which sites, pairs and times an array has depends on the deck."""
+    if isinstance(result, SpectrumResult):
+        return quantities.tables(SPECTRUM)
     found = [
         *TABLES,
         *_site_tables(result),
@@ -122,8 +133,10 @@ def _entropy_tables(result: Result) -> Iterator[Table]:
     yield Table("schmidt_sz", (*dims, "schmidt_value"), "hbar", "Sz of the sites, for each Schmidt coefficient")
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result | SpectrumResult) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
+    if isinstance(result, SpectrumResult):
+        return quantities.arrays(SPECTRUM, result)
     problem = result.problem
     out: dict[str, NDArray[Any]] = {
         "time": np.array(problem.output_times),
@@ -158,8 +171,10 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
     return out
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result | SpectrumResult) -> dict[str, Scalar]:
     """Return the headline numbers."""
+    if isinstance(result, SpectrumResult):
+        return quantities.scalars(SPECTRUM, result)
     problem, how = result.problem, result.integration
     out = {
         "energy_initial": _of(result, "energy", 0, "J", "<H> at t = 0"),

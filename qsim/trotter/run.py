@@ -26,6 +26,8 @@ from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.observables.averages import Averages
 from qsim.trotter.problem import memory
 from qsim.trotter.sectors.states import whole_state
+from qsim.trotter.tasks import spectrum
+from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.trotter.problem import Problem
+    from qsim.trotter.tasks.spectrum import SpectrumResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
@@ -65,7 +68,14 @@ class Result:
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
-def run(problem: Problem, monitor: Monitor) -> Result:
+def run(problem: Problem | TaskProblem, monitor: Monitor) -> Result | SpectrumResult:
+    """Do the task of a problem."""
+    if isinstance(problem, TaskProblem):
+        return spectrum.run(problem, monitor)
+    return evolve(problem, monitor)
+
+
+def evolve(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
     for text in problem.notices:
         monitor.note(text)

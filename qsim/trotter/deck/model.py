@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
+from qsim.trotter.deck import sectors, tasks
 from qsim.trotter.deck.couplings import System, Term
-from qsim.trotter.deck import sectors
-from qsim.trotter.deck.initial import Initial
+from qsim.trotter.deck.initial import Initial, NeelInitial
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
@@ -306,6 +306,9 @@ class Observable(Block):
     imbalance: bool = Field(
         default=False, description="sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2: memory of the pattern at t = 0"
     )
+    structure_factor: Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None = Field(
+        default=None, description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order"
+    )
     energy: bool = Field(default=False, description="always written")
     state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")
 
@@ -345,9 +348,21 @@ class TrotterDeck(Deck):
 
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
-    initial: Initial = Field(description="state at t = 0", json_schema_extra={"example": {"type": "neel"}})
+    task: tasks.TASKS = Field(
+        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors"
+    )
+    initial: Initial = Field(
+        default=NeelInitial(type="neel"),
+        description="evolve: state at t = 0; must be given",
+        json_schema_extra={"example": {"type": "neel"}},
+    )
     sector: sectors.Choice = Field(default="auto")
-    evolve: Evolve = Field(description="duration, output times, integrator")
+    evolve: Evolve = Field(
+        default=Evolve(),
+        description="evolve: duration, output times, integrator; must be given",
+        json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
+    )
+    spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -391,6 +406,8 @@ DECK = TrotterDeck
 
 def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
+    if deck.task == "spectrum":
+        return "qsim", "Lanczos1950", "Lin1990"
     keys = ["qsim", "Dente2013"]
     if deck.evolve.integrator in ("ts4", "auto"):
         keys.append("Suzuki1990")

@@ -25,6 +25,7 @@ from qsim.trotter.deck.initial import A1Initial, NeelInitial, check_initial, che
 from qsim.trotter.deck.model import Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sectors import SectorBlock, check_sector
+from qsim.trotter.deck.task_rules import check_foreign, check_task
 
 __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
 
@@ -36,14 +37,24 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "mixed":
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
+    yield from check_sector(deck.sector, deck.system.spins, several=deck.task == "spectrum")
+    yield from _check_observe(deck)
+    if deck.task != "evolve":
+        yield from check_task(deck)
+        return
+    given = deck.model_fields_set
+    missing = [key for key in ("initial", "evolve") if key not in given]
+    for key in missing:
+        yield Finding(key, "required key is missing")
+    yield from check_foreign(deck)
+    if missing:
+        return
     yield from check_initial(deck.initial, deck.system.spins)
-    yield from check_sector(deck.sector, deck.system.spins)
     yield from _check_sector(deck)
     yield from _check_initial(deck)
     yield from deck.evolve.check()
     yield from _check_integrator(deck)
     yield from _check_ensemble(deck)
-    yield from _check_observe(deck)
 
 
 def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
