@@ -16,6 +16,7 @@ from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.problem import Problem, memory, memory_on_gpu
+from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -29,11 +30,17 @@ PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes o
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck = loaded.deck
+    if deck.task != "evolve":
+        return _plan_task(loaded)
     spins = deck.system.spins
     problem = _problem(deck, device=None)
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
         findings = list(_models(problem))
+    if not findings:
+        findings = list(_sector(problem))
+    if findings:
+        problem = _problem(deck.model_copy(update={"sector": "full"}), device=None)
     if not findings:
         findings = list(checks.physics(problem))
     dt = deck.evolve.dt
@@ -41,7 +48,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     parts, host = memory(problem)
     sizes: dict[str, Any] = {
         "spins": spins,
-        "amplitudes": 2**spins,
+        "amplitudes": problem.dimension,
         "output times": len(problem.output_times),
     }
     if problem.members > 1:
@@ -65,7 +72,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
 
 def _work(problem: Problem, steps: int) -> Work:
     """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    deck, amplitudes = problem.deck, 2.0**problem.spins
+    deck, amplitudes = problem.deck, float(problem.dimension)
     # a layer multiplies every amplitude by a phase
     layers = float(max(steps, len(problem.times) - 1))
     if deck.evolve.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
@@ -95,6 +102,14 @@ def _fits(problem: Problem, free: int) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
+def _sector(problem: Problem) -> Iterator[Finding]:
+    """Yield why the sector that is asked for is none."""
+    try:
+        _ = problem.sector
+    except DeckError as error:
+        yield Finding("sector", str(error).removeprefix("sector: "))
+
+
 def _models(problem: Problem) -> Iterator[Finding]:
     """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
     system, first = problem.deck.system, len(problem.deck.system.terms)
@@ -121,8 +136,31 @@ def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
+def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
+    """Estimate the memory of a task beside an evolution, and find what is wrong with its couplings and sectors."""
+    deck = loaded.deck
+    findings = list(checks.shells(deck)) or list(_models(_problem(deck, device=None)))
+    problem, states = TaskProblem(deck, None, _seed(deck)), [0]
+    if not findings:
+        try:
+            states = [sector.dimension for sector in problem.sectors]
+        except DeckError as error:
+            findings = [Finding("sector", str(error).removeprefix("sector: "))]
+    parts = task_memory(deck, max(states))
+    sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
+    return Plan(
+        memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"), sizes=sizes, findings=findings
+    )
+
+
+def _seed(deck: TrotterDeck) -> int:
+    return deck.run.seed if deck.run.seed is not None else 0
+
+
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProblem:
     """Set up the problem of the deck; states and couplings are made trajectory by trajectory."""
+    if loaded.deck.task != "evolve":
+        return TaskProblem(loaded.deck, device, _seed(loaded.deck))
     problem = _problem(loaded.deck, device)
     problem.loaded = loaded
     dt = loaded.deck.evolve.dt
@@ -140,5 +178,4 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     end = deck.evolve.end
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     times = sorted({0.0, *output, end})
-    seed = deck.run.seed if deck.run.seed is not None else 0
-    return Problem(deck, device, times, output, seed)  # type: ignore[arg-type]
+    return Problem(deck, device, times, output, _seed(deck))  # type: ignore[arg-type]

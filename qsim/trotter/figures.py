@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -247,6 +248,10 @@ def entropy(r: Results) -> Figure | None:
         most = min(sites.size, r["site"].size - sites.size) * np.log(2.0)
         if float(np.max(values)) > 0.6 * most:
             ax.axhline(most, color="0.6", linestyle=":", linewidth=0.7)
+    if values.ndim == 1:
+        for name, label in (("number_entropy", "number"), ("renyi2", "Renyi 2")):
+            if name in r:
+                _curve(ax, r, name, t, None, label=label)
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("entropy (nat)")
     ax.legend(title="sites")
@@ -304,13 +309,87 @@ def polarisation(r: Results) -> Figure | None:
     return fig
 
 
+# ------------------------------------------------------------------------------------- levels of sectors
+
+
+def levels(r: Results) -> Figure | None:
+    """Levels of the sectors above the lowest one, by their Sz."""
+    if "levels" not in r:
+        return None
+    values, sz = r["levels"], r["sector_sz"]
+    fig = figure("single")
+    ax = fig.subplots()
+    end = r.scalars["energy_0"].value
+    for place, row in zip(sz, values, strict=True):
+        found = row[np.isfinite(row)] - end
+        ax.hlines(found, place - 0.3, place + 0.3, color=COLORS["blue"], linewidth=1.2)
+    ax.set_xticks(sz)
+    ax.set_xlabel(r"$S^z$")
+    ax.set_ylabel(r"$E - E_0$ ($J$)")
+    return fig
+
+
+def structure_factor(r: Results) -> Figure | None:
+    """Static structure factor of the lowest state, q from 0 to 2 pi."""
+    names = [name for name in ("structure_factor_zz", "structure_factor_xx") if name in r]
+    if not names:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    for name in names:
+        ax.plot(r["wave_number"], r[name], marker="o", markersize=3, label=name[-2:])
+    ax.set_xlabel(r"$q/\pi$")
+    ax.set_ylabel(r"$S(q)$")
+    ax.legend()
+    return fig
+
+
+def cuts(r: Results) -> Figure | None:
+    """Entropies of the lowest state against the size of the part, and the entanglement spectrum of the middle cut by its Sz."""
+    if "levels" not in r or "entropy" not in r or r["entropy"].size < 2:
+        return None
+    sizes = r["entropy_sites"].sum(axis=1)
+    fig = figure("double", 2.6)
+    a, b = fig.subplots(1, 2)
+    for name, label in (("entropy", "von Neumann"), ("number_entropy", "number"), ("renyi2", "Renyi 2")):
+        a.plot(sizes, r[name], marker="o", markersize=2.5, label=label)
+    a.set_xlabel("sites of the part")
+    a.set_ylabel("entropy (nat)")
+    a.set_ylim(bottom=0.0)
+    a.legend()
+    if "schmidt" not in r:
+        b.remove()
+        return fig
+    middle = int(np.argmin(np.abs(sizes - 0.5 * r["site"].size)))
+    values, sz = r["schmidt"][middle], r["schmidt_sz"][middle]
+    shown = values > FLOOR
+    b.plot(sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"])
+    b.margins(x=0.2)
+    b.set_xlabel(r"$S^z$ of the part")
+    b.set_ylabel(r"$-\ln p$ of the middle cut")
+    return fig
+
+
+def _in_time(draw: Callable[[Results], Figure | None]) -> Callable[[Results], Figure | None]:
+    """Return a figure of an evolution that leaves out results without times."""
+
+    @wraps(draw)
+    def drawn(r: Results) -> Figure | None:
+        return draw(r) if "time" in r else None
+
+    return drawn
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
-    "sz_map": sz_map,
-    "total": total,
-    "drift": drift,
-    "correlator": correlator,
-    "echo": echo,
-    "entropy": entropy,
-    "polarisation": polarisation,
-    "curves": curves,
+    "sz_map": _in_time(sz_map),
+    "total": _in_time(total),
+    "drift": _in_time(drift),
+    "correlator": _in_time(correlator),
+    "echo": _in_time(echo),
+    "entropy": _in_time(entropy),
+    "polarisation": _in_time(polarisation),
+    "curves": _in_time(curves),
+    "levels": levels,
+    "structure_factor": structure_factor,
+    "cuts": cuts,
 }

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.trotter.figures import AXES, FIGURES
+from qsim.trotter.quantities import SPECTRUM
+from qsim.trotter.tasks.spectrum import SpectrumResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +24,7 @@ __all__ = ["FIGURES", "HEADLINE", "TABLES", "arrays", "scalars", "tables"]
 BITS = "site j is bit j of the basis index, site 0 the least significant; bit 0 is up (+1/2), bit 1 is down"
 TIME = "1/J"
 MEAN = "standard error over the ensemble"
+ENTROPIES = ("entropy", "number_entropy", "renyi2", "schmidt", "schmidt_sz")
 
 TABLES = (
     Table("time", ("time",), TIME, "output times"),
@@ -69,11 +73,19 @@ HEADLINE = (
     "echo_final",
     "imbalance_final",
     "entropy_final",
+    "sector",
+    "dimension",
+    *quantities.headline(SPECTRUM)[:2],
+    "energy_0",
+    "energy_1",
+    "residual_max",
 )
 
 
-def tables(result: Result) -> tuple[Table, ...]:
+def tables(result: Result | SpectrumResult) -> tuple[Table, ...]:
     """Return the declarations for a result: which sites, pairs and times an array has depends on the deck."""
+    if isinstance(result, SpectrumResult):
+        return quantities.tables(SPECTRUM)
     found = [
         *TABLES,
         *_site_tables(result),
@@ -115,10 +127,16 @@ def _echo_tables(result: Result) -> Iterator[Table]:
 def _entropy_tables(result: Result) -> Iterator[Table]:
     dims = ("time",) if len(result.problem.cuts) == 1 else ("time", "cut")
     yield Table("entropy", dims, "nat", "von Neumann entropy of the sites with the rest")
+    yield Table("number_entropy", dims, "nat", "entropy of the distribution of Sz of the sites")
+    yield Table("renyi2", dims, "nat", "Renyi entropy -ln tr rho^2 of the sites with the rest")
+    yield Table("schmidt", (*dims, "schmidt_value"), "", "squared Schmidt coefficients, the largest first")
+    yield Table("schmidt_sz", (*dims, "schmidt_value"), "hbar", "Sz of the sites, for each Schmidt coefficient")
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result | SpectrumResult) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
+    if isinstance(result, SpectrumResult):
+        return quantities.arrays(SPECTRUM, result)
     problem = result.problem
     out: dict[str, NDArray[Any]] = {
         "time": np.array(problem.output_times),
@@ -130,7 +148,7 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
     for source, suffix in ((result.mean, ""), (result.error, "_error")):
         for name, values in source.items():
             chosen = values if name.startswith("echo") and not problem.echo_everywhere else values[keep]
-            out[f"{name}{suffix}"] = chosen[:, 0] if name == "entropy" and len(problem.cuts) == 1 else chosen
+            out[f"{name}{suffix}"] = chosen[:, 0] if name in ENTROPIES and len(problem.cuts) == 1 else chosen
     for a in AXES:
         sites = problem.sites(a)
         if sites is not None and len(sites) != problem.spins:
@@ -153,8 +171,10 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
     return out
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result | SpectrumResult) -> dict[str, Scalar]:
     """Return the headline numbers."""
+    if isinstance(result, SpectrumResult):
+        return quantities.scalars(SPECTRUM, result)
     problem, how = result.problem, result.integration
     out = {
         "energy_initial": _of(result, "energy", 0, "J", "<H> at t = 0"),
@@ -181,6 +201,11 @@ def scalars(result: Result) -> dict[str, Scalar]:
         "conserved": Scalar(
             result.numbers["conserved"], description="components of the total spin that H conserves"
         ),
+        "sector": Scalar(
+            "full" if problem.sector is None else str(problem.sector),
+            description="sector in which the states are carried; full: all states",
+        ),
+        "dimension": Scalar(problem.dimension, description="amplitudes of a state"),
         "bit_order": Scalar(BITS, description="how basis states are numbered"),
     }
     if result.numbers["sz_drift"] is not None:

@@ -19,6 +19,7 @@ from qsim.trotter.deck.model import TrotterDeck, correlator_axes
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory", "memory_on_gpu"]
 
@@ -57,6 +58,26 @@ class Problem:
     def spins(self) -> int:
         """Number of spins N."""
         return self.deck.system.spins
+
+    @cached_property
+    def sector(self) -> Sector | None:
+        """Sector of conserved Sz in which the states are carried; None for the whole space.
+
+        Raises
+        ------
+        DeckError
+            If the deck asks for one that H or the start do not stay in.
+        """
+        from qsim.trotter.sectors.choice import sector_of
+
+        if self.deck.sector in ("full", "none"):
+            return None
+        return sector_of(self.deck, self.hamiltonian(), self.sigma() if self.echo_sigma else None)
+
+    @property
+    def dimension(self) -> int:
+        """Number of amplitudes of a state."""
+        return 1 << self.spins if self.sector is None else self.sector.dimension
 
     @property
     def members(self) -> int:
@@ -101,9 +122,15 @@ class Problem:
         )
 
     def initial(self, member: int) -> Any:
-        """Return a new array (2^N,) on the device with the initial state of a trajectory."""
+        """Return a new array (dimension,) on the device with the initial state of a trajectory."""
         from qsim.trotter.states import initial as states
 
+        if self.sector is not None:
+            from qsim.trotter.sectors.states import initial_state
+
+            return initial_state(
+                self.deck.initial, self.sector, self.device, self.dtype, seed=self.seed, member=member
+            )
         return states.initial_state(
             self.deck.initial, self.spins, self.device, self.dtype, seed=self.seed, member=member
         )
@@ -153,7 +180,19 @@ class Problem:
     @cached_property
     def cuts(self) -> list[list[int]]:
         """Sites of every entropy that is asked for."""
-        return [item.entropy.sites for item in self.deck.observe if item.entropy is not None]
+        found = [item.entropy.parts(self.spins) for item in self.deck.observe if item.entropy is not None]
+        return [cut for cuts in found for cut in cuts]
+
+    @cached_property
+    def entropies(self) -> list[str]:
+        """Kinds of entropy beside that of von Neumann: ``number``, ``renyi2``."""
+        kinds = [kind for item in self.deck.observe if item.entropy is not None for kind in item.entropy.kinds]
+        return [kind for kind in ("number", "renyi2") if kind in kinds]
+
+    @cached_property
+    def schmidt(self) -> int:
+        """How many Schmidt values are stored of every cut; 0 for none."""
+        return max((item.entropy.spectrum for item in self.deck.observe if item.entropy is not None), default=0)
 
     @property
     def echo(self) -> Any:
@@ -204,6 +243,8 @@ def memory(
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
     deck = problem.deck
+    if problem.sector is not None:
+        return sector_memory(problem, spins, single)
     spins = problem.spins if spins is None else spins
     single = deck.run.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
@@ -229,6 +270,34 @@ def memory(
     return parts, host
 
 
+def sector_memory(
+    problem: Problem, spins: int | None = None, single: bool | None = None
+) -> tuple[dict[str, int], int]:
+    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down."""
+    deck, sector = problem.deck, problem.sector
+    assert sector is not None
+    chosen = problem.spins if spins is None else spins
+    single = deck.run.precision == "single" if single is None else single
+    down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
+    states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
+    state = (8 if single else 16) * states
+    parts = {"state": state, "chebyshev": 2 * state, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
+    echo = problem.echo
+    if deck.observed("return_probability") or (echo is not None and not echo.overlap):
+        parts["initial state"] = state
+    if echo is not None:
+        parts["echo"] = state
+    work = state  # H psi, for the energy
+    if problem.cuts:
+        half = max(math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2) for cut in problem.cuts)
+        work = max(work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + (16 << 22))
+    if deck.observed("state"):
+        work = max(work, (16 << chosen) + 32 * states)
+    parts["observables"] = work
+    row = 2 + 3 * chosen + sum(len(p) for p in problem.pairs.values()) + (2 + 2 * problem.schmidt) * len(problem.cuts) + 8
+    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+
+
 def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
     """Return the bytes that the memory pool of a GPU holds beyond those of a CPU (measured peaks, H100).
 
@@ -236,6 +305,8 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
     and the state that is made anew.
     """
     state = parts["state"]
+    if problem.sector is not None:
+        return 0  # arrays of the sector are pieces
     if "chebyshev" in parts:
         return GPU_EXPANSION * state
     if not PILOT_SPINS < problem.spins <= COMPARED_SPINS:

@@ -16,6 +16,7 @@ from qsim.trotter.evolution.accuracy import (
     estimate,
     layers_per_step,
 )
+from qsim.trotter.evolution.carried import sector_choice
 from qsim.trotter.evolution.ensemble import Ensemble, together
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.trajectory import Trajectory
@@ -24,6 +25,9 @@ from qsim.trotter.evolution.verification import verify
 from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.observables.averages import Averages
 from qsim.trotter.problem import memory
+from qsim.trotter.sectors.states import whole_state
+from qsim.trotter.tasks import spectrum
+from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.trotter.problem import Problem
+    from qsim.trotter.tasks.spectrum import SpectrumResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
@@ -63,7 +68,14 @@ class Result:
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
-def run(problem: Problem, monitor: Monitor) -> Result:
+def run(problem: Problem | TaskProblem, monitor: Monitor) -> Result | SpectrumResult:
+    """Do the task of a problem."""
+    if isinstance(problem, TaskProblem):
+        return spectrum.run(problem, monitor)
+    return evolve(problem, monitor)
+
+
+def evolve(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
     for text in problem.notices:
         monitor.note(text)
@@ -116,7 +128,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             member = trajectory.members.stop
     monitor.end()
     assert trajectory is not None  # there is at least one
-    if problem.spins >= BUSY_SPINS:
+    if problem.spins >= BUSY_SPINS and problem.sector is None:
         moved = 2.0 * passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
         monitor.note(
             f"{passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
@@ -132,9 +144,18 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         mean=averages.mean,
         error=averages.errors(),
         numbers=_numbers(problem, how, drifts, each),
-        psi=problem.device.to_host(trajectory.psi) if problem.deck.observed("state") else None,
+        psi=_stored(problem, trajectory.psi),
         info=info,
     )
+
+
+def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
+    """Return the state (2^N,) that the file holds, None if it is not asked for."""
+    if not problem.deck.observed("state"):
+        return None
+    if problem.sector is not None:
+        psi = whole_state(problem.sector, problem.device, psi)
+    return problem.device.to_host(psi)
 
 
 @dataclass
@@ -185,6 +206,11 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.deck.evolve
     machine = Machine(problem.deck.run.precision, problem.device.kind, _vectors(problem))
+    if problem.sector is not None:
+        sector = problem.sector
+        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        hamiltonian = problem.hamiltonian()
+        return sector_choice(problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.echo_sigma else []))
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
@@ -233,7 +259,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
 
 def _vectors(problem: Problem) -> int:
     """Return how many state vectors the evolution itself may take, beside those of echoes and the like."""
-    state = np.dtype(problem.dtype).itemsize << problem.spins
+    state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]
     others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state

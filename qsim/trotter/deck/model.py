@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
+from qsim.trotter.deck import sectors, tasks
 from qsim.trotter.deck.couplings import System, Term
-from qsim.trotter.deck.initial import Initial
+from qsim.trotter.deck.initial import Initial, NeelInitial
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
@@ -210,11 +211,33 @@ Pair = Annotated[list[Site], Field(min_length=2, max_length=2)]
 
 
 class Entropy(Block):
-    """Von Neumann entropy (natural logarithm) of some sites with the rest."""
+    """Entanglement entropies (natural logarithm) of some sites with the rest."""
 
-    sites: Sites = Field(
-        description="the sites of one part", json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]}
+    sites: Literal["half"] | Sites | None = Field(
+        default=None,
+        description="the sites of one part, or half: the first half of them",
+        json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]},
     )
+    cuts: Literal["all"] | None = Field(
+        default=None, description="all: every cut of the chain, the first 1, 2, ..., N - 1 sites, instead of sites"
+    )
+    kinds: Annotated[list[Literal["von_neumann", "number", "renyi2"]], Field(min_length=1)] = Field(
+        default=["von_neumann"],
+        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the part, "
+        "in a sector",
+    )
+    spectrum: Annotated[Count, Field(le=4096)] = Field(
+        default=0,
+        description="how many of the largest squared Schmidt coefficients to store, in a sector with Sz of the part",
+    )
+
+    def parts(self, spins: int) -> list[list[int]]:
+        """Return the sites of every part."""
+        if self.cuts is not None:
+            return [list(range(count)) for count in range(1, spins)]
+        if isinstance(self.sites, list):
+            return [self.sites]
+        return [list(range(spins // 2))]
 
 
 def _entropy_form(value: object) -> object:
@@ -290,6 +313,9 @@ class Observable(Block):
     imbalance: bool = Field(
         default=False, description="sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2: memory of the pattern at t = 0"
     )
+    structure_factor: Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None = Field(
+        default=None, description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order"
+    )
     energy: bool = Field(default=False, description="always written")
     state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")
 
@@ -325,12 +351,25 @@ ObservableItem = Annotated[
 
 
 class TrotterDeck(Deck):
-    """Exact dynamics of spins 1/2 on the full state vector."""
+    """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
 
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
-    initial: Initial = Field(description="state at t = 0", json_schema_extra={"example": {"type": "neel"}})
-    evolve: Evolve = Field(description="duration, output times, integrator")
+    task: tasks.TASKS = Field(
+        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors"
+    )
+    initial: Initial = Field(
+        default=NeelInitial(type="neel"),
+        description="evolve: state at t = 0; must be given",
+        json_schema_extra={"example": {"type": "neel"}},
+    )
+    sector: sectors.Choice = Field(default="auto")
+    evolve: Evolve = Field(
+        default=Evolve(),
+        description="evolve: duration, output times, integrator; must be given",
+        json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
+    )
+    spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -374,6 +413,8 @@ DECK = TrotterDeck
 
 def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
+    if deck.task == "spectrum":
+        return "qsim", "Lanczos1950", "Lin1990"
     keys = ["qsim", "Dente2013"]
     if deck.evolve.integrator in ("ts4", "auto"):
         keys.append("Suzuki1990")

@@ -29,6 +29,8 @@ from qsim.trotter.deck.couplings import (
 from qsim.trotter.deck.initial import A1Initial, NeelInitial, check_initial, check_sites, is_random
 from qsim.trotter.deck.model import Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
+from qsim.trotter.deck.sectors import SectorBlock, check_sector
+from qsim.trotter.deck.task_rules import check_foreign, check_task
 
 __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
 
@@ -40,12 +42,24 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "mixed":
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
+    yield from check_sector(deck.sector, deck.system.spins, several=deck.task == "spectrum")
+    yield from _check_observe(deck)
+    if deck.task != "evolve":
+        yield from check_task(deck)
+        return
+    given = deck.model_fields_set
+    missing = [key for key in ("initial", "evolve") if key not in given]
+    for key in missing:
+        yield Finding(key, "required key is missing")
+    yield from check_foreign(deck)
+    if missing:
+        return
     yield from check_initial(deck.initial, deck.system.spins)
+    yield from _check_sector(deck)
     yield from _check_initial(deck)
     yield from deck.evolve.check()
     yield from _check_integrator(deck)
     yield from _check_ensemble(deck)
-    yield from _check_observe(deck)
 
 
 def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
@@ -82,6 +96,23 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
             "evolve.integrator",
             "ts1 does not undo its own steps, so that an echo would show its error alone; use ts2 or better",
         )
+
+
+def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield what an evolution in a sector that is asked for cannot do."""
+    if not isinstance(deck.sector, SectorBlock):
+        return
+    echo = deck.observed("echo")
+    if deck.driven or are_driven(echo.sigma if echo else []):
+        yield Finding("sector", "a term has a time profile: its evolution is a product formula in the whole space; use sector: full")
+    if deck.evolve.dt is not None or deck.evolve.integrator not in ("auto", "chebyshev"):
+        name = deck.evolve.integrator
+        yield Finding(
+            "evolve.integrator",
+            f"{name} is a product formula in the whole space; in a sector use chebyshev (or auto) with accuracy, or sector: full",
+        )
+    if deck.observed("fidelity") is not None:
+        yield Finding("sector", "fidelity compares with a state of all 2^N amplitudes; use sector: full")
 
 
 def _check_ensemble(deck: TrotterDeck) -> Iterator[Finding]:
@@ -141,8 +172,14 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         if isinstance(value := getattr(item, name), list):
             yield from check_sites(value, spins, f"{where}.{name}")
     if item.entropy is not None:
-        yield from check_sites(item.entropy.sites, spins, f"{where}.entropy.sites")
-        if len(set(item.entropy.sites)) >= spins:
+        sites = item.entropy.sites
+        if (sites is None) == (item.entropy.cuts is None):
+            yield Finding(f"{where}.entropy", "give either sites (half, or a list) or cuts: all")
+        if spins < 2:
+            yield Finding(f"{where}.entropy", "a single spin has no other part")
+        sites = sites if isinstance(sites, list) else []
+        yield from check_sites(sites, spins, f"{where}.entropy.sites")
+        if len(set(sites)) >= spins:
             yield Finding(
                 f"{where}.entropy.sites", f"leave at least one of the {spins} sites for the other part"
             )

@@ -257,7 +257,7 @@ def _split(
     steps = float(counts.sum())
     pilot.duration = duration
     error = pilot.total(name, intervals, dt)
-    error += _angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
+    error += rounded_angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
     if machine.precision == "single":
         at_once = hamiltonian.spins <= TOGETHER and hamiltonian.is_static
         passes = float(len(intervals)) if at_once and machine.kind == "cpu" else layers * steps
@@ -293,7 +293,7 @@ def _expanded(
         layers = (operator(cpu(1), constant(hamiltonian)).cost + RECURRENCE_COST) / LAYER_COST
     ulp = ROUNDING[machine.precision]
     rounding = ulp * (8.0 + PRODUCT_ROUNDING[machine.precision] * products)
-    error = tolerance * count + rounding + _angles(hamiltonian, float(intervals.sum()))
+    error = tolerance * count + rounding + rounded_angles(hamiltonian, float(intervals.sum()))
     return Choice(
         "chebyshev", None, error, max(1, round(layers)), layers * (products + LANCZOS_STEPS), tolerance
     )
@@ -309,7 +309,7 @@ def _single_rounding(passes: float) -> float:
     return ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(passes))
 
 
-def _angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
+def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
     model = hamiltonian.peak(duration)
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0

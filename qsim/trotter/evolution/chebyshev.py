@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from scipy.special import jv
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
+__all__ = ["Chebyshev", "Expansion", "Linear", "coefficients", "coupling_bounds", "lanczos_bounds"]
 
 LANCZOS_STEPS = 24
 MARGIN = 0.02  # of the half width, beyond the Ritz values
@@ -39,6 +39,47 @@ LONGEST = 1000.0  # R t of one expansion: rounding grows with the number of term
 EPS = {np.dtype(np.complex64): 6e-8, np.dtype(np.complex128): 1.2e-16}
 
 Bounds = Literal["lanczos", "couplings"]
+
+
+class Linear(Protocol):
+    """H as it acts on vectors: of the whole space, or of a sector."""
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def needs_work(self) -> bool:
+        """Whether `apply` needs a vector as work space."""
+
+    def apply(
+        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """H in the whole space."""
+
+    device: Device
+    operator: Operator
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+        return 1 << self.operator.spins
+
+    @property
+    def needs_work(self) -> bool:
+        """Whether `apply` needs a vector as work space."""
+        return self.operator.needs_work
+
+    def apply(
+        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``."""
+        apply_h(self.device, self.operator, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
 
 
 @dataclass(frozen=True)
@@ -69,6 +110,8 @@ class Chebyshev:
     bounds
         How the ends of the spectrum are found: ``"lanczos"`` (24 products ``H psi`` at the first use), ``"couplings"``
         (rigorous, but 1.4 times too wide for a Heisenberg ring and 3 times for random all-to-all couplings), or two numbers.
+    linear
+        H as it acts on the vectors of a sector; by default that of the whole space.
     """
 
     def __init__(
@@ -78,10 +121,11 @@ class Chebyshev:
         *,
         form: Literal["auto", "bonds", "frames"] = "auto",
         bounds: Bounds | tuple[float, float] = "lanczos",
+        linear: Linear | None = None,
     ) -> None:
         self.device = device
         self.model = constant(model)
-        self.operator: Operator = operator(device, self.model, form)
+        self.linear = Whole(device, operator(device, self.model, form)) if linear is None else linear
         self._choice = bounds
         self._bounds: tuple[float, float] | None = None if isinstance(bounds, str) else bounds
         self.products = 0
@@ -92,7 +136,7 @@ class Chebyshev:
             if self._choice == "couplings":
                 self._bounds = coupling_bounds(self.model)
             else:
-                self._bounds = lanczos_bounds(self.device, self.operator, self.model, dtype=dtype)
+                self._bounds = lanczos_bounds(self.device, self.linear, self.model, dtype=dtype)
                 self.products += LANCZOS_STEPS
         return self._bounds
 
@@ -142,7 +186,7 @@ class Chebyshev:
     def _work(self, psi: Amplitudes) -> tuple[Any, ...]:
         """Allocate once a call: the second polynomial, the sum, and the work space of H psi."""
         xp = self.device.xp
-        space = xp.empty_like(psi) if self.operator.needs_work else None
+        space = xp.empty_like(psi) if self.linear.needs_work else None
         return xp.empty_like(psi), xp.empty_like(psi), space
 
     def _expand(
@@ -163,16 +207,8 @@ class Chebyshev:
         for k in range(1, len(numbers)):
             # T_1 = H', T_(k+1) = 2 H' T_k - T_(k-1), written over T_(k-1)
             twice = 1.0 if k == 1 else 2.0
-            apply_h(
-                self.device,
-                self.operator,
-                old,
-                new,
-                alpha=twice * inverse,
-                beta=-twice * centre * inverse,
-                gamma=0.0 if k == 1 else -1.0,
-                work=space,
-            )
+            gamma = 0.0 if k == 1 else -1.0
+            self.linear.apply(old, new, twice * inverse, -twice * centre * inverse, gamma, space)
             axpy((1, -1j, -1, 1j)[k % 4] * numbers[k], new, total)
             old, new = new, old
             if poll is not None:
@@ -214,7 +250,7 @@ def coupling_bounds(model: Model) -> tuple[float, float]:
 
 def lanczos_bounds(
     device: Device,
-    op: Operator,
+    op: Operator | Linear,
     model: Model,
     *,
     steps: int = LANCZOS_STEPS,
@@ -223,18 +259,19 @@ def lanczos_bounds(
     """Return the ends of the spectrum from a few Lanczos steps, widened by the residuals, inside :func:`coupling_bounds`.
 
     The residual of the outermost Ritz pair and 2 % of the half width are added on either side (Zhou and Li, Linear Algebra
-    Appl. 435, 480); polarised states along the axes, which a random start hardly contains, are taken in.
+    Appl. 435, 480); in the whole space polarised states along the axes, which a random start hardly contains, are taken in.
     """
     rigorous = coupling_bounds(model)
-    size = 1 << op.spins
+    linear = Whole(device, op) if isinstance(op, Operator) else op
+    size = linear.size
     steps = min(steps, size)
     xp = device.xp
     v = _random_phases(device, size, dtype)
-    old, space = xp.zeros_like(v), xp.empty_like(v) if op.needs_work else None
+    old, space = xp.zeros_like(v), xp.empty_like(v) if linear.needs_work else None
     diagonal: list[float] = []
     beside: list[float] = []
     for _ in range(steps):
-        apply_h(device, op, v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
+        linear.apply(v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
         diagonal.append(overlap(v, old).real)
         axpy(-diagonal[-1], v, old)
         beside.append(math.sqrt(norm2(old)))
@@ -246,8 +283,10 @@ def lanczos_bounds(
     ritz, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
     residual = beside[-1] * np.abs(vectors[-1])
     low, high = float(ritz[0] - residual[0]), float(ritz[-1] + residual[-1])
-    polarised = [model.J[a].sum() / 8 + sign * model.h[a].sum() / 2 for a in range(3) for sign in (1.0, -1.0)]
-    low, high = min(low, *polarised), max(high, *polarised)
+    if isinstance(linear, Whole):
+        for a in range(3):
+            exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
+            low, high = min(low, exchange - field), max(high, exchange + field)
     width = MARGIN * 0.5 * (high - low)
     return max(low - width, rigorous[0]), min(high + width, rigorous[1])
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from qsim.core.run.checkpoint import fitting
 from qsim.trotter.evolution import driven
+from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.layers import Evolver, Tile
 from qsim.trotter.observables import observables
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
     from qsim.trotter.states.vectors import Amplitudes
@@ -62,6 +64,15 @@ class Carrier:
         """State (2^N,) on the device."""
         return self.evolver.psi
 
+    @property
+    def passes(self) -> int:
+        """Passes over the state so far."""
+        return self.evolver.passes
+
+    def measure(self, axes: str, pairs: bool = True) -> Moments:
+        """Return the moments of the state along some axes."""
+        return self.evolver.measure(axes, pairs=pairs)
+
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps from a time on; dt may be negative."""
         if self.expansion is not None:
@@ -71,6 +82,21 @@ class Carrier:
         else:
             how = self.how
             driven.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
+
+
+def carrier(
+    problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
+) -> Carrier | SectorCarrier:
+    """Return what carries a state: in the sector of the problem, or in the whole space.
+
+    Parameters
+    ----------
+    own : bool
+        Whether psi may be overwritten.
+    """
+    if problem.sector is None:
+        return Carrier(problem, hamiltonian, psi, how, own)
+    return SectorCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
 
 
 class Trajectory:
@@ -95,7 +121,7 @@ class Trajectory:
         self.reached = self.calls = 0
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
-        device, size = problem.device, (1 << problem.spins,)
+        device, size = problem.device, (problem.dimension,)
         psi = problem.initial(member) if restored is None else device.asarray(fitting(restored, "psi", size))
         self.carrier = self._carrier(self.hamiltonian, psi, own=True)
         self.other: Any = None
@@ -139,10 +165,10 @@ class Trajectory:
     @property
     def passes(self) -> int:
         """Passes over the states that are carried forward, since the trajectory began or was resumed."""
-        return self.carrier.evolver.passes + (self.other.evolver.passes if self.other is not None else 0)
+        return self.carrier.passes + (self.other.passes if self.other is not None else 0)
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Carrier:
-        made = Carrier(self.problem, hamiltonian, psi, self.how, own)
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Carrier | SectorCarrier:
+        made = carrier(self.problem, hamiltonian, psi, self.how, own)
         if made.expansion is not None:  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
@@ -191,7 +217,7 @@ class Trajectory:
             return
         # measuring turns the state through its frames, which rounds: a row is measured once, also if its echo is interrupted
         if not self.pending:
-            moments = self.carrier.evolver.measure(self.observer.axes)
+            moments = self.carrier.measure(self.observer.axes)
             self.pending = self.observer.row(self.reached, moments, self.carrier.psi)
         found = dict(self.pending)
         if self.reached in self.problem.echo_at:
@@ -208,7 +234,7 @@ class Trajectory:
             back.advance(start, dt, steps)
             monitor.poll(state)
         local = self.problem.echo.local is not None
-        moments = back.evolver.measure("z", pairs=False) if local else None
+        moments = back.measure("z", pairs=False) if local else None
         return self.observer.echo(back.psi, moments)
 
 

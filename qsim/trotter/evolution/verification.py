@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolution.trajectory import Carrier, way_back
+from qsim.trotter.evolution.trajectory import Carrier, carrier, way_back
 from qsim.trotter.observables import observables
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolution.accuracy import Choice
+    from qsim.trotter.evolution.carried import SectorCarrier
     from qsim.trotter.evolution.ensemble import Ensemble
     from qsim.trotter.evolution.trajectory import Trajectory
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -93,13 +94,13 @@ class _Replay:
         member = trajectory.members.stop - 1
         self.member = member
         self.forward = self._carrier(self.observer.hamiltonian, problem.initial(member))
-        self.other: Carrier | None = None
+        self.other: Carrier | SectorCarrier | None = None
         if problem.echo is not None and problem.echo.overlap:
             self.other = self._carrier(self.observer.perturbed, problem.initial(member))
         self.echoes: list[float] = []
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Carrier:
-        return Carrier(self.problem, hamiltonian, psi, self.how, own=True)
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Carrier | SectorCarrier:
+        return carrier(self.problem, hamiltonian, psi, self.how, own=True)
 
     @property
     def deviation(self) -> float | None:
@@ -114,9 +115,9 @@ class _Replay:
         self._echo(0)
         for k in range(len(problem.times) - 1):
             count, dt = steps(k, self.how.dt)
-            for carrier in (self.forward, self.other):
-                if carrier is not None:
-                    _halved(carrier, problem.times[k], dt, count)
+            for carried in (self.forward, self.other):
+                if carried is not None:
+                    _halved(carried, problem.times[k], dt, count)
             self._echo(k + 1)
 
     def _echo(self, reached: int) -> None:
@@ -133,7 +134,7 @@ class _Replay:
         self.echoes.append(found.echo if problem.echo.sigma else found.unnormalised)
 
 
-def _halved(carrier: Carrier, start: float, dt: float, steps: int) -> None:
+def _halved(carrier: Carrier | SectorCarrier, start: float, dt: float, steps: int) -> None:
     """Carry a state over some steps in halves of them; an expansion over the two halves of the interval."""
     if carrier.expansion is None:
         carrier.advance(start, 0.5 * dt, 2 * steps)

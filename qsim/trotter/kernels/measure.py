@@ -38,11 +38,15 @@ class Moments:
         <S^a_j>.
     ss : dict of axis to (N, N) float64
         <S^a_j S^a_k>; 1/4 of the norm on the diagonal.
+    energy, variance : float, optional
+        <H> and <H^2> - <H>^2, divided by the norm, where they are known without the moments.
     """
 
     norm: float
     s: dict[str, NDArray[np.float64]]
     ss: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    energy: float | None = None
+    variance: float | None = None
 
 
 def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:

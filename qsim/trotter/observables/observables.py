@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.sectors.lanczos import Linear
     from qsim.trotter.states.vectors import Amplitudes
 
 
@@ -100,6 +101,8 @@ def imbalance(moments: Moments, pattern: NDArray[np.float64]) -> float:
 
 def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0) -> float:
     """Return ``<H(t)>``; axes on which H has nothing need no moments."""
+    if moments.energy is not None:
+        return float(moments.energy)
     model = hamiltonian.at(time)
     upper = np.triu_indices(int(model.spins), 1)
     terms: list[float] = []
@@ -120,6 +123,7 @@ def energy_and_variance(
     psi: Amplitudes,
     time: float = 0.0,
     op: Operator | None = None,
+    linear: Linear | None = None,
 ) -> tuple[float, float]:
     """Return ``<H>`` and ``<H^2> - <H>^2``, as the square of ``(H - <H>) psi``, so that nothing cancels.
 
@@ -129,10 +133,15 @@ def energy_and_variance(
     ----------
     op : Operator, optional
         The Hamiltonian at that time, if it is at hand.
+    linear : Linear, optional
+        The Hamiltonian as it acts in a sector, to which psi then belongs.
     """
-    op = op if op is not None else operator(device, hamiltonian.at(time))
     out = device.xp.empty_like(psi)
-    apply_h(device, op, psi, out)
+    if linear is not None:
+        linear.apply(psi, out)
+    else:
+        op = op if op is not None else operator(device, hamiltonian.at(time))
+        apply_h(device, op, psi, out)
     norm = norm2(psi)
     mean = overlap(psi, out).real / norm
     axpy(-mean, psi, out)

@@ -9,6 +9,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.observables import observables
 from qsim.trotter.problem import AXES
+from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +78,7 @@ class Observer:
             If they are known already.
         """
         found = self._expectations(self.problem.times[reached], moments)
-        found |= self._of_state(self.problem.times[reached], psi, entropies)
+        found |= self._of_state(self.problem.times[reached], moments, psi, entropies)
         return found | self._memory(moments)
 
     def _expectations(self, time: float, moments: Moments) -> dict[str, Any]:
@@ -96,19 +97,21 @@ class Observer:
             found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
         return found
 
-    def _of_state(self, time: float, psi: Amplitudes, entropies: Sequence[float] | None) -> dict[str, Any]:
+    def _of_state(
+        self, time: float, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None
+    ) -> dict[str, Any]:
         """Return what needs the amplitudes: entropies, overlaps, the variance of the energy."""
         problem = self.problem
         found: dict[str, Any] = {}
         if problem.cuts:
-            if entropies is None:
-                entropies = [observables.entropy(problem.device, psi, cut) for cut in problem.cuts]
-            found["entropy"] = np.array(entropies)
+            found |= self._entropies(psi) if entropies is None else {"entropy": np.array(entropies)}
         if problem.deck.observed("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:
             found["fidelity"] = observables.fidelity(self.target, psi)
-        if problem.deck.observed("energy_variance"):
+        if problem.deck.observed("energy_variance") and moments.variance is not None:
+            found["energy_variance"] = moments.variance
+        elif problem.deck.observed("energy_variance"):
             device = problem.device
             found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
         return found
@@ -123,6 +126,25 @@ class Observer:
         if (site := self.problem.autocorrelation_site) is not None:
             found["polarisation"] = observables.polarisation(moments)
             found["autocorrelation"] = float(found["polarisation"][site])
+        return found
+
+    def _entropies(self, psi: Amplitudes) -> dict[str, Any]:
+        """Return the entropies of all cuts, and their largest Schmidt values."""
+        problem = self.problem
+        if problem.sector is None:
+            cuts = [Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts]
+        else:
+            cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.cuts]
+        found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}
+        if "number" in problem.entropies:
+            found["number_entropy"] = np.array([cut.number_entropy for cut in cuts])
+        if "renyi2" in problem.entropies:
+            found["renyi2"] = np.array([cut.renyi2 for cut in cuts])
+        if problem.schmidt:
+            values, sz = zip(*(cut.largest(problem.schmidt) for cut in cuts), strict=True)
+            found["schmidt"] = np.array(values)
+            if problem.sector is not None and problem.members == 1:
+                found["schmidt_sz"] = np.array(sz)
         return found
 
     def _pattern(self, pattern: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,41 @@
+"""Rules of the tasks beside an evolution: which blocks and observables go with which."""
+
+from collections.abc import Iterator
+
+from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.sectors import SectorBlock
+
+__all__ = ["check_foreign", "check_task"]
+
+#: Blocks of each task, beside system, sector and observe.
+OF_TASK = {"evolve": ("initial", "evolve", "ensemble"), "spectrum": ("spectrum",)}
+OBSERVED = {"spectrum": ("sz", "correlator", "entropy", "structure_factor")}
+
+
+def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield blocks and observables that belong to another task."""
+    for task, keys in OF_TASK.items():
+        for key in keys:
+            if key in deck.model_fields_set and key not in OF_TASK[deck.task]:
+                yield Finding(key, f"this block belongs to task: {task}, but the deck has task: {deck.task}")
+    for index, item in enumerate(deck.observe):
+        for name in item.named():
+            if deck.task == "evolve" and name == "structure_factor":
+                yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum")
+            elif deck.task != "evolve" and name not in OBSERVED[deck.task]:
+                yield Finding(
+                    f"observe.{index}.{name}",
+                    f"task: {deck.task} observes {', '.join(OBSERVED[deck.task])}; {name} belongs to task: evolve",
+                )
+
+
+def check_task(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield what a task beside an evolution cannot do."""
+    yield from check_foreign(deck)
+    if deck.driven:
+        yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
+    if deck.run.precision == "single":
+        yield Finding("run.precision", f"task: {deck.task} runs in double precision")
+    if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto":
+        yield Finding("sector", f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}")

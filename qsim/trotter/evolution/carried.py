@@ -1,0 +1,119 @@
+"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and what such an evolution costs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.trotter.evolution.accuracy import (
+    MOST_TERMS,
+    PRODUCT_ROUNDING,
+    ROUNDING,
+    Choice,
+    rounded_angles,
+)
+from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients
+from qsim.trotter.observables.observables import energy_and_variance
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.kernels.measure import Moments
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.problem import Problem
+
+__all__ = ["SectorCarrier", "expansion_in", "sector_choice"]
+
+
+def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
+    """Return the expansion of the propagator in the sector of a problem."""
+    assert problem.sector is not None
+    model = hamiltonian.at(0.0)
+    return Chebyshev(
+        problem.device, model, linear=SectorOperator(problem.device, problem.sector, model)
+    )
+
+
+class SectorCarrier:
+    """A state in a sector.
+
+    Attributes
+    ----------
+    psi : (D,) complex
+        On the device.
+    products : int
+        Products ``H psi`` so far.
+    """
+
+    passes = 0  # over the whole space
+
+    def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice) -> None:
+        self.problem, self.how, self.psi = problem, how, psi
+        self.expansion = expansion_in(problem, hamiltonian)
+        self.products = 0
+
+    def advance(self, start: float, dt: float, steps: int) -> None:
+        """Carry the state over some steps; dt may be negative."""
+        self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
+
+    def measure(self, axes: str, pairs: bool = True) -> Moments:
+        """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
+        linear = self.expansion.linear
+        assert isinstance(linear, SectorOperator)
+        asked = [pair for axes, given in self.problem.pairs.items() if axes != "zz" for pair in given] if pairs else []
+        moments = sector_moments(linear, self.psi, sorted(set(asked)))
+        if pairs:
+            moments.energy, moments.variance = _energy(self.problem.device, linear, self.psi)
+        return moments
+
+
+def _energy(device: Device, linear: SectorOperator, psi: Any) -> tuple[float, float]:
+    return energy_and_variance(device, linear.model, psi, linear=linear)
+
+
+def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
+    """Return the expansion with its error for an evolution in a sector; the dearest of some Hamiltonians counts.
+
+    Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
+    its share of the accuracy; to that comes what rounding makes of so many products.
+
+    Raises
+    ------
+    NumericsError
+        If the accuracy is out of reach, or the evolution too long.
+    """
+    deck = problem.deck
+    accuracy = deck.evolve.accuracy
+    assert accuracy is not None  # the deck has seen to it
+    precision = "single" if deck.run.precision == "single" else "double"
+    ulp, intervals = ROUNDING[precision], np.diff(problem.times)
+    count = max(1, len(intervals))
+    tolerance = max(0.5 * accuracy / count, ulp)
+    products, angles = 0, 0.0
+    for hamiltonian in hamiltonians:
+        low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
+        radius = 0.5 * (high - low)
+        longest = float(max(intervals, default=0.0))
+        if not radius * longest < MOST_TERMS:
+            raise NumericsError(
+                f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
+                hint="output times closer together",
+            )
+        terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
+        products = max(products, sum(terms[length] for length in intervals.tolist()))
+        angles = max(angles, rounded_angles(hamiltonian, problem.times[-1]))
+    rounding = ulp * (8.0 + PRODUCT_ROUNDING[precision] * products)
+    error = tolerance * count + rounding + angles
+    if not (error <= accuracy or math.isclose(error, accuracy)):
+        raise NumericsError(
+            f"an error of {accuracy:.2g} after t = {problem.times[-1]:g} is out of reach in {precision} precision: rounding "
+            f"alone makes {error - tolerance * count:.2g}",
+            hint="ask for a larger evolve.accuracy",
+        )
+    return Choice("chebyshev", None, error, 1, products + LANCZOS_STEPS, tolerance)

@@ -1,0 +1,144 @@
+"""Quantities of the tasks beside an evolution, each declared once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.trotter.tasks.spectrum import SpectrumResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SPECTRUM"]
+
+
+def _observed(name: str) -> Any:
+    return lambda result: result.observed.get(name)
+
+
+def _energies(result: SpectrumResult) -> dict[str, float]:
+    return {f"energy_{k}": float(result.levels[place]) for k, place in enumerate(result.order)}
+
+
+def _bounds(result: SpectrumResult) -> dict[str, float]:
+    return {f"energy_error_{k}": result.error(k) for k in range(len(result.order))}
+
+
+def _gap(result: SpectrumResult) -> float | None:
+    if len(result.order) < 2:
+        return None
+    return abs(float(result.levels[result.order[1]] - result.levels[result.order[0]]))
+
+
+def _pairs(axes: str) -> Any:
+    def found(result: SpectrumResult) -> NDArray[np.int64] | None:
+        pairs = result.problem.pairs.get(axes)
+        return None if pairs is None else np.array(pairs)
+
+    return found
+
+
+def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
+    cuts, sites = result.problem.cuts, range(result.problem.spins)
+    return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
+
+
+AXES = ("xx", "yy", "zz")
+
+SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
+    Quantity(
+        "E0_per_site",
+        "J",
+        "lowest (highest) level per site",
+        lambda r: float(r.levels[r.order[0]]) / r.problem.spins,
+        error=lambda r: r.error(0) / r.problem.spins,
+        headline=True,
+    ),
+    Quantity(
+        "gap",
+        "J",
+        "distance of the two lowest (highest) levels of all sectors; 0 to rounding where they are degenerate",
+        _gap,
+        error=lambda r: r.error(0) + r.error(1) if len(r.order) > 1 else None,
+        headline=True,
+    ),
+    Quantity("energy_*", "J", "level * of all sectors, the lowest (highest) first", _energies, headline=True),
+    Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
+    Quantity("degeneracy", "", "levels that cannot be told from the lowest (highest) one", lambda r: r.degeneracy),
+    Quantity("residual_max", "J", "largest ||H psi - E psi||", lambda r: float(np.nanmax(r.residuals)), headline=True),
+    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
+    Quantity("products", "", "products H psi", lambda r: r.products),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
+    Quantity("level", "", "number of a level in its sector", lambda r: np.arange(r.levels.shape[1]), axes=("level",)),
+    Quantity("sector_sz", "hbar", "total Sz of the sectors", lambda r: np.array([s.sz for s in r.sectors]), axes=("sector_sz",)),
+    Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
+    Quantity("residuals", "J", "||H psi - E psi|| of the levels", lambda r: r.residuals, axes=("sector_sz", "level")),
+    Quantity(
+        "sector_dimension",
+        "",
+        "states of the sectors",
+        lambda r: np.array([s.dimension for s in r.sectors]),
+        axes=("sector_sz",),
+    ),
+    Quantity("sz", "hbar", "<Sz> of the lowest (highest) state", _observed("sz"), axes=("site",)),
+    *(
+        quantity
+        for axes in AXES
+        for quantity in (
+            Quantity(
+                f"correlator_{axes}",
+                "hbar^2",
+                f"<S{axes[0]}_j S{axes[1]}_k> of the lowest (highest) state",
+                _observed(f"correlator_{axes}"),
+                axes=(f"pair_{axes}",),
+            ),
+            Quantity(
+                f"pairs_{axes}", "", f"sites [j, k] of correlator_{axes}", _pairs(axes), axes=(f"pair_{axes}", "end")
+            ),
+        )
+    ),
+    Quantity(
+        "wave_number",
+        "pi",
+        "q of the structure factor, 2 m / N in units of pi",
+        lambda r: 2.0 * np.arange(r.problem.spins) / r.problem.spins
+        if any(name.startswith("structure") for name in r.observed)
+        else None,
+        axes=("wave_number",),
+    ),
+    *(
+        Quantity(
+            f"structure_factor_{axes}",
+            "hbar^2",
+            f"sum_jk exp(iq(j-k)) <S{axes[0]}_j S{axes[0]}_k>/N of the lowest (highest) state",
+            _observed(f"structure_factor_{axes}"),
+            axes=("wave_number",),
+        )
+        for axes in ("xx", "zz")
+    ),
+    Quantity("entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, axes=("cut", "site")),
+    Quantity("entropy", "nat", "von Neumann entropy of the sites with the rest", _observed("entropy"), axes=("cut",)),
+    Quantity(
+        "number_entropy", "nat", "entropy of the distribution of Sz of the sites", _observed("number_entropy"), axes=("cut",)
+    ),
+    Quantity("renyi2", "nat", "Renyi entropy -ln tr rho^2", _observed("renyi2"), axes=("cut",)),
+    Quantity(
+        "schmidt",
+        "",
+        "squared Schmidt coefficients, the largest first",
+        _observed("schmidt"),
+        axes=("cut", "schmidt_value"),
+    ),
+    Quantity(
+        "schmidt_sz",
+        "hbar",
+        "Sz of the sites, for each Schmidt coefficient",
+        _observed("schmidt_sz"),
+        axes=("cut", "schmidt_value"),
+    ),
+)

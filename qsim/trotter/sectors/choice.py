@@ -1,0 +1,94 @@
+"""Which sector a deck asks for, or which a start and what is observed of it stay in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import DeckError
+from qsim.trotter.deck import initial as blocks
+from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.states.initial import basis_index
+
+if TYPE_CHECKING:
+    from qsim.trotter.deck.model import TrotterDeck
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+
+__all__ = ["definite_down", "obstacle", "sector_of"]
+
+EQUAL = 1e-14  # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
+
+
+def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:
+    """Return why H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""
+    for model in (hamiltonian.static, *(part for _, part in hamiltonian.driven)):
+        scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
+        for axis, name in enumerate("xy"):
+            if model.h[axis].any():
+                site = int(np.flatnonzero(model.h[axis])[0])
+                return f"the field along {name} at site {site} mixes magnetisations"
+        different = np.argwhere(np.triu(np.abs(model.J[0] - model.J[1]) > EQUAL * scale, 1))
+        if len(different):
+            j, k = (int(site) for site in different[0])
+            x, y = model.J[0, j, k], model.J[1, j, k]
+            return f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
+        if inversion and model.h[2].any():
+            site = int(np.flatnonzero(model.h[2])[0])
+            return f"the field along z at site {site} changes its sign under the inversion of all spins"
+    return ""
+
+
+def definite_down(block: Any, spins: int) -> int | None:
+    """Return the number of spins down of an initial state that has one; None for all others."""
+    if isinstance(block, blocks.BasisInitial | blocks.NeelInitial | blocks.DomainWallInitial):
+        return basis_index(block, spins).bit_count()
+    if isinstance(block, blocks.PolarisedInitial) and block.axis in ("z", "-z"):
+        return 0 if block.axis == "z" else spins
+    return None
+
+
+def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> Sector | None:
+    """Return the sector of an evolution; None for all states.
+
+    Parameters
+    ----------
+    sigma : Hamiltonian or None
+        Perturbation of the way back of an echo.
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for a sector that H or the start do not stay in.
+    """
+    asked, spins = deck.sector, deck.system.spins
+    if asked in ("full", "none"):
+        return None
+    down = definite_down(deck.initial, spins)
+    if asked == "auto":
+        stays = (
+            down is not None
+            and deck.evolve.integrator in ("auto", "chebyshev")
+            and deck.evolve.dt is None
+            and not deck.driven
+            and deck.observed("fidelity") is None
+            and not obstacle(hamiltonian)
+            and (sigma is None or (sigma.is_static and not obstacle(sigma)))
+        )
+        return Sector(spins, down) if stays and down is not None else None
+    assert isinstance(asked, SectorBlock)
+    found = Sector(spins, spins - round(asked.ups(spins)[0]), asked.inversion or 0)
+    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
+        if part is not None and (why := obstacle(part, found.inversion)):
+            raise DeckError(f"sector: {found} is not conserved ({key}): {why}; use sector: full")
+    if down is not None and down != found.down:
+        raise DeckError(
+            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {found}; use sector: auto"
+        )
+    if down is not None and found.inversion:
+        raise DeckError(
+            f"sector.inversion: the initial state {deck.initial.type} is turned into another one by the inversion of all spins, "
+            "so that it has parts of both signs; leave inversion out"
+        )
+    return found

@@ -1,0 +1,296 @@
+"""Lowest levels of H by the recurrence of Lanczos, one after the other.
+
+Each level is looked for in the orthogonal complement of those found before, from another random start, so that a level of
+multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of the same
+recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the residual
+``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from qsim.core.device.device import namespace
+from qsim.core.errors import NumericsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+
+    class Linear(Protocol):
+        """H as it acts on vectors."""
+
+        @property
+        def size(self) -> int:
+            """Length of a vector."""
+
+        def apply(
+            self,
+            psi: Any,
+            out: Any,
+            alpha: float = 1.0,
+            beta: float = 0.0,
+            gamma: float = 0.0,
+            work: Any = None,
+        ) -> None:
+            """Compute ``out = alpha H psi + beta psi + gamma out``."""
+
+
+__all__ = ["Levels", "Search", "chain", "dot", "random_start", "ritz"]
+
+STEPS = 300  # of one recurrence, before it starts again from the best vector
+ROUNDS = 12
+CHECK = 5  # products between two looks at the convergence
+PIECE = 1 << 15
+PIECE_CUDA = 1 << 26
+EPS = 2.2e-16
+
+
+def _pieces(size: int, xp: Any) -> range:
+    return range(0, size, PIECE if xp is np else PIECE_CUDA)
+
+
+def dot(a: Any, b: Any) -> complex:
+    """Return ``<a|b>``, summed in a fixed order."""
+    xp = namespace(a)
+    step = _pieces(a.size, xp).step
+    parts = [xp.vdot(a[k : k + step], b[k : k + step]) for k in _pieces(a.size, xp)]
+    if xp is not np:
+        return complex(xp.stack(parts).sum())
+    return complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+
+
+def add(c: complex, x: Any, y: Any) -> None:
+    """Add ``c x`` to y in place."""
+    xp = namespace(y)
+    factor = y.dtype.type(c if y.dtype.kind == "c" else complex(c).real)
+    step = _pieces(y.size, xp).step
+    for k in _pieces(y.size, xp):
+        y[k : k + step] += factor * x[k : k + step]
+
+
+def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) -> Any:
+    """Return a random unit vector, the same on every device: numbers of a hash of index and seed, even in (-1, 1)."""
+    xp = device.xp
+    with device.use():
+        out = xp.empty(size, dtype)
+        for start in range(0, size, 1 << 20):
+            end = min(start + (1 << 20), size)
+            z = xp.arange(start, end, dtype=np.uint64) + np.uint64((1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
+            z = z * np.uint64(0x9E3779B97F4A7C15)
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z = z ^ (z >> np.uint64(31))
+            out[start:end] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
+        out *= 1.0 / math.sqrt(dot(out, out).real)
+    return out
+
+
+def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return eigenvalues and eigenvectors (columns) of the tridiagonal matrix of a recurrence."""
+    if len(alpha) == 1:
+        return np.array(alpha), np.ones((1, 1))
+    values, vectors = eigh_tridiagonal(np.array(alpha), np.array(beta[: len(alpha) - 1]))
+    return np.asarray(values), np.asarray(vectors)
+
+
+class chain:  # noqa: N801 - used like a generator
+    """The recurrence of Lanczos: ``beta_k v_(k+1) = H v_k - alpha_k v_k - beta_(k-1) v_(k-1)``.
+
+    Parameters
+    ----------
+    device : Device
+    linear : Linear
+    start : (D,)
+        Unit vector; taken over.
+    locked : list of (D,)
+        Orthonormal vectors whose complement is kept to.
+
+    Attributes
+    ----------
+    alpha, beta : list of float
+    vector : (D,)
+        The newest v.
+    """
+
+    def __init__(self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()) -> None:
+        self.device, self.linear, self.locked = device, linear, locked
+        self.alpha: list[float] = []
+        self.beta: list[float] = []
+        self.vector = start
+        with device.use():
+            self.old = device.xp.zeros_like(start)
+
+    def step(self, scale: float) -> bool:
+        """Make one product; return whether the recurrence goes on, beta being larger than rounding of a number of size `scale`."""
+        v, w = self.vector, self.old
+        with self.device.use():
+            self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
+            self.alpha.append(dot(v, w).real)
+            add(-self.alpha[-1], v, w)
+            for x in self.locked:
+                add(-dot(x, w), x, w)
+            beta = math.sqrt(max(dot(w, w).real, 0.0))
+            self.beta.append(beta)
+            if beta <= 8.0 * EPS * max(scale, 1e-300):
+                return False
+            w *= w.dtype.type(1.0 / beta)
+        self.vector, self.old = w, v
+        return True
+
+
+@dataclass
+class Levels:
+    """Levels found.
+
+    Attributes
+    ----------
+    energies, residuals : list of float
+        Ascending (descending for the highest); ``||H x - E x||``.
+    vectors : list of (D,)
+        Orthonormal, on the device.
+    """
+
+    energies: list[float] = field(default_factory=list)
+    residuals: list[float] = field(default_factory=list)
+    vectors: list[Any] = field(default_factory=list)
+
+    def add(self, energy: float, residual: float, vector: Any, sign: float) -> None:
+        """Put a level at its place."""
+        place = int(np.searchsorted(sign * np.array(self.energies), sign * energy, side="right"))
+        self.energies.insert(place, energy)
+        self.residuals.insert(place, residual)
+        self.vectors.insert(place, vector)
+
+
+class Search:
+    """The lowest or highest levels of H.
+
+    Parameters
+    ----------
+    device : Device
+    linear : Linear
+    count : int
+        Levels wanted; at most as many as there are.
+    tolerance : float
+        Largest residual.
+    scale : float
+        Bound of the size of the spectrum, by which rounding is judged.
+    highest : bool
+        The highest instead of the lowest.
+    dtype
+        Of the vectors.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        linear: Linear,
+        count: int,
+        tolerance: float,
+        scale: float,
+        *,
+        highest: bool = False,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.device, self.linear, self.dtype = device, linear, dtype
+        self.count = min(count, linear.size)
+        self.sign = -1.0 if highest else 1.0
+        self.scale = scale
+        self.tolerance = max(tolerance, self.floor)
+        self.found = Levels()
+        self.products = 0
+
+    @property
+    def floor(self) -> float:
+        """The residual that rounding leaves."""
+        eps = EPS if np.finfo(self.dtype).eps < 1e-10 else 1.2e-7
+        return 16.0 * eps * max(self.scale, 1e-300)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all levels are found."""
+        return len(self.found.energies) >= self.count
+
+    def next_level(self, poll: Callable[[], None] | None = None) -> None:
+        """Find one more level.
+
+        Raises
+        ------
+        NumericsError
+            If the residual does not come down to the tolerance.
+        """
+        start = self._orthogonal(random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype))
+        residual = math.inf
+        for _ in range(ROUNDS):
+            vector = self._round(start, poll)
+            energy, residual = self._judged(vector)
+            if residual <= self.tolerance:
+                self.found.add(energy, residual, vector, self.sign)
+                return
+            start = vector
+        raise NumericsError(
+            f"level {len(self.found.energies)}: the residual {residual:.2g} stays above the tolerance {self.tolerance:.2g} after "
+            f"{self.products} products",
+            hint="ask for a larger spectrum.tolerance",
+        )
+
+    def _orthogonal(self, vector: Any) -> Any:
+        for _ in range(2):
+            for x in self.found.vectors:
+                add(-dot(x, vector), x, vector)
+        with self.device.use():
+            vector *= vector.dtype.type(1.0 / math.sqrt(dot(vector, vector).real))
+        return vector
+
+    def _round(self, start: Any, poll: Callable[[], None] | None) -> Any:
+        """Return the best vector that one recurrence finds."""
+        made = chain(self.device, self.linear, start.copy(), self.found.vectors)
+        limit = min(STEPS, self.linear.size - len(self.found.energies))
+        weights = np.ones(1)
+        for k in range(1, limit + 1):
+            goes_on = made.step(self.scale)
+            self.products += 1
+            if poll is not None:
+                poll()
+            if goes_on and k % CHECK and k < limit:
+                continue
+            values, vectors = ritz(made.alpha, made.beta)
+            best = int(np.argmin(self.sign * values))
+            weights = vectors[:, best]
+            if not goes_on or made.beta[-1] * abs(weights[-1]) <= 0.3 * self.tolerance:
+                break
+        del made
+        return self._summed(start, weights, poll)
+
+    def _summed(self, start: Any, weights: NDArray[np.float64], poll: Callable[[], None] | None) -> Any:
+        """Return the sum of the vectors of a recurrence with these weights, by running it again."""
+        made = chain(self.device, self.linear, start.copy(), self.found.vectors)
+        with self.device.use():
+            total = start * start.dtype.type(weights[0])
+        for weight in weights[1:]:
+            made.step(0.0)
+            self.products += 1
+            add(weight, made.vector, total)
+            if poll is not None:
+                poll()
+        return self._orthogonal(total)
+
+    def _judged(self, vector: Any) -> tuple[float, float]:
+        """Return energy and residual of a vector."""
+        with self.device.use():
+            out = self.device.xp.empty_like(vector)
+            self.linear.apply(vector, out)
+            self.products += 1
+            energy = dot(vector, out).real
+            add(-energy, vector, out)
+        return energy, math.sqrt(max(dot(out, out).real, 0.0))

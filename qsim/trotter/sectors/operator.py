@@ -1,0 +1,247 @@
+"""A Hamiltonian in a sector of conserved Sz, as the kernels take it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.kernels.sectors import (
+    ROWS,
+    FlipTables,
+    ProductTables,
+    SectorTables,
+    sector_flips,
+    sector_product,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.basis import Part, Sector
+
+__all__ = ["SectorOperator", "place_tables"]
+
+MOST_PATTERNS = 32  # of fields of the high part on the low one, for each of which the diagonal is tabulated
+
+
+def place_tables(sector: Sector, device: Device) -> FlipTables:
+    """Return where the strings of a sector are, on the device."""
+    low, high = sector.low, sector.high
+    given = (
+        low.offset,
+        high.offset,
+        sector.block,
+        low.strings,
+        low.rank,
+        high.strings,
+        high.rank,
+    )
+    return FlipTables(sector.down, *(device.asarray(table) for table in given))
+
+
+@dataclass
+class Reduced:
+    """Couplings between the sites that a string holds.
+
+    Attributes
+    ----------
+    flip, J : (M, M) float64
+        ``(Jx + Jy) / 4`` and ``Jz``, symmetric.
+    field : (M,) float64
+    mirrored : (M,) float64
+        Value of the flip of each site with the one that is left out, with the sign of the inversion.
+    """
+
+    flip: NDArray[np.float64]
+    J: NDArray[np.float64]
+    field: NDArray[np.float64]
+    mirrored: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: Model, sector: Sector) -> Reduced:
+        """Return the couplings of a model in a sector; with inversion the last site is up."""
+        flip, J, field = (model.J[0] + model.J[1]) / 4.0, model.J[2], model.h[2]
+        bits = sector.bits
+        mirrored = np.zeros(bits)
+        if sector.inversion:
+            mirrored = sector.inversion * flip[:bits, bits]
+            field = field[:bits] + 0.5 * J[:bits, bits]
+        return cls(flip[:bits, :bits], J[:bits, :bits], field, mirrored)
+
+
+class SectorOperator:
+    """H in a sector.
+
+    Parameters
+    ----------
+    device : Device
+    sector : Sector
+    model : Model
+        Couplings with ``Jx = Jy`` and fields along z, none with inversion; see :func:`qsim.trotter.sectors.choice.obstacle`.
+    """
+
+    needs_work = False
+
+    def __init__(self, device: Device, sector: Sector, model: Model) -> None:
+        self.device, self.sector, self.model = device, sector, model
+        self.products = 0
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+        return self.sector.dimension
+
+    def apply(
+        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
+        self.products += 1
+        sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
+
+    def flips(self, psi: Any, pairs: Any) -> NDArray[np.float64]:
+        """Return ``<S^x_j S^x_k>`` of pairs (P, 2) of sites, not divided by the norm."""
+        low, high = self.sector.low.bits, self.sector.high.bits
+        bits = [(1 << int(j)) | (1 << int(k)) for j, k in pairs]
+        kept = (1 << self.sector.bits) - 1  # a pair with the site that is left out has one bit
+        masks = np.array([mask & kept for mask in bits], np.uint64)
+        found = sector_flips(
+            self.device,
+            self.tables.strings,
+            self.tables.blocks,
+            (low, high),
+            psi,
+            masks,
+            self.sector.inversion,
+        )
+        return 0.25 * found
+
+    @cached_property
+    def tables(self) -> SectorTables:
+        """The tables of the kernels."""
+        sector, device = self.sector, self.device
+        reduced = Reduced.of(self.model, sector)
+        bits = (sector.low.bits, sector.high.bits)
+        common = {
+            "dimension": sector.dimension,
+            "bits": bits,
+            "blocks": sector.blocks(),
+            "strings": place_tables(sector, device),
+        }
+        if device.is_cuda:
+            flips, diagonal = _of_gpu(device, sector, reduced)
+            return SectorTables(host=None, tiles={}, flips=flips, diagonal=diagonal, **common)
+        tiles = {
+            width: np.array(
+                [(p, row) for p, _, rows_of_p, _ in common["blocks"] for row in range(0, rows_of_p, rows)],
+                np.int64,
+            ).reshape(-1, 2)
+            for width, rows in ROWS.items()
+        }
+        return SectorTables(host=_of_cpu(sector, reduced), tiles=tiles, **common)
+
+
+# ----------------------------------------------------------------------------------------- tables
+
+
+def _flips_within(
+    part: Part, flip: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64]]:
+    """Return first entry of every string (2^b + 1,), ranks of what flips into it, and values."""
+    first, second = np.nonzero(np.triu(flip, 1))
+    size = part.strings.size
+    # half of the strings, or fewer, take part in a flip
+    owner, to, value = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)], [np.zeros(0)]
+    for j, k in zip(first, second, strict=True):
+        differ = np.flatnonzero((part.strings >> j ^ part.strings >> k) & 1)
+        owner.append(differ)
+        to.append(part.rank[part.strings[differ] ^ (1 << j | 1 << k)].astype(np.uint32))
+        value.append(np.full(differ.size, flip[j, k]))
+    owners = np.concatenate(owner)
+    order = np.argsort(owners, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))]).astype(np.int64)
+    return starts, np.concatenate(to)[order], np.concatenate(value)[order]
+
+
+def _energy(part: Part, J: NDArray[np.float64], field: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the diagonal of a part, by the place of its strings."""
+    s = part.spins
+    return np.asarray(0.5 * np.einsum("nj,nj->n", s @ J, s) + s @ field, np.float64)
+
+
+def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
+    low, high = sector.low, sector.high
+    L = low.bits
+    within = _flips_within(low, reduced.flip[:L, :L])
+    first, to, value = _flips_within(high, reduced.flip[L:, L:])
+    j, k = np.nonzero(reduced.flip[:L, L:])
+    mirror = np.flatnonzero(reduced.mirrored)
+    across = np.ascontiguousarray(reduced.J[L:, :L])
+    energy = _energy(low, reduced.J[:L, :L], reduced.field[:L])[None]
+    fields, pattern = np.unique(high.spins @ across, axis=0, return_inverse=True)
+    if len(fields) <= MOST_PATTERNS:
+        energy = energy + (fields @ low.spins.T)
+        pattern = pattern.astype(np.int64).ravel()
+    else:
+        pattern = np.full(1 << high.bits, -1, np.int64)
+    less = [math.comb(max(L - 1, 0), w) for w in range(L + 1)]
+    return ProductTables(
+        down=sector.down,
+        low_offset=low.offset,
+        high_offset=high.offset,
+        block=sector.block,
+        half=np.concatenate([[0], np.cumsum(less)]).astype(np.int64),
+        clear=low.clear,
+        filled=low.filled,
+        low_first=within[0],
+        low_to=within[1],
+        low_value=within[2],
+        high_first=first,
+        high_to=to.astype(np.int64),
+        high_value=value,
+        cross_low=j.astype(np.int64),
+        cross_high=k.astype(np.int64),
+        cross_value=np.ascontiguousarray(reduced.flip[j, L + k]),
+        mirror_site=mirror.astype(np.int64),
+        mirror_value=np.ascontiguousarray(reduced.mirrored[mirror]),
+        high_string=high.strings,
+        high_rank=high.rank.astype(np.int64),
+        energy=np.ascontiguousarray(energy).ravel(),
+        pattern=pattern,
+        high_energy=_energy(high, reduced.J[L:, L:], reduced.field[L:]),
+        across=across,
+        low_string=low.strings,
+    )
+
+
+def _of_gpu(
+    device: Device, sector: Sector, reduced: Reduced
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    low, high = sector.low, sector.high
+    L = low.bits
+    first, second = np.nonzero(np.triu(reduced.flip, 1))
+    kind = (first >= L).astype(int) - (second < L).astype(int)  # -1 within the low part, 0 across, 1 within the high part
+    order = np.concatenate([np.flatnonzero(kind == wanted) for wanted in (-1, 1, 0)])
+    mirror = np.flatnonzero(reduced.mirrored)
+    one = np.uint64(1)
+    masks = (one << first[order].astype(np.uint64)) | (one << second[order].astype(np.uint64))
+    masks = np.concatenate([masks, one << mirror.astype(np.uint64)])
+    values = np.concatenate([reduced.flip[first[order], second[order]], reduced.mirrored[mirror]])
+    counts = [np.int32(np.count_nonzero(kind == wanted)) for wanted in (-1, 1, 0)]
+    flips = (*counts, np.int32(mirror.size), device.asarray(masks), device.asarray(values))
+    j, k = np.nonzero(reduced.J[:L, L:])
+    coupled = (one << j.astype(np.uint64)) | (one << (L + k).astype(np.uint64))
+    energies = []
+    for piece, sites in ((low, slice(0, L)), (high, slice(L, None))):
+        by_place = _energy(piece, reduced.J[sites, sites], reduced.field[sites])
+        by_string = np.empty_like(by_place)
+        by_string[piece.strings] = by_place
+        energies.append(device.asarray(by_string))
+    strength = np.ascontiguousarray(reduced.J[j, L + k])
+    diagonal = (*energies, np.int32(j.size), device.asarray(coupled), device.asarray(strength))
+    return flips, diagonal

@@ -1,0 +1,141 @@
+"""Entanglement in a sector: Schmidt values by the number of spins up of one part.
+
+With a definite Sz the state is a direct sum of matrices, one for each number of down spins a of part A, rows = strings of A, columns =
+strings of the rest.  The reduced density matrix is the direct sum of ``M_a M_a^dagger``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.sectors.states import unfolded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["Spectrum", "sector_schmidt"]
+
+PIECE = 1 << 22  # amplitudes of a matrix that are gathered at a time
+NEGLIGIBLE = 1e-300
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Squared Schmidt coefficients p, of sum 1, descending.
+
+    Attributes
+    ----------
+    values : (m,) float64
+    sz : (m,) float64
+        Total Sz of the part, for each of them.
+    """
+
+    values: NDArray[np.float64]
+    sz: NDArray[np.float64]
+
+    @classmethod
+    def unlabelled(cls, values: NDArray[np.float64]) -> Spectrum:
+        """Return the spectrum of a state without a definite Sz."""
+        return cls(values, np.zeros(values.size))
+
+    @property
+    def entropy(self) -> float:
+        """Von Neumann entropy ``-sum p ln p``."""
+        return _entropy(self.values)
+
+    @property
+    def number_entropy(self) -> float:
+        """Entropy of the distribution of the Sz of the part."""
+        return _entropy(np.array([self.values[self.sz == sz].sum() for sz in np.unique(self.sz)]))
+
+    @property
+    def renyi2(self) -> float:
+        """Renyi entropy ``-ln sum p^2``."""
+        return max(0.0, -math.log(math.fsum(self.values**2)))
+
+    def largest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the largest values and their Sz, (count,) each; what is missing is 0."""
+        values, sz = np.zeros(count), np.zeros(count)
+        found = min(count, self.values.size)
+        values[:found], sz[:found] = self.values[:found], self.sz[:found]
+        return values, sz
+
+
+def _entropy(p: NDArray[np.float64]) -> float:
+    p = p[p > NEGLIGIBLE]
+    return max(0.0, -math.fsum(p * np.log(p)))
+
+
+def sector_schmidt(sector: Sector, device: Device, psi: Any, sites: Iterable[int]) -> Spectrum:
+    """Return the Schmidt spectrum between some sites and the rest.
+
+    Values below 1e-16 are rounding: they are eigenvalues of ``M M^dagger``.
+
+    Parameters
+    ----------
+    psi : (D,) real or complex
+    sites : of int
+        One part; neither empty nor all sites.
+    """
+    sector, psi = unfolded(sector, device, psi)
+    inner = sorted({int(site) for site in sites})
+    outer = [site for site in range(sector.spins) if site not in set(inner)]
+    if not inner or not outer:
+        raise ValueError(f"one part of {sector.spins} sites must hold 1 to {sector.spins - 1} of them")
+    values, charges = [], []
+    with device.use():
+        for down in range(max(0, sector.down - len(outer)), min(len(inner), sector.down) + 1):
+            found = _weights(_matrices(sector, device, psi, inner, outer, down), device)
+            values.append(found)
+            charges.append(np.full(found.size, 0.5 * len(inner) - down))
+    p, sz = np.maximum(np.concatenate(values), 0.0), np.concatenate(charges)
+    order = np.argsort(-p, kind="stable")
+    return Spectrum(p[order] / p.sum(), sz[order])
+
+
+def _weights(density: Any, device: Device) -> NDArray[np.float64]:
+    """Return the eigenvalues of a density matrix."""
+    if density.shape[0] == 1:
+        return device.to_host(density.real).ravel()
+    return np.asarray(device.to_host(device.xp.linalg.eigvalsh(density)))
+
+
+def _matrices(sector: Sector, device: Device, psi: Any, inner: list[int], outer: list[int], down: int) -> Any:
+    """Return ``M M^dagger`` of the smaller side, with `down` spins of the part down."""
+    xp = device.xp
+    kind = np.complex128 if psi.dtype.kind == "c" else np.float64
+    L = sector.low.bits
+    ours, theirs = math.comb(len(inner), down), math.comb(len(outer), sector.down - down)
+    if inner == list(range(L)):  # a block as it lies
+        p = sector.down - down
+        start = int(sector.block[p])
+        matrix = psi[start : start + ours * theirs].reshape(theirs, ours).astype(kind, copy=False)
+        return matrix @ matrix.conj().T if theirs <= ours else matrix.T @ matrix.conj()
+    small, large = (_strings(inner, down), _strings(outer, sector.down - down))
+    if small.size > large.size:
+        small, large = large, small
+    density = xp.zeros((small.size, small.size), kind)
+    step = max(1, PIECE // small.size)
+    for first in range(0, large.size, step):
+        index = sector.index((small[:, None] | large[None, first : first + step]).ravel())
+        matrix = psi[device.asarray(index)].reshape(small.size, -1).astype(kind, copy=False)
+        density += matrix @ matrix.conj().T
+    return density
+
+
+def _strings(sites: list[int], down: int) -> NDArray[np.int64]:
+    """Return all strings with so many of the sites down, and all others up."""
+    by_weight = [np.zeros(1, np.int64)] + [np.zeros(0, np.int64)] * down
+    for site in sites:
+        flipped = [np.zeros(0, np.int64), *(strings | (1 << site) for strings in by_weight[:-1])]
+        by_weight = [np.concatenate(pair) for pair in zip(by_weight, flipped, strict=True)]
+    return by_weight[down]

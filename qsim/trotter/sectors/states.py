@@ -1,0 +1,107 @@
+"""Initial states in a sector."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import DeckError
+from qsim.trotter.deck import initial as blocks
+from qsim.trotter.sectors.choice import definite_down
+from qsim.trotter.states import initial as whole
+from qsim.trotter.states.vectors import norm2, scale
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
+
+OUTSIDE = 1e-10  # weight of a given state outside of the sector that is rounding
+MOST_SPINS = 30  # whose whole space a given state may fill
+
+
+def initial_state(block: Any, sector: Sector, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
+    """Return the initial state of a deck as a vector (D,) of a sector.
+
+    Random states are drawn in the sector: their amplitudes are functions of seed, member and the number of the state there.
+
+    Raises
+    ------
+    DeckError
+        If the state does not lie in the sector.
+    """
+    with device.use():
+        psi = device.xp.zeros(sector.dimension, dtype=dtype)
+    if isinstance(block, blocks.HaarInitial | blocks.RandomPhaseInitial):
+        from qsim.trotter.kernels.states import random_normals, random_phases
+
+        own = seed if block.seed is None else block.seed
+        if isinstance(block, blocks.HaarInitial):
+            random_normals(device, psi, own, member)
+        else:
+            random_phases(device, psi, own, member, generator=block.rng)
+        return psi
+    if definite_down(block, sector.spins) is not None:
+        string = _string(block, sector.spins)
+        psi[int(sector.index(np.array([string]))[0])] = 1.0
+        return psi
+    if sector.spins > MOST_SPINS:
+        raise DeckError(
+            f"initial.type: {block.type} is made in the space of all states, too large for {sector.spins} spins (at most "
+            f"{MOST_SPINS}); use basis, neel, domain_wall, haar or random_phase in a sector"
+        )
+    full = whole.initial_state(block, sector.spins, device, dtype, seed=seed, member=member)
+    psi = restricted(sector, device, full)
+    inside = norm2(psi)
+    if not inside > 1.0 - OUTSIDE:
+        raise DeckError(
+            f"sector: only {inside:.3g} of the initial state {block.type} lies in {sector}; use sector: full"
+        )
+    scale(1.0 / math.sqrt(inside), psi)
+    return psi
+
+
+def _string(block: Any, spins: int) -> int:
+    if isinstance(block, blocks.PolarisedInitial):
+        return 0 if block.axis == "z" else (1 << spins) - 1
+    return whole.basis_index(block, spins)
+
+
+def restricted(sector: Sector, device: Device, full: Any) -> Any:
+    """Return the part (D,) of a state (2^N,) that lies in a sector."""
+    xp = device.xp
+    with device.use():
+        strings = device.asarray(sector.strings())
+        found = full[strings]
+        if sector.inversion:
+            other = full[((1 << sector.spins) - 1) ^ strings]
+            found = (found + sector.inversion * other) * math.sqrt(0.5)
+        return xp.ascontiguousarray(found)
+
+
+def unfolded(sector: Sector, device: Device, psi: Any) -> tuple[Sector, Any]:
+    """Return the sector without inversion and the vector there; the same ones if there is no inversion."""
+    if not sector.inversion:
+        return sector, psi
+    from qsim.trotter.sectors.basis import Sector as Made
+
+    plain = Made(sector.spins, sector.down)
+    everything = (1 << sector.spins) - 1
+    with device.use():
+        out = device.xp.zeros(plain.dimension, dtype=psi.dtype)
+        strings = sector.strings()
+        out[device.asarray(plain.index(strings))] = psi * math.sqrt(0.5)
+        out[device.asarray(plain.index(everything ^ strings))] = psi * (sector.inversion * math.sqrt(0.5))
+    return plain, out
+
+
+def whole_state(sector: Sector, device: Device, psi: Any) -> Any:
+    """Return a vector of a sector as a state (2^N,) of all spins."""
+    plain, found = unfolded(sector, device, psi)
+    with device.use():
+        out = device.xp.zeros(1 << sector.spins, dtype=psi.dtype)
+        out[device.asarray(plain.strings())] = found
+    return out

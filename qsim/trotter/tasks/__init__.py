@@ -1,0 +1,1 @@
+"""Tasks beside the evolution of a state, one file each."""
