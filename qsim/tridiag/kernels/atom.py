@@ -24,7 +24,7 @@ import numpy as np
 
 from qsim.tridiag.kernels.jit import JIT
 
-__all__ = ["length_steps", "pivots", "velocity_steps"]
+__all__ = ["atom_sums", "length_steps", "pivots", "velocity_steps"]
 
 TWELFTH = 1.0 / 12.0
 
@@ -440,3 +440,48 @@ def velocity_steps(s, tables, kicks, halves, dt):
         s, t.down, t.up, kicks, halves, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.ll, t.diagonals, t.even,
         t.odd, t.even_growth, t.odd_growth, t.mask, t.inner, t.ring, t.k, t.pivot, t.y, t.small,
     )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------ observables
+
+
+@nb.njit(**JIT)
+def _atom_sums_cpu(s, weight, r, force, even, odd, last, out):
+    """Fill norm, ``<z>``, ``<cos(theta) V'>`` and the norm of lane `last`."""
+    k = even.shape[0]
+    half = 2 * k
+    out[:] = 0.0
+    for j in range(s.shape[0]):
+        norm = 0.0
+        cosine = 0.0
+        for i in range(2 * half):
+            norm += s[j, i] * s[j, i]
+        for i in range(k):
+            cosine += even[i] * (s[j, i] * s[j, k + i] + s[j, half + i] * s[j, half + k + i])
+        for i in range(k - 1):
+            cosine += odd[i] * (s[j, k + i] * s[j, i + 1] + s[j, half + k + i] * s[j, half + i + 1])
+        out[0] += weight[j] * norm
+        out[1] += 2.0 * weight[j] * r[j] * cosine
+        out[2] += 2.0 * weight[j] * force[j] * cosine
+        out[3] += weight[j] * (s[j, last] * s[j, last] + s[j, half + last] * s[j, half + last])
+
+
+def atom_sums(s, tables, weight, force, last):
+    """Return norm, dipole ``<z>``, mean force ``<cos(theta) V'>`` and the norm of one lane, (4,) float64.
+
+    Parameters
+    ----------
+    s : (n, 4 K) float64
+        State, read.
+    tables : qsim.tridiag.atom.propagator.Tables
+        Radii and couplings.
+    weight : (n,) float64
+        ``1 / r'^2``.
+    force : (n,) float64
+        dV/dr with the weights of its integral.
+    last : int
+        Lane.
+    """
+    out = np.empty(4)
+    _atom_sums_cpu(s, weight, tables.r, force, tables.even, tables.odd, last, out)
+    return out
