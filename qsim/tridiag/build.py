@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.electron import Grid
     from qsim.tridiag.deck.model import PropagationBlocks, TridiagDeck
 
@@ -70,6 +71,10 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     deck = loaded.deck
     if deck.task == "propagate":
         return _plan_propagation(loaded)
+    if deck.task == "atom":
+        from qsim.tridiag.tasks import atom_plan
+
+        return atom_plan.plan(cast("LoadedDeck[AtomDeck]", loaded))
     from qsim.tridiag.tasks import solve_plan
 
     return solve_plan.plan(deck)
@@ -215,6 +220,13 @@ def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float
 def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Problem:
     """Set up the task of the deck."""
     deck, blame = loaded.deck, _blame(loaded)
+    if deck.task == "atom":
+        from qsim.tridiag.tasks import atom_plan
+
+        try:
+            return atom_plan.build(cast("LoadedDeck[AtomDeck]", loaded), device)
+        except InvalidInput as error:
+            blame(error.key, str(error))
     seed = deck.run.seed or 0
     if deck.task == "scaling":
         from qsim.tridiag.deck.model import Scaling

@@ -75,10 +75,13 @@ TABLES = (
 HEADLINE = (
     "norm_final",
     "population_0",
+    "population_1s",
     "energy_initial",
     "energy_final",
     "hhg_cutoff_order",
     "steps",
+    "bound_population",
+    "continuum_population",
     "residual",
     "backward_error",
     "blocks",

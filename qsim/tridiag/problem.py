@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -281,7 +282,7 @@ class ScalingProblem:
     notices: list[str] = field(default_factory=list)
 
 
-Problem = Propagation | SolveProblem | ScalingProblem
+Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

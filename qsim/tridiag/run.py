@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.problem import Propagation, SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Problem
+    from qsim.tridiag.tasks.atom_result import AtomResult
     from qsim.tridiag.tasks.propagate import Propagated
     from qsim.tridiag.tasks.scaling import ScalingResult
     from qsim.tridiag.tasks.solve_result import SolveResult
 
-    Result = Propagated | SolveResult | ScalingResult
+    Result = Propagated | SolveResult | ScalingResult | AtomResult
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Propagate, solve, or measure the scaling of the solver."""
     for text in problem.notices:
         monitor.note(text)
+    if isinstance(problem, AtomProblem):
+        from qsim.tridiag.tasks.atom import run_atom
+
+        return run_atom(problem, monitor)
     if isinstance(problem, Propagation):
         from qsim.tridiag.tasks.propagate import run_propagation
 

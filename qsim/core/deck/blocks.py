@@ -4,7 +4,7 @@ import cmath
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -290,6 +290,22 @@ class Deck(Block):
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 
     rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None  # offered by the method's room `deck`
+
+    @classmethod
+    def model_for(cls, data: Mapping[str, Any]) -> type["Deck"]:
+        """Return the class that holds the keys of a deck: another one where a task has blocks of its own.
+
+        Parameters
+        ----------
+        data
+            The deck as plain data, not validated yet.
+        """
+        return cls
+
+    @classmethod
+    def variants(cls) -> tuple[type["Deck"], ...]:
+        """Return the classes that `model_for` chooses from, this one first."""
+        return (cls,)
 
     def check(self) -> Iterable[Finding]:
         """Return errors and warnings about keys that are valid one by one; methods override this or offer `rules`."""

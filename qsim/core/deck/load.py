@@ -208,6 +208,7 @@ def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -
         root, more = _override(root, item)
         diagnostics += more
     _require_method(path, root, model, diagnostics)
+    model = cast("type[D]", model.model_for(root.plain()))
     try:
         deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The deck of ``qsim tridiag``: one of three tasks, each with its own blocks.
+"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; that of ``task: atom`` is `deck.atom`.
 
 =========== ==============================================================================
 task        blocks
@@ -10,14 +10,15 @@ scaling     scaling, system, solver
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
 from qsim.core.deck.units import Energy, Frequency, Length, Time
+from qsim.tridiag.deck.atom import AtomDeck
 from qsim.tridiag.deck.electron import (
     Absorber,
     EigenstateInitial,
@@ -28,6 +29,7 @@ from qsim.tridiag.deck.electron import (
     TimeGrid,
 )
 from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.potentials import Potential, SoftCore
 
 MAX_LEVELS = 200  # eigenstates that `populations` projects on
@@ -184,34 +186,6 @@ class Populations(Block):
     levels: Annotated[PositiveCount, Field(le=MAX_LEVELS)] = Field(default=6, description="number of levels")
 
 
-class Hhg(Block):
-    """Harmonic spectrum ``|int s(t) w(t) exp(-i h omega t) dt|^2`` over the whole run."""
-
-    form: Literal["dipole", "velocity", "acceleration"] = Field(default="acceleration", description="s(t)")
-    window: Literal["none", "hann", "sin2", "blackman", "gauss"] = Field(default="sin2", description="w(t)")
-    max_order: Annotated[float, Field(gt=0, le=10_000)] | Literal["auto"] = Field(
-        default="auto",
-        description="highest harmonic order; auto: 1.6 times the classical cutoff, at least 30",
-    )
-    omega: Annotated[Frequency, Field(gt=0)] | None = Field(
-        default=None, description="fundamental; by default that of the first pulse with a carrier"
-    )
-
-
-class Gabor(Block):
-    """Time-frequency map of the acceleration."""
-
-    width: Annotated[Time, Field(gt=0)] | None = Field(
-        default=None, description="standard deviation of the window; by default a tenth of a cycle"
-    )
-    max_order: Annotated[float, Field(gt=0, le=10_000)] | Literal["auto"] = Field(
-        default="auto", description="highest harmonic order"
-    )
-    omega: Annotated[Frequency, Field(gt=0)] | None = Field(
-        default=None, description="fundamental; by default that of the first pulse with a carrier"
-    )
-
-
 class DensityMap(Block):
     """The map of |psi(x, t)|^2 that is stored at the output times."""
 
@@ -337,6 +311,7 @@ OF_TASK = {
     "propagate": ("grid", "potential", "initial", "laser", "absorber", "time", "observe"),
     "solve": ("system",),
     "scaling": ("scaling", "system"),
+    "atom": (),
 }
 REQUIRED = {
     "propagate": {
@@ -346,6 +321,7 @@ REQUIRED = {
     },
     "solve": {"system": "{source: random, n: 3.0e5} or {source: file, file: system.npz}"},
     "scaling": {},
+    "atom": {},
 }
 
 
@@ -353,8 +329,9 @@ class TridiagDeck(Deck):
     """Tridiagonal systems, and the Schrödinger equation in one dimension that leads to them."""
 
     method: Literal["tridiag"]
-    task: Literal["propagate", "solve", "scaling"] = Field(
-        description="propagate: an atom in a laser pulse; solve: one system; scaling: time against blocks",
+    task: Literal["propagate", "solve", "scaling", "atom"] = Field(
+        description="propagate: an atom in a laser pulse, in one dimension; atom: in three, with keys of its own; solve: one "
+        "system; scaling: time against blocks",
         json_schema_extra={"example": "propagate"},
     )
     grid: Grid | None = Field(
@@ -419,6 +396,16 @@ class TridiagDeck(Deck):
     )
     system: SystemSource | None = Field(default=None, description="solve and scaling: the tridiagonal system")
     scaling: Scaling | None = Field(default=None, description="scaling: sizes, blocks, repetitions")
+
+    @classmethod
+    def model_for(cls, data: Mapping[str, Any]) -> type[Deck]:
+        """Return the deck of ``task: atom`` for that task."""
+        return AtomDeck if data.get("task") == "atom" else cls
+
+    @classmethod
+    def variants(cls) -> tuple[type[Deck], ...]:
+        """Return the decks of the tasks."""
+        return (cls, AtomDeck)
 
     @property
     def observed(self) -> "Observed":
@@ -543,9 +530,11 @@ class TridiagDeck(Deck):
 DECK = TridiagDeck
 
 
-def references(deck: TridiagDeck) -> tuple[str, ...]:
+def references(deck: TridiagDeck | AtomDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
     keys = ["qsim"]
+    if isinstance(deck, AtomDeck):
+        return (*keys, "CrankNicolson1947", "Muller1999", *(["Manolopoulos2002"] if deck.absorber.type == "manolopoulos" else []))
     if deck.solver.type in ("nshape", "woodbury") or deck.task == "scaling":
         keys.append("Lutsyshyn")
     if deck.task == "propagate":

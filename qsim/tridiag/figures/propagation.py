@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, figure
+from qsim.tridiag.figures import atom
 from qsim.tridiag.figures import systems as figures_systems
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,38 +19,12 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
-DECADES = 8.0  # of the density map
-SHOWN_LEVELS = 8
-
-
-def _femtoseconds(t: Any) -> Any:
-    return to_unit(np.asarray(t), "fs", "time")
-
-
-def _curve(t: Any, y: Any) -> tuple[Any, Any]:
-    """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
-    if y.size <= MAX_POINTS:
-        return t, y
-    block = -(-y.size // (MAX_POINTS // 2))
-    n = y.size // block
-    parts = y[: n * block].reshape(n, block)
-    low, high = parts.min(axis=1), parts.max(axis=1)
-    return np.repeat(t[: n * block : block], 2), np.stack([low, high], axis=1).ravel()
-
-
-def _time_axis(ax: Axes, r: Results, labelled: bool = True) -> None:
-    ax.set_xlim(0.0, float(_femtoseconds(r["time"][-1])))
-    if labelled:
-        ax.set_xlabel("time (fs)")
-
-
 def _has_field(r: Results) -> bool:
     return "trace/field" in r and bool(np.any(r["trace/field"]))
 
 
 def _draw_field(ax: Axes, r: Results) -> None:
-    ax.plot(*_curve(_femtoseconds(r["trace/time"]), r["trace/field"]), linewidth=0.8)
+    ax.plot(*curve(femtoseconds(r["trace/time"]), r["trace/field"]), linewidth=0.8)
     ax.set_ylabel("E (a.u.)")
 
 
@@ -64,17 +39,17 @@ def overview(r: Results) -> Figure | None:
     (a, b), (c, d) = fig.subplots(2, 2)
     if _has_field(r):
         _draw_field(a, r)
-        _time_axis(a, r)
+        time_axis(a, r)
         a.set_title("field")
     else:
         _draw_potential(a, r)
         a.set_title("potential")
     _draw_norms(b, r)
     b.set_title("norm")
-    c.plot(*_curve(_femtoseconds(r["trace/time"]), r["trace/dipole"]), linewidth=0.8)
+    c.plot(*curve(femtoseconds(r["trace/time"]), r["trace/dipole"]), linewidth=0.8)
     c.set_ylabel(r"$\langle x \rangle$ (bohr)")
     c.set_title("dipole")
-    _time_axis(c, r)
+    time_axis(c, r)
     _draw_density(fig, d, r)
     d.set_title("density")
     for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
@@ -92,7 +67,7 @@ def field(r: Results) -> Figure | None:
     ax.set_ylabel("E (a.u.)", color=COLORS["blue"])
     other = ax.twinx()
     other.plot(
-        *_curve(_femtoseconds(r["time"]), r["vector_potential"]),
+        *curve(femtoseconds(r["time"]), r["vector_potential"]),
         color=COLORS["vermillion"],
         linestyle="--",
         linewidth=0.8,
@@ -101,7 +76,7 @@ def field(r: Results) -> Figure | None:
     for one in (ax, other):  # zero at the same height
         largest = 1.08 * max(abs(v) for v in one.get_ylim())
         one.set_ylim(-largest, largest)
-    _time_axis(ax, r)
+    time_axis(ax, r)
     ax.set_title("laser field and vector potential")
     return fig
 
@@ -115,14 +90,14 @@ def populations(r: Results) -> Figure | None:
         return None
     fig = figure("double", 2.6)
     ax = fig.subplots()
-    t, p = _femtoseconds(r["time"]), r["populations"]
+    t, p = femtoseconds(r["time"]), r["populations"]
     order = np.argsort(-p.max(axis=0), kind="stable")
     shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
     for k in shown:
         ax.semilogy(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
     ax.semilogy(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
     ax.set_ylim(max(1e-10, 0.3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10) * 1e-3, 2.0)
-    _time_axis(ax, r)
+    time_axis(ax, r)
     ax.set_ylabel("population")
     ax.set_title("populations of the eigenstates")
     ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -130,7 +105,7 @@ def populations(r: Results) -> Figure | None:
 
 
 def _draw_norms(ax: Axes, r: Results) -> None:
-    t = _femtoseconds(r["time"])
+    t = femtoseconds(r["time"])
     ax.plot(t, r["norm"], color=COLORS["black"], label="box")
     if "norm_within" in r:
         for k, radius in enumerate(r["radius"]):
@@ -144,7 +119,7 @@ def _draw_norms(ax: Axes, r: Results) -> None:
     if 1.0 - lowest < 1e-6:
         ax.set_ylim(0.0, 1.1)
     ax.set_ylabel("norm")
-    _time_axis(ax, r)
+    time_axis(ax, r)
 
 
 def norm(r: Results) -> Figure | None:
@@ -156,12 +131,12 @@ def norm(r: Results) -> Figure | None:
     _draw_norms(a, r)
     a.set_title("norm")
     e = r["energy"]
-    b.plot(_femtoseconds(r["time"]), e)
+    b.plot(femtoseconds(r["time"]), e)
     if float(np.ptp(e)) < 1e-6 * max(1e-3, abs(float(e[0]))):  # rounding alone would fill the axis
         margin = 0.01 * abs(float(e[0])) + 1e-3
         b.set_ylim(float(e[0]) - margin, float(e[0]) + margin)
     b.ticklabel_format(axis="y", useOffset=False)
-    _time_axis(b, r)
+    time_axis(b, r)
     b.set_ylabel("energy (hartree)")
     b.set_title(r"field-free energy $\langle (p+A)^2/2 + V \rangle$")
     return fig
@@ -173,7 +148,7 @@ def dipole(r: Results) -> Figure | None:
         return None
     fig = figure("double", 4.2)
     axes = fig.subplots(3, 1, sharex=True)
-    t = _femtoseconds(r["trace/time"])
+    t = femtoseconds(r["trace/time"])
     for ax, name, label, color in zip(
         axes,
         ("dipole", "velocity", "acceleration"),
@@ -185,10 +160,10 @@ def dipole(r: Results) -> Figure | None:
         ("blue", "green", "vermillion"),
         strict=True,
     ):
-        ax.plot(*_curve(t, r[f"trace/{name}"]), color=COLORS[color], linewidth=0.7)
+        ax.plot(*curve(t, r[f"trace/{name}"]), color=COLORS[color], linewidth=0.7)
         ax.set_ylabel(label)
     axes[0].set_title("dipole, velocity and acceleration")
-    _time_axis(axes[-1], r)
+    time_axis(axes[-1], r)
     fig.align_ylabels(axes)
     return fig
 
@@ -196,36 +171,20 @@ def dipole(r: Results) -> Figure | None:
 # ------------------------------------------------------------------------------------------- density
 
 
-def _map(ax: Axes, t: Any, y: Any, values: Any, top: float, decades: float) -> Any:
-    """Draw values (y, t) on even axes; an image is drawn a hundred times faster than a mesh."""
-    ax.grid(visible=False)
-    dt, dy = 0.5 * (t[1] - t[0]), 0.5 * (y[1] - y[0])
-    return ax.imshow(
-        values,
-        extent=(t[0] - dt, t[-1] + dt, y[0] - dy, y[-1] + dy),
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-        cmap="magma",
-        vmin=top - decades,
-        vmax=top,
-    )
-
-
 def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
     rho = r["density"]
     largest = max(float(rho.max()), 1e-300)
     with np.errstate(divide="ignore"):
         level = np.log10(np.maximum(rho, largest * 10.0**-DECADES))
-    image = _map(ax, _femtoseconds(r["time"]), r["x_density"], level.T, np.log10(largest), DECADES)
+    drawn = image(ax, femtoseconds(r["time"]), r["x_density"], level.T, np.log10(largest), DECADES)
     seen = np.flatnonzero(rho.max(axis=0) > largest * 10.0**-DECADES)
     x = r["x_density"]
     if seen.size:
         margin = 0.03 * (x[seen[-1]] - x[seen[0]]) + 1e-9
         ax.set_ylim(max(x[0], x[seen[0]] - margin), min(x[-1], x[seen[-1]] + margin))
-    _time_axis(ax, r)
+    time_axis(ax, r)
     ax.set_ylabel("x (bohr)")
-    fig.colorbar(image, ax=ax, label=r"$\log_{10} |\psi|^2$ (1/bohr)")
+    fig.colorbar(drawn, ax=ax, label=r"$\log_{10} |\psi|^2$ (1/bohr)")
 
 
 def density(r: Results) -> Figure | None:
@@ -292,8 +251,8 @@ def states(r: Results) -> Figure | None:
     a.set_title("potential, levels, initial density")
     rho = np.abs(r["psi_final"]) ** 2
     floor = 1e-14 * max(float(rho0.max()), float(rho.max()))
-    b.semilogy(*_curve(x, np.maximum(rho0, floor)), color="0.6", label="t = 0")
-    b.semilogy(*_curve(x, np.maximum(rho, floor)), linewidth=0.8, label="end")
+    b.semilogy(*curve(x, np.maximum(rho0, floor)), color="0.6", label="t = 0")
+    b.semilogy(*curve(x, np.maximum(rho, floor)), linewidth=0.8, label="end")
     b.set_xlim(float(x[0]), float(x[-1]))
     b.set_ylim(floor, None)
     if "absorber" in r or "mask" in r:
@@ -352,14 +311,14 @@ def gabor(r: Results) -> Figure | None:
     orders = r["gabor_order"]
     largest = float(power[:, orders > 2].max()) if np.any(orders > 2) else float(power.max())
     level = np.log10(np.maximum(power, largest * 1e-6))
-    image = _map(ax, _femtoseconds(r["gabor_time"]), orders, level.T, np.log10(largest), 6.0)
+    drawn = image(ax, femtoseconds(r["gabor_time"]), orders, level.T, np.log10(largest), 6.0)
     value = r.scalars["hhg_cutoff_classical"].value if "hhg_cutoff_classical" in r.scalars else None
     if isinstance(value, float) and value <= orders[-1]:
         ax.axhline(value, color="w", linewidth=0.6, linestyle=":")
     ax.set_xlabel("time (fs)")
     ax.set_ylabel("harmonic order")
     ax.set_title("time-frequency analysis of the acceleration")
-    fig.colorbar(image, ax=ax, label=r"$\log_{10}$ power (a.u.)")
+    fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ power (a.u.)")
     return fig
 
 
@@ -399,7 +358,19 @@ def photoelectron(r: Results) -> Figure | None:
     return fig
 
 
-FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+def _by_task(
+    line: Callable[[Results], Figure | None], radial: Callable[[Results], Figure | None]
+) -> Callable[[Results], Figure | None]:
+    """Return the function that draws a figure of either task."""
+
+    def draw(r: Results) -> Figure | None:
+        return radial(r) if atom.is_atom(r) else line(r)
+
+    draw.__doc__ = line.__doc__
+    return draw
+
+
+_LINE: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
     "field": field,
     "populations": populations,
@@ -410,5 +381,9 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "hhg": hhg,
     "gabor": gabor,
     "photoelectron": photoelectron,
+}
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    **{name: _by_task(draw, atom.FIGURES.get(name, draw)) for name, draw in _LINE.items()},
+    "angular": atom.angular,
     **figures_systems.FIGURES,
 }

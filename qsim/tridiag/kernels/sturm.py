@@ -51,3 +51,40 @@ def below_numerov(v, dx, energy):
         if q < 0.0:
             count -= 1
     return count
+
+
+@nb.njit(**JIT)
+def below_radial(a, v, first, energy):
+    """Return the number of eigenvalues below `energy` of ``-1/2 (1/r') M2^-1 D2 (1/r') + V`` (:mod:`qsim.tridiag.atom.grid`).
+
+    a (n,) is ``r'^2``, v (n,) V, `first` the first diagonal entry of M2: with ``g = 6 + a (E - V)`` that is
+    positive pivots of ``M2 - 6/g`` minus negative g.
+    """
+    count = 0
+    pivot = 1e300
+    for i in range(v.shape[0]):
+        g = 6.0 + a[i] * (energy - v[i])
+        if abs(g) < TINY:
+            g = TINY
+        pivot = (first if i == 0 else 10.0 / 12.0) - 6.0 / g - (1.0 / 144.0) / pivot
+        if abs(pivot) < TINY:
+            pivot = -TINY
+        if pivot > 0.0:
+            count += 1
+        if g < 0.0:
+            count -= 1
+    return count
+
+
+@nb.njit(**JIT)
+def level_radial(a, v, first, k, low, high):
+    """Return the k-th eigenvalue (0 first) between `low` and `high`, by bisection to rounding."""
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle <= low or middle >= high:
+            break
+        if below_radial(a, v, first, middle) > k:
+            high = middle
+        else:
+            low = middle
+    return 0.5 * (low + high)

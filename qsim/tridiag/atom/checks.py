@@ -1,0 +1,197 @@
+"""Physics checks of ``task: atom``: what a deck asks for that its grid, steps or absorber cannot give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.tridiag.atom.problem import CORE, TURN
+from qsim.tridiag.tdse import absorbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.tridiag.atom.problem import Setting
+    from qsim.tridiag.atom.propagator import AtomLattice
+    from qsim.tridiag.deck.atom import AtomDeck
+    from qsim.tridiag.tdse.pulses import LaserField
+
+__all__ = ["Setup", "findings"]
+
+NUCLEUS = (0.5, 0.2)  # Z dr0: above the first an error, above the second a warning
+STEPS_PER_CYCLE = (8, 20)
+PHASE = 2.0  # dt times an energy of a photoelectron
+REST = 1e-3  # A at the end, relative to its largest value
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the checks look at."""
+
+    deck: AtomDeck
+    pulse: LaserField
+    setting: Setting
+    lattice: AtomLattice
+
+    @property
+    def t_final(self) -> float:
+        """Duration, a.u."""
+        return self.setting.dt * self.setting.steps
+
+    @property
+    def fastest(self) -> float:
+        """Momentum up to which electrons are expected, a.u.: ``sqrt(2 (10 Up + w)) + max A``."""
+        a = self.pulse.peak_vector_potential(self.t_final)
+        return math.sqrt(2.0 * (10.0 * self.pulse.up + self.pulse.fastest)) + (a if self.setting.gauge == "velocity" else 0.0)
+
+
+def findings(setup: Setup) -> Iterator[Finding]:
+    """Yield the findings of all checks."""
+    for check in (nucleus, spacing, sampling, levels_in_box, absorber, core, turning, spectra):
+        yield from check(setup)
+
+
+def nucleus(setup: Setup) -> Iterator[Finding]:
+    """Yield a spacing at the nucleus that the Numerov scheme cannot take."""
+    charge, step = setup.lattice.charge, setup.lattice.grid.step
+    if charge * step > NUCLEUS[1]:
+        severe = charge * step > NUCLEUS[0]
+        key = "grid.dr" if setup.deck.grid.map == "none" else "grid.map"
+        yield Finding(
+            key,
+            f"the spacing {step:.4g} bohr at a nucleus of charge {charge:.4g} gives Z dr = {charge * step:.3g}, at most "
+            f"{NUCLEUS[0]} is possible and {NUCLEUS[1]} advisable; take dr0 of {NUCLEUS[1] / charge:.3g} or less, or map: auto",
+            "error" if severe else "warning",
+        )
+
+
+def spacing(setup: Setup) -> Iterator[Finding]:
+    """Yield a spacing that cannot carry the fastest electrons."""
+    if not setup.pulse.pulses:
+        return
+    fastest, widest = setup.fastest, setup.setting.dr
+    if fastest and widest > math.pi / (2.0 * fastest):
+        yield Finding(
+            "grid.dr",
+            f"electrons of momentum {fastest:.3g} need a spacing of at most pi/(2 k) = {math.pi / (2 * fastest):.3g} bohr, "
+            f"found {widest:g}",
+        )
+
+
+def sampling(setup: Setup) -> Iterator[Finding]:
+    """Yield steps too long for the carrier."""
+    if not setup.pulse.fastest:
+        return
+    count = 2.0 * math.pi / (setup.pulse.fastest * setup.setting.dt)
+    if count < STEPS_PER_CYCLE[1]:
+        severe = count < STEPS_PER_CYCLE[0] and setup.deck.time.coarse == "refuse"
+        need = 2.0 * math.pi / (setup.pulse.fastest * STEPS_PER_CYCLE[1])
+        key = "time.steps" if setup.deck.time.dt is None else "time.dt"
+        yield Finding(
+            key,
+            f"{count:.3g} steps per optical cycle; {STEPS_PER_CYCLE[1]} need dt of at most {need:.3g} a.u.",
+            "error" if severe else "warning",
+        )
+
+
+def levels_in_box(setup: Setup) -> Iterator[Finding]:
+    """Yield an initial level that is not in the box or below the nucleus' own."""
+    from qsim.tridiag.atom.levels import Radial
+
+    for index, one in enumerate(setup.deck.initial):
+        key = "initial" if len(setup.deck.initial) == 1 else f"initial.{index}"
+        radial = Radial(setup.lattice, one.l)
+        count = radial.below(0.0)
+        if count <= one.n - one.l - 1:
+            yield Finding(
+                key,
+                f"a box of {setup.lattice.grid.wall:.4g} bohr holds {count} bound levels of l = {one.l}, so that {one.name} is not "
+                "among them; take a larger grid.rmax, or a lower level",
+            )
+            continue
+        phi = radial.state(radial.energy(one.n - one.l - 1))
+        edge = float(np.sum(phi[-25:] ** 2))
+        if edge > 1e-8:
+            yield Finding(
+                key, f"{one.name} has {edge:.2g} of its norm at the wall; a larger grid.rmax is needed",
+                "error" if edge > 1e-2 else "warning",
+            )
+
+
+def absorber(setup: Setup) -> Iterator[Finding]:
+    """Yield an absorber that does not fit."""
+    strip = absorbers.width(setup.deck.absorber)
+    wall = setup.lattice.grid.wall
+    if strip and strip > 0.7 * wall:
+        yield Finding(
+            "absorber",
+            f"the absorber is {strip:.4g} bohr wide, the box only {wall:.4g}; grid.rmax of {strip + 60.0:.4g} leaves room for the atom",
+        )
+    elif strip and wall - strip < setup.pulse.quiver:
+        yield Finding(
+            "grid.rmax",
+            f"the electron quivers by {setup.pulse.quiver:.4g} bohr, the absorber begins at {wall - strip:.4g}; grid.rmax of "
+            f"{2.0 * setup.pulse.quiver + strip + 30.0:.4g} is advised",
+            "warning",
+        )
+
+
+def core(setup: Setup) -> Iterator[Finding]:
+    """Yield velocity gauge at a dense core with too long steps."""
+    if setup.setting.core > CORE:
+        dt = setup.setting.dt * CORE / setup.setting.core
+        yield Finding(
+            "time.dt",
+            f"velocity gauge with dt A (lmax + 1) / dr = {setup.setting.core:.3g} at the nucleus, above {CORE:g}: the couplings of high l "
+            f"do not cancel there, and their core is emptied after every step; dt of {dt:.3g} avoids it, or length gauge",
+            "warning",
+        )
+
+
+def turning(setup: Setup) -> Iterator[Finding]:
+    """Yield length gauge with long steps in a large box."""
+    if setup.setting.gauge != "length" or not setup.pulse.pulses:
+        return
+    turn = setup.lattice.grid.wall * setup.pulse.peak(setup.t_final) * setup.setting.dt
+    if turn > 2.0 * TURN:
+        yield Finding(
+            "laser.gauge",
+            f"length gauge with rmax E dt = {turn:.3g}, above {2.0 * TURN:g}: couplings of neighbouring l are split poorly far out; take dt "
+            f"of {setup.setting.dt * 2.0 * TURN / turn:.3g}, or velocity gauge",
+            "warning",
+        )
+
+
+def spectra(setup: Setup) -> Iterator[Finding]:
+    """Yield spectra that the end of the run does not allow."""
+    if not setup.deck.spectra:
+        return
+    rest, largest = abs(setup.pulse.residual(setup.t_final)), setup.pulse.peak_vector_potential(setup.t_final)
+    if largest and rest > REST * largest:
+        yield Finding(
+            "time.t_final",
+            f"A = {rest:.3g} a.u. at the end, its largest value is {largest:.3g}: photoelectron spectra need a field that is over; "
+            f"it ends at {setup.pulse.duration:.6g} a.u.",
+        )
+    wall = setup.lattice.grid.wall
+    for index, one in enumerate(setup.deck.spectra):
+        k = math.sqrt(2.0 * max(one.energy[1], 0.0))
+        distance = math.pi * k / wall
+        gamma = getattr(one, "gamma", None)
+        if one.method == "window" and gamma is not None and gamma < 0.25 * distance:
+            yield Finding(
+                f"spectra.{index}.gamma",
+                f"gamma = {gamma:.3g} lies below a quarter of the distance of the levels of the box, pi k / R = {distance:.3g} hartree at the "
+                "highest energy: the spectrum would show single levels",
+                "warning",
+            )
+        widest = setup.setting.dr
+        if k * widest > 1.0:
+            yield Finding(
+                f"spectra.{index}.energy",
+                f"the highest energy {one.energy[1]:.4g} hartree needs a spacing of at most 1/k = {1.0 / k:.3g} bohr, found {widest:g}",
+            )

@@ -1,0 +1,105 @@
+r"""Radial grids ``r(x)``, x = 1 ... n, and the Hermitian Numerov Hamiltonian on them.
+
+With ``u = sqrt(r') chi`` and ``phi = r' chi`` the sum of ``|phi|^2`` over the points is the norm, and
+
+    H_l = -1/2 (1/r') M2^-1 D2 (1/r') + V + l (l + 1) / (2 r^2) + Q / (2 r'^2),
+    Q = 3/4 (r''/r')^2 - r''' / (2 r'),   M2 = 1 + D2 / 12,   D2 = (1, -2, 1).
+
+The first diagonal entry of M2 follows from the power series of u at the nucleus, whose charge is Z; with ``z = Z r'(0)``
+
+    l = 0:  (10 - 49 z / 6) / (12 - 10 z),     l = 1:  (49/6 - 5 z / 2) / (10 - 3 z),     l >= 2:  10 / 12.
+
+D2 = 12 (M2 - 1) holds in the first row too, so that H is symmetric to rounding and of fourth order.
+
+The first derivative is ``r'^-1/2 M1^-1 D1 r'^-1/2`` with ``M1 = (1, 4, 1) / 6``, ``D1 = (-1, 0, 1) / 2`` and the corners
+``(M1)_11 = (M1)_nn = (4 + y) / 6``, ``(D1)_11 = -(D1)_nn = y / 2``, ``y = sqrt(3) - 2``; it is antisymmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CORNER", "RadialGrid", "first_entry", "mapped", "uniform"]
+
+CORNER = math.sqrt(3.0) - 2.0  # y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
+
+
+@dataclass(frozen=True)
+class RadialGrid:
+    """Points and derivatives of a map; the wave function vanishes at x = 0 and x = n + 1.
+
+    Attributes
+    ----------
+    r, slope : (n,) float64
+        r and r' = dr/dx, bohr.
+    curvature : (n,) float64
+        ``Q / (2 r'^2)``, hartree.
+    wall : float
+        r(n + 1), bohr.
+    step : float
+        r'(0): the spacing at the nucleus, bohr.
+    """
+
+    r: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+    wall: float
+    step: float
+
+    @property
+    def points(self) -> int:
+        """Number of points."""
+        return self.r.size
+
+    @property
+    def widest(self) -> float:
+        """Largest spacing, bohr."""
+        return float(self.slope[-1])
+
+
+def uniform(rmax: float, dr: float) -> RadialGrid:
+    """Return equidistant points up to `rmax`."""
+    n = max(round(rmax / dr), 1)
+    x = np.arange(1, n + 1, dtype=float)
+    return RadialGrid(dr * x, np.full(n, dr), np.zeros(n), dr * (n + 1), dr)
+
+
+def mapped(rmax: float, dr: float, dr0: float, width: float) -> RadialGrid:
+    """Return ``r = dr x - (dr - dr0) width tanh(x / width)``: spacing dr0 at the nucleus, dr far away.
+
+    Parameters
+    ----------
+    rmax
+        Radius up to which points lie, bohr.
+    dr, dr0
+        Spacings, bohr.
+    width
+        Number of points over which the spacing changes.
+    """
+    n = max(round((rmax + (dr - dr0) * width) / dr), 1)
+    x = np.arange(1, n + 1, dtype=float)
+    t = np.tanh(x / width)
+    s = 1.0 - t * t
+    slope = dr - (dr - dr0) * s
+    second = 2.0 * (dr - dr0) * s * t / width
+    third = 2.0 * (dr - dr0) * s * (1.0 - 3.0 * t * t) / width**2
+    q = 0.75 * (second / slope) ** 2 - 0.5 * third / slope
+    wall = dr * (n + 1) - (dr - dr0) * width * math.tanh((n + 1) / width)
+    return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0)
+
+
+def first_entry(l: int, charge: float, step: float) -> float:
+    """Return ``(M2)_11`` of one l for the charge of the nucleus and the spacing there."""
+    z = charge * step
+    if l == 0:
+        return (10.0 - 49.0 / 6.0 * z) / (12.0 - 10.0 * z)
+    if l == 1:
+        return (49.0 / 6.0 - 2.5 * z) / (10.0 - 3.0 * z)
+    return 10.0 / 12.0

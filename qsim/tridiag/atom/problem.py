@@ -1,0 +1,299 @@
+"""What ``task: atom`` needs: grid, atom, state, field and steps, settled from the deck."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from qsim.core.deck.units import to_unit
+from qsim.core.errors import InvalidInput
+from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.observables import LevelState
+from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+from qsim.tridiag.deck.atom import RadialMap
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.deck.atom import AtomDeck, AtomObserved, Level, Spectrum
+    from qsim.tridiag.deck.laser import Pulse
+
+__all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "setting"]
+
+DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}  # dr0 Z and width of the automatic map
+HEAVY = (0.01, 80.0), (0.005, 120.0)  # of atoms up to neon, and beyond: the valence level to 1e-6
+QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
+TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
+CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
+SAFE_CORE = 4.0  # from which the core of high l is emptied
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the deck leaves open, settled.
+
+    Attributes
+    ----------
+    gauge : {"length", "velocity"}
+    rmax, dr, dr0, width : float
+        Grid; ``dr0 = dr`` for equidistant points.
+    lmax : int
+        Largest l at the start.
+    grows : bool
+        Whether l may grow.
+    dt : float
+        Time step, a.u.
+    steps : int
+    core : float
+        ``dt A (L + 1) / dr`` at the nucleus, in velocity gauge.
+    """
+
+    gauge: Literal["length", "velocity"]
+    rmax: float
+    dr: float
+    dr0: float
+    width: float
+    lmax: int
+    grows: bool
+    dt: float
+    steps: int
+    core: float
+
+    def grid(self, coarser: float = 1.0) -> RadialGrid:
+        """Return the radial grid, or one with all spacings larger by a factor."""
+        if self.dr0 == self.dr:
+            return uniform(self.rmax, self.dr * coarser)
+        return mapped(self.rmax, self.dr * coarser, self.dr0 * coarser, self.width / coarser)
+
+
+@dataclass
+class AtomProblem:
+    """Everything that a run of ``task: atom`` needs.
+
+    Attributes
+    ----------
+    setting : Setting
+    lattice : AtomLattice
+    pulse : LaserField
+        The field; zero without a laser.
+    m : int
+        Magnetic quantum number.
+    initial : list of Level
+        Levels of the state at t = 0, with their weights.
+    start : list of LevelState
+        The same levels on the grid.
+    levels : list of LevelState
+        Levels whose populations are taken.
+    observed, spectra
+        What is recorded, and what is analysed at the end.
+    outputs : int
+        Number of output times after t = 0.
+    order : int
+        Of the steps, 2 or 4.
+    verify : "auto" or bool
+        Whether errors are claimed.
+    absorber : Any
+        Block of the deck.
+    make : function
+        Lattice of another grid.
+    every : int
+        Steps between two samples of the trace.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    setting: Setting
+    lattice: AtomLattice
+    pulse: LaserField
+    m: int
+    initial: list[Level]
+    start: list[LevelState]
+    levels: list[LevelState]
+    observed: AtomObserved
+    spectra: list[Spectrum]
+    outputs: int
+    order: Literal[2, 4]
+    verify: Literal["auto"] | bool
+    absorber: Any
+    make: Callable[[RadialGrid], AtomLattice]
+    every: int = 1
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def velocity(self) -> bool:
+        """Whether the run is in velocity gauge."""
+        return self.setting.gauge == "velocity"
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """Step numbers of the output times, 0 first."""
+        steps = self.setting.steps
+        outputs = min(self.outputs, steps)
+        return np.array([round(k * steps / outputs) for k in range(outputs + 1)])
+
+    @property
+    def t_final(self) -> float:
+        """Duration, a.u."""
+        return self.setting.steps * self.setting.dt
+
+    @property
+    def ip(self) -> float:
+        """Ionisation potential of the initial state, hartree."""
+        return -min(one.energy for one in self.start)
+
+    def state(self, lattice: AtomLattice, lanes: Lanes) -> NDArray[np.complex128]:
+        """Return the normalised state at t = 0, (used, n)."""
+        phi = np.zeros((lanes.used, lattice.grid.points), dtype=complex)
+        start = self.start
+        if lattice is not self.lattice:
+            start = level_states(lattice, [(one.n, one.l) for one in self.initial])
+        for one, found in zip(self.initial, start, strict=True):
+            phi[one.l - abs(self.m)] += one.weight * found.phi
+        return phi / np.sqrt(np.sum(np.abs(phi) ** 2))
+
+    def field(self) -> Callable[[Any], NDArray[np.float64]]:
+        """Return A(t) in velocity gauge, E(t) in length gauge."""
+        return self.pulse.vector_potential if self.velocity else self.pulse.electric
+
+    def propagator(
+        self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
+    ) -> Propagator:
+        """Return a propagator at t = 0, or with the given state."""
+        lanes = Lanes(self.m, lmax)
+        made = self.state(lattice, lanes) if phi is None else phi
+        return Propagator(
+            lattice,
+            lanes,
+            made,
+            dt,
+            velocity=self.velocity,
+            field=self.field(),
+            order=self.order,
+            clear=self.velocity and self.setting.core > SAFE_CORE,
+        )
+
+
+def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:
+    """Return levels (n, l) of a lattice.
+
+    Raises
+    ------
+    NumericsError
+        If the box does not hold one of them.
+    """
+    found, radials = [], {l: Radial(lattice, l) for l in {l for _, l in wanted}}
+    for n, l in wanted:
+        energy = radials[l].energy(n - l - 1)
+        found.append(LevelState(n, l, energy, radials[l].state(energy)))
+    return found
+
+
+def laser_field(deck: AtomDeck) -> LaserField:
+    """Return the field of the deck."""
+    if deck.laser is None:
+        return LaserField(None)
+    pulses: list[Pulse] = deck.laser.pulses
+    return LaserField(Laser(pulses=pulses))
+
+
+def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
+    """Settle grid, gauge and steps of a deck.
+
+    Raises
+    ------
+    InvalidInput
+        If the duration is left open but the field does not end.
+    """
+    end = deck.time.t_final
+    if isinstance(end, str):
+        end = pulse.duration
+        if not math.isfinite(end) or end <= 0.0:
+            raise InvalidInput("time.t_final", "auto is the end of the pulses, but they do not end; give a time")
+    steps, dt = deck.time.resolve(end)
+    peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
+    rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
+    gauge = _gauge(deck, pulse, rmax, peak_e, dt)
+    dr0, width = _map(deck, gauge)
+    lowest = max(level.l for level in deck.initial)
+    lmax = deck.grid.lmax
+    grows = isinstance(lmax, str)
+    if isinstance(lmax, str):
+        lmax = max(lowest + 6, _angular(pulse, deck, peak_e, peak_a, gauge)) if pulse.pulses else lowest
+    core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
+    return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
+
+
+def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> float:
+    """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
+    highest = max(level.n for level in deck.initial)
+    nmax = max(highest, deck.observed.populations.nmax)
+    radius = max(40.0, 6.0 * nmax**2 / max(deck.atom.tail, 1.0), 2.0 * pulse.quiver + 30.0)
+    if deck.spectra or deck.absorber.type == "none":
+        fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
+        radius = max(radius, 60.0 + fastest * end)
+    return radius + absorbers.width(deck.absorber)
+
+
+def _gauge(deck: AtomDeck, pulse: LaserField, rmax: float, peak: float, dt: float) -> Literal["length", "velocity"]:
+    """Return the gauge that needs less: length for short excursions, and where the core is dense."""
+    if deck.laser is None:
+        return "length"
+    if deck.laser.gauge != "auto":
+        return deck.laser.gauge
+    return "length" if rmax * peak * dt < TURN or pulse.quiver < QUIVER and rmax * peak * dt < 2.0 * TURN else "velocity"
+
+
+def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
+    """Return the spacing at the nucleus and the width of the map."""
+    grid = deck.grid
+    if isinstance(grid.map, RadialMap):
+        return grid.map.dr0, grid.map.width
+    if grid.map == "none":
+        return grid.dr, 1.0
+    charge = deck.atom.nucleus
+    dr0, width = DENSE[gauge]
+    if charge > 10.5:
+        dr0, width = HEAVY[1]
+    elif charge > 1.5 and gauge == "length":
+        dr0, width = HEAVY[0]
+    else:
+        dr0 /= max(charge, 1.0)
+    return min(dr0, grid.dr), width
+
+
+def _angular(pulse: LaserField, deck: AtomDeck, peak_e: float, peak_a: float, gauge: str) -> int:
+    """Return the l to begin with: what a few photons and the momentum of the field at the edge of the atom need."""
+    if gauge == "velocity":
+        return math.ceil(6.0 + 6.0 * peak_a)
+    return math.ceil(6.0 + 0.7 * pulse.quiver * min(peak_a, 2.0))
+
+
+def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
+    """Return the function that puts the atom of a deck on a grid."""
+
+    def make(grid: RadialGrid) -> AtomLattice:
+        cap, mask = absorbers.evaluate(
+            deck.absorber, grid.r, box=(-1e9, float(grid.r[-1]), grid.wall - float(grid.r[-1]))
+        )
+        try:
+            values, slope = deck.atom.V(grid.r), deck.atom.dV(grid.r)
+            charge = deck.atom.nucleus
+        except InvalidInput as error:
+            raise InvalidInput(f"atom.{error.key}", str(error)) from error
+        return AtomLattice(grid, values, slope, charge, cap, mask)
+
+    return make
+
+
+def intensity(peak: float) -> float:
+    """Return the intensity of a peak field, W/cm2."""
+    return peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))

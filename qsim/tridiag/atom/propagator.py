@@ -1,0 +1,255 @@
+r"""The steps of an electron in a central potential: lanes over l, tables of a time step, state on the grid.
+
+A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
+and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The field is that at the midpoint in
+length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
+every step symmetric in time.
+
+Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4 - 4^(1/3))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.tridiag.atom.grid import first_entry
+from qsim.tridiag.kernels import atom as kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.atom.grid import RadialGrid
+
+__all__ = ["AtomLattice", "Lanes", "Propagator", "Tables"]
+
+INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Angular momenta of a run in the order of the kernels: even lanes, then odd lanes; one may be empty.
+
+    Attributes
+    ----------
+    m : int
+        Magnetic quantum number.
+    lmax : int
+        Largest l.
+    """
+
+    m: int
+    lmax: int
+
+    @property
+    def used(self) -> int:
+        """Number of l."""
+        return self.lmax - abs(self.m) + 1
+
+    @property
+    def pairs(self) -> int:
+        """K: half of the number of lanes."""
+        return (self.used + 1) // 2
+
+    @property
+    def l(self) -> NDArray[np.int64]:
+        """L of each lane (2 K,)."""
+        k = np.arange(2 * self.pairs)
+        return np.asarray(abs(self.m) + np.concatenate([k[::2], k[1::2]]))
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """Lane of each l (used,), lowest l first."""
+        k = np.arange(self.used)
+        return np.asarray(np.where(k % 2 == 0, k // 2, self.pairs + k // 2))
+
+    def coupling(self, l: Any) -> NDArray[np.float64]:
+        """Return ``c_lm = <l+1 m|cos|l m>``; 0 beyond the largest l."""
+        l = np.asarray(l)
+        c = np.sqrt(((l + 1.0) ** 2 - self.m**2) / ((2.0 * l + 1.0) * (2.0 * l + 3.0)))
+        return np.where(l < self.lmax, c, 0.0)
+
+
+@dataclass(frozen=True)
+class AtomLattice:
+    """The field-free atom on a grid.
+
+    Attributes
+    ----------
+    grid : RadialGrid
+    potential, force : (n,) float64
+        V and dV/dr, hartree and hartree/bohr.
+    charge : float
+        ``-lim r V`` at the nucleus.
+    cap, mask : (n,) float64 or None
+        W of ``-i W``; factor after every step.
+    """
+
+    grid: RadialGrid
+    potential: NDArray[np.float64]
+    force: NDArray[np.float64]
+    charge: float
+    cap: NDArray[np.float64] | None = None
+    mask: NDArray[np.float64] | None = None
+
+
+@dataclass
+class Tables:
+    """What the kernels need for steps of one length; see :mod:`qsim.tridiag.kernels.atom`."""
+
+    down: Any
+    up: Any
+    r: Any
+    slope: Any
+    a: Any
+    potential: Any
+    rotation: Any
+    ll: Any
+    diagonals: Any
+    even: Any
+    odd: Any
+    even_growth: Any
+    odd_growth: Any
+    mask: Any
+    inner: Any
+    ring: Any
+    k: Any = field(repr=False)
+    pivot: Any = field(repr=False)
+    y: Any = field(repr=False)
+    small: Any = field(repr=False)
+
+
+def tables(lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True) -> Tables:
+    """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
+    grid, l = lattice.grid, lanes.l
+    square = grid.slope**2
+    w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
+    potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
+    rotation = square / (12.0 * grid.r**2)
+    a = square / (3.0 * dt)
+    ll = l * (l + 1.0)
+    first = np.array([first_entry(int(one), lattice.charge, grid.step) for one in l])
+    down, up = kernels.pivots(a, potential, rotation, ll, first)
+    pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
+    even, odd = lanes.coupling(l[:pairs]), lanes.coupling(l[pairs:])
+    inner = np.zeros((0, 2 * pairs))
+    if clear:
+        reach = np.where(l > lanes.m, INNER * (l - 1.0), 0.0)
+        rows = int(np.searchsorted(grid.r, reach.max()))
+        inner = np.where(grid.r[:rows, None] < reach, 1.0 / square[:rows, None], 0.0)
+    scratch = n if velocity else 1
+    return Tables(
+        down=down,
+        up=up,
+        r=grid.r,
+        slope=grid.slope,
+        a=a,
+        potential=potential,
+        rotation=rotation,
+        ll=ll,
+        diagonals=np.vstack([first, np.full(2 * pairs, 10.0 / 12.0)]),
+        even=even,
+        odd=odd,
+        even_growth=even * (l[:pairs] + 1.0),
+        odd_growth=odd * (l[pairs:] + 1.0),
+        mask=np.zeros(0) if lattice.mask is None else lattice.mask,
+        inner=inner,
+        ring=np.zeros((5, wide)),
+        k=np.zeros(pairs),
+        pivot=np.zeros((scratch, 2, pairs)),
+        y=np.zeros((scratch, 4, pairs)),
+        small=np.zeros((4, 4, pairs)),
+    )
+
+
+SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
+
+
+class Propagator:
+    """A state and the steps that carry it on.
+
+    Parameters
+    ----------
+    lattice, lanes
+        The atom, and its angular momenta.
+    u : (used, n) complex128
+        ``phi_l`` on the grid, normalised by ``sum |phi|^2 = 1``, lowest l first.
+    dt : float
+        Time step, a.u.
+    velocity : bool
+        Gauge.
+    field
+        A(t) in velocity gauge, E(t) in length gauge: function of an array of times.
+    order : int
+        2 or 4.
+    clear : bool
+        Velocity gauge: empty the core of high l after every step.
+    """
+
+    def __init__(
+        self,
+        lattice: AtomLattice,
+        lanes: Lanes,
+        u: NDArray[np.complex128],
+        dt: float,
+        *,
+        velocity: bool,
+        field: Any,
+        order: int = 2,
+        clear: bool = False,
+    ) -> None:
+        self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
+        self.stages = STAGES[order]
+        made = {
+            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2) for q in set(self.stages)
+        }
+        self.tables = [made[q] for q in self.stages]
+        self.state = np.zeros((lattice.grid.points, 4 * lanes.pairs))
+        self.set(u)
+        self.step = 0
+        self.lost = 0.0
+        self._decay = None
+        if order == 4 and lattice.cap is not None:
+            self._decay = np.exp(-lattice.cap * dt)[:, None]
+
+    def set(self, u: NDArray[np.complex128]) -> None:
+        """Take a state (used, n), lowest l first."""
+        f = (u * self.lattice.grid.slope).T
+        order, half = self.lanes.order, 2 * self.lanes.pairs
+        self.state[:] = 0.0
+        self.state[:, order] = f.real
+        self.state[:, half + order] = f.imag
+
+    @property
+    def phi(self) -> NDArray[np.complex128]:
+        """The state (used, n), ``sum |phi|^2`` = norm, lowest l first."""
+        order, half = self.lanes.order, 2 * self.lanes.pairs
+        f = self.state[:, order] + 1j * self.state[:, half + order]
+        return np.ascontiguousarray((f / self.lattice.grid.slope[:, None]).T)
+
+    def advance(self, count: int) -> None:
+        """Make `count` steps."""
+        if len(self.stages) == 1:
+            self._run(0, self.step * self.dt, count, self.dt)
+        else:
+            for k in range(count):
+                at = (self.step + k) * self.dt
+                for i, q in enumerate(self.stages):
+                    self._run(i, at, 1, q * self.dt)
+                    at += q * self.dt
+                if self._decay is not None:
+                    self.state *= self._decay
+        self.step += count
+
+    def _run(self, stage: int, start: float, count: int, dt: float) -> None:
+        middle = start + (np.arange(count) + 0.5) * dt
+        if self.velocity:
+            ends = start + np.arange(count + 1) * dt
+            self.lost += kernels.velocity_steps(
+                self.state, self.tables[stage], self.field(ends), self.field(middle), dt
+            )
+        else:
+            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt)

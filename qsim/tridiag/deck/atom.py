@@ -1,0 +1,359 @@
+"""The deck of ``task: atom``: one electron in a central potential and a laser field, in three dimensions."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.units import Energy, Length
+from qsim.tridiag.deck.central import Central
+from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
+from qsim.tridiag.deck.laser import SIZE, Laser, Pulse
+from qsim.tridiag.deck.observe import Gabor, Hhg
+
+__all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
+
+LETTERS = "spdfghiklmnoqrtuvwxyz"  # of l = 0, 1, 2, ...: j, p and s do not come again
+
+
+def level_name(n: int, l: int) -> str:
+    """Return the name of a level, ``3p``; ``25[l=21]`` beyond the letters."""
+    return f"{n}{LETTERS[l]}" if l < len(LETTERS) else f"{n}[l={l}]"
+
+
+# ------------------------------------------------------------------------------------------------ grid
+
+
+class RadialMap(Block):
+    """``r = dr x - (dr - dr0) width tanh(x / width)``, x = 1, 2, ...: dense at the nucleus, equidistant far away."""
+
+    dr0: Annotated[Length, SIZE] = Field(description="spacing at the nucleus", json_schema_extra={"example": 0.0125})
+    width: Annotated[float, Field(gt=1.0, lt=1e6)] = Field(
+        default=60.0, description="number of points over which the spacing grows"
+    )
+
+
+class AtomGrid(Block):
+    """Radial points and angular momenta."""
+
+    rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
+        default="auto", description="radius of the box; auto: from the excursion of the electron", json_schema_extra={"example": 150}
+    )
+    dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
+        default=0.2, description="spacing far from the nucleus"
+    )
+    lmax: Literal["auto"] | Annotated[Count, Field(le=4000)] = Field(
+        default="auto", description="largest angular momentum; auto: grows with the wave function"
+    )
+    map: Literal["auto", "none"] | RadialMap = Field(
+        default="auto",
+        description="dense points at the nucleus; auto: from its charge; none: equidistant points",
+        json_schema_extra={"example": "auto"},
+    )
+
+    def check(self, key: str = "grid") -> Iterator[Finding]:
+        """Yield what contradicts itself."""
+        if isinstance(self.map, RadialMap) and self.map.dr0 > self.dr:
+            yield Finding(
+                f"{key}.map.dr0", f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map would not be monotonic"
+            )
+        if not isinstance(self.rmax, str) and self.rmax < 16.0 * self.dr:
+            yield Finding(f"{key}.rmax", f"a box of {self.rmax:g} bohr has fewer than 16 points of {self.dr:g} bohr")
+
+
+# --------------------------------------------------------------------------------------------- initial
+
+
+class Level(Block):
+    """A bound state of the atom by its quantum numbers; the n - l - 1 nodes count from 0 in each l."""
+
+    n: Annotated[PositiveCount, Field(le=200)] = Field(description="principal quantum number", json_schema_extra={"example": 1})
+    l: Annotated[Count, Field(le=199)] = Field(default=0, description="angular momentum")
+    m: Annotated[int, Field(ge=-199, le=199)] = Field(default=0, description="magnetic quantum number")
+    weight: ComplexNumber = Field(default=1.0 + 0.0j, description="weight in a superposition")
+
+    @property
+    def name(self) -> str:
+        """Name of the level, ``3p``."""
+        return level_name(self.n, self.l)
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield quantum numbers that do not go together."""
+        if self.n <= self.l:
+            yield Finding(f"{key}.n" if "." not in key else key, f"n = {self.n} must exceed l = {self.l}")
+        if abs(self.m) > self.l:
+            yield Finding(f"{key}.m" if "." not in key else key, f"|m| = {abs(self.m)} must not exceed l = {self.l}")
+
+
+def _level_form(value: object) -> object:
+    """Read ``3p`` as ``{n: 3, l: 1}``."""
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,3})([a-z])\s*", value)):
+        if match[2] not in LETTERS:
+            raise ValueError(f"expected a level such as 1s, 3p or 4f (letters {LETTERS}), found {value!r}")
+        return {"n": int(match[1]), "l": LETTERS.index(match[2])}
+    if isinstance(value, str):
+        raise ValueError(f"expected a level such as 1s, 3p or 4f, found {value!r}")
+    return value
+
+
+AnyLevel = Annotated[Level, BeforeValidator(_level_form, json_schema_input_type=Level | str)]
+
+
+def _initial_form(value: object) -> object:
+    """Read one level as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+Initial = Annotated[
+    list[AnyLevel],
+    Field(min_length=1, max_length=100),
+    BeforeValidator(_initial_form, json_schema_input_type=list[AnyLevel] | AnyLevel),
+]
+
+
+# ----------------------------------------------------------------------------------------------- laser
+
+
+class AtomLaser(Block):
+    """The field that drives the electron: the sum of all pulses, linearly polarised along z."""
+
+    gauge: Literal["length", "velocity", "auto"] = Field(
+        default="auto", description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less"
+    )
+    polarization: Literal["linear", "z"] = Field(default="linear", description="direction of the field: along z")
+    pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
+        description="pulses, added up",
+        json_schema_extra={
+            "example": [{"shape": "sin2", "wavelength": "800 nm", "intensity": "1e14 W/cm2", "cycles": 4}]
+        },
+    )
+
+    def check(self, key: str = "laser") -> Iterator[Finding]:
+        """Yield what contradicts itself in the pulses."""
+        yield from Laser(pulses=self.pulses).check(key)
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+class AtomTime(TimeGrid):
+    """Duration and steps."""
+
+    order: Literal[2, 4] = Field(
+        default=2, description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1"
+    )
+
+
+# --------------------------------------------------------------------------------------------- observe
+
+
+class AtomPopulations(Block):
+    """Populations of bound levels."""
+
+    nmax: Annotated[PositiveCount, Field(le=50)] = Field(default=3, description="largest principal quantum number")
+
+
+class RadialMapStored(Block):
+    """The radial density, stored at the output times."""
+
+    points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="columns at most")
+
+
+FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
+_Flag = Annotated[bool, Field(description="always written")]
+
+
+class AtomObservable(Block):
+    """One thing to observe: a word, or a word with settings as in ``populations: {nmax: 5}``."""
+
+    norm: _Flag = False
+    energy: _Flag = False
+    dipole: _Flag = False
+    velocity: _Flag = False
+    acceleration: _Flag = False
+    field: _Flag = False
+    population_l: _Flag = False
+    populations: AtomPopulations | None = Field(default=None, description="level populations")
+    norm_within: (
+        Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
+    ) = Field(default=None, description="norm within spheres of these radii")
+    hhg: Hhg | None = Field(default=None, description="harmonic spectrum")
+    gabor: Gabor | None = Field(default=None, description="time-frequency map")
+    density: RadialMapStored | None = Field(default=None, description="map of the radial density")
+
+
+_WORDS = Literal[
+    "norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "populations", "hhg", "gabor", "density"
+]  # fmt: skip
+
+
+def _observable_form(value: object) -> object:
+    """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
+    if not isinstance(value, str):
+        return value
+    return {value: True} if value in FLAGS else {value: {}}
+
+
+AtomItem = Annotated[
+    AtomObservable, BeforeValidator(_observable_form, json_schema_input_type=_WORDS | AtomObservable)
+]
+
+
+@dataclass(frozen=True)
+class AtomObserved:
+    """What a run records besides norm, energy, dipole, velocity and acceleration."""
+
+    populations: AtomPopulations
+    norm_within: tuple[float, ...] = ()
+    hhg: Hhg | None = None
+    gabor: Gabor | None = None
+    density: RadialMapStored = RadialMapStored()
+
+
+# --------------------------------------------------------------------------------------------- spectra
+
+Energies = Annotated[list[Energy], Field(min_length=2, max_length=2)]
+
+
+class WindowSpectrum(Block):
+    """Window operator ``gamma^(2^order) / ((H - E)^(2^order) + gamma^(2^order))``: bound states and continuum."""
+
+    method: Literal["window"]
+    energy: Energies = Field(default=[-0.6, 1.0], description="first and last energy")
+    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=400, description="number of energies")
+    gamma: Annotated[Energy, SIZE] | None = Field(
+        default=None, description="half width of the window; by default the distance of the energies"
+    )
+    order: Annotated[PositiveCount, Field(le=4)] = Field(default=2, description="exponent of the window, 1 to 4")
+    angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
+        default=None, description="number of polar angles of an angle-resolved spectrum; by default none"
+    )
+
+
+class ScatteringSpectrum(Block):
+    """Projection on scattering states of the atom: exact for an electron that is still in the box."""
+
+    method: Literal["scattering"]
+    energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
+    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
+    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(default=91, description="number of polar angles, 0 to 180 degrees")
+
+
+Spectrum = Annotated[WindowSpectrum | ScatteringSpectrum, Field(discriminator="method")]
+
+
+# ---------------------------------------------------------------------------------------------- the deck
+
+
+class AtomDeck(Deck):
+    """One electron in a central potential and a laser field, in three dimensions."""
+
+    method: Literal["tridiag"]
+    task: Literal["atom"] = Field(
+        description="atom: one electron in three dimensions", json_schema_extra={"example": "atom"}
+    )
+    atom: Central = Field(
+        description="potential of the nucleus and of the other electrons", json_schema_extra={"example": {"type": "hydrogen"}}
+    )
+    grid: AtomGrid = Field(
+        default=AtomGrid(), description="radial points and angular momenta", json_schema_extra={"example": {"rmax": 150, "lmax": "auto"}}
+    )
+    initial: Initial = Field(
+        default=[Level(n=1)],
+        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, or a list with weights",
+        json_schema_extra={"example": "1s"},
+        validate_default=False,
+    )
+    laser: AtomLaser | None = Field(
+        default=None,
+        description="gauge and pulses",
+        json_schema_extra={
+            "example": {
+                "gauge": "auto",
+                "pulses": [{"shape": "sin2", "wavelength": "800 nm", "intensity": "1e14 W/cm2", "cycles": 4}],
+            }
+        },
+    )
+    absorber: Absorber = Field(
+        default=NoAbsorber(type="none"),
+        description="what happens to an electron that reaches the end of the grid",
+        json_schema_extra={"example": {"type": "manolopoulos", "kmin": 0.2}},
+    )
+    time: AtomTime = Field(
+        description="time step, duration, output times", json_schema_extra={"example": {"dt": 0.05, "outputs": 200}}
+    )
+    observe: list[AtomItem] = Field(
+        default=[],
+        description="what to compute besides norm, energy, dipole, velocity and acceleration",
+        json_schema_extra={"example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]},
+    )
+    spectra: list[Spectrum] = Field(default=[], description="photoelectron spectra of the final state", max_length=8)
+
+    @property
+    def observed(self) -> AtomObserved:
+        """What the list `observe` asks for."""
+        found: dict[str, object] = {}
+        for item in self.observe:
+            for name in ("populations", "norm_within", "hhg", "gabor", "density"):
+                value = getattr(item, name)
+                if value is not None:
+                    found.setdefault(name, tuple(value) if isinstance(value, list) else value)
+        found.setdefault("populations", AtomPopulations())
+        return AtomObserved(**found)  # type: ignore[arg-type]
+
+    @property
+    def m(self) -> int:
+        """Magnetic quantum number of the initial state, which the field conserves."""
+        return self.initial[0].m
+
+    def check(self) -> Iterator[Finding]:
+        """Yield contradictions that need no calculation."""
+        if self.run.precision != "double":
+            yield Finding("run.precision", "task: atom runs in double precision")
+        yield from self.grid.check()
+        yield from self.time.check("time")
+        if self.laser is not None:
+            yield from self.laser.check()
+        yield from self._check_initial()
+        yield from self._check_observe()
+        yield from self._check_spectra()
+        if self.time.order == 4 and self.absorber.type == "mask":
+            yield Finding("time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos")
+
+    def _check_initial(self) -> Iterator[Finding]:
+        for index, level in enumerate(self.initial):
+            yield from level.check("initial" if len(self.initial) == 1 else f"initial.{index}")
+            if not isinstance(self.grid.lmax, str) and level.l > self.grid.lmax:
+                yield Finding("grid.lmax", f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}")
+        if len({level.m for level in self.initial}) > 1:
+            yield Finding("initial", "all levels of a superposition must have the same m, which the field conserves")
+        if all(level.weight == 0 for level in self.initial):
+            yield Finding("initial", "all weights of the superposition are zero")
+        names = [(level.n, level.l) for level in self.initial]
+        if len(set(names)) < len(names):
+            yield Finding("initial", "a level is given twice")
+
+    def _check_observe(self) -> Iterator[Finding]:
+        seen: dict[str, int] = {}
+        for index, item in enumerate(self.observe):
+            named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
+            if len(named) != 1:
+                yield Finding(f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}")
+            for name in named:
+                if seen.setdefault(name, index) != index:
+                    yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
+
+    def _check_spectra(self) -> Iterator[Finding]:
+        methods = [one.method for one in self.spectra]
+        for index, one in enumerate(self.spectra):
+            if one.method in methods[:index]:
+                yield Finding(f"spectra.{index}.method", f"duplicate of spectra.{methods.index(one.method)}")
+            low, high = one.energy
+            if low >= high:
+                yield Finding(f"spectra.{index}.energy", f"the first energy {low:g} must lie below the last, {high:g} hartree")
+            if one.method == "scattering" and low < 1e-4:
+                yield Finding(f"spectra.{index}.energy", f"scattering states have energies above 1e-4 hartree, found {low:g}")
+

@@ -1,0 +1,186 @@
+"""Figures of ``task: atom``; curves against time, harmonics and Gabor maps are those of a propagation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.results.plotting import COLORS, figure
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from qsim.core.results.results import Results
+
+__all__ = ["FIGURES", "is_atom"]
+
+FLOOR = 1e-14  # of drawn populations
+
+
+def is_atom(r: Results) -> bool:
+    """Return whether a results file is one of ``task: atom``."""
+    return "population_l" in r
+
+
+def _draw_norms(ax: Axes, r: Results) -> None:
+    """Draw what is missing in the box and within the spheres: 1 minus the norm, which shows 1e-6 as well as 0.5."""
+    t = femtoseconds(r["time"])
+    missing = [("box", r["norm"])]
+    if "norm_within" in r:
+        missing += [(rf"$r < {radius:g}$", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])]
+    for label, values in missing:
+        ax.semilogy(t, np.maximum(1.0 - values, 1e-10), label=label)
+    ax.set_ylim(1e-10, 2.0)
+    ax.set_ylabel("1 - norm")
+    ax.legend(loc="best")
+    time_axis(ax, r)
+
+
+def _draw_populations(ax: Axes, r: Results) -> None:
+    t, p = femtoseconds(r["time"]), r["populations"]
+    order = np.argsort(-p.max(axis=0), kind="stable")
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
+    shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
+    for k in shown:
+        ax.semilogy(t, np.maximum(p[:, k], FLOOR), label=names[k])
+    ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
+    ax.set_ylabel("population")
+    ax.legend(title="level", ncols=2, loc="best")
+    time_axis(ax, r)
+
+
+def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+    """Draw the radial density on even radii."""
+    rho, at = r["radial_density"], r["r_density"]
+    radii = np.linspace(0.0, float(at[-1]), 400)
+    even = np.array([np.interp(radii, at, row) for row in rho])
+    largest = float(even.max())
+    level = np.log10(np.maximum(even, largest * 10.0**-DECADES))
+    shown = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
+    if "absorber" in r and np.any(r["absorber"] > 0):
+        ax.axhline(float(r["r"][r["absorber"] > 0][0]), color="w", linewidth=0.6, linestyle=":")
+    ax.set_ylabel("r (bohr)")
+    time_axis(ax, r)
+    fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
+
+
+def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
+    p = r["population_l"]
+    if p.shape[1] < 2:
+        ax.plot(femtoseconds(r["time"]), p[:, 0])
+        ax.set_ylabel(f"norm of l = {int(r['l'][0])}")
+        time_axis(ax, r)
+        return
+    level = np.log10(np.maximum(p, 1e-16))
+    shown = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
+    ax.set_ylabel("l")
+    time_axis(ax, r)
+    fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ norm")
+
+
+def overview(r: Results) -> Figure | None:
+    """Field with populations, norm budget, radial density, angular momenta on one page."""
+    fig = figure("double", 4.6)
+    (a, b), (c, d) = fig.subplots(2, 2)
+    _draw_populations(a, r)
+    if np.any(r["trace/field"]):
+        other = a.twinx()
+        other.plot(
+            *curve(femtoseconds(r["trace/time"]), r["trace/field"]), color="0.6", linewidth=0.5, zorder=0
+        )
+        other.set_ylabel("E (a.u.)", color="0.5")
+        other.grid(visible=False)
+    a.set_title("populations and field")
+    _draw_norms(b, r)
+    b.set_title("norm budget")
+    _draw_density(fig, c, r)
+    c.set_title("radial density")
+    _draw_angular(fig, d, r)
+    d.set_title("angular momenta")
+    for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
+        ax.set_title(f"({letter})", loc="left", fontsize=7)
+    return fig
+
+
+def populations(r: Results) -> Figure | None:
+    """Level populations against time."""
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    _draw_populations(ax, r)
+    ax.set_title("populations of the levels")
+    return fig
+
+
+def norm(r: Results) -> Figure | None:
+    """What has left the box and the spheres."""
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    _draw_norms(ax, r)
+    ax.set_title("norm budget")
+    return fig
+
+
+def density(r: Results) -> Figure | None:
+    """Map of the radial density, logarithmic, with the edge of the absorber."""
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    _draw_density(fig, ax, r)
+    ax.set_title("radial density")
+    return fig
+
+
+def angular(r: Results) -> Figure | None:
+    """Norm of each angular momentum against time: whether lmax suffices."""
+    if not is_atom(r):
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    _draw_angular(fig, ax, r)
+    ax.set_title("angular momenta")
+    return fig
+
+
+def states(r: Results) -> Figure | None:
+    """Level diagram of the potential, and radial functions at the end."""
+    fig = figure("double", 2.9)
+    a, b = fig.subplots(1, 2)
+    radii, v = r["r"], r["potential"]
+    e = r["level_energy"]
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
+    low = 1.15 * float(e.min())
+    a.plot(radii, np.maximum(v, low), color="0.6")
+    for energy, name in zip(e, names, strict=True):
+        l = "spdfghiklmnoqrtuvwxyz".find(name[-1])
+        a.plot([1.0 + 4.0 * l, 4.0 + 4.0 * l], [energy, energy], color=COLORS["blue"])
+        if energy < 0.2 * e.min():
+            a.annotate(name, (4.2 + 4.0 * l, energy), fontsize=6, va="center")
+    a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
+    a.set_ylim(low, max(0.1, -0.1 * low))
+    a.set_xlabel("r (bohr); levels by l")
+    a.set_ylabel("energy (hartree)")
+    a.set_title("potential and levels")
+    u = np.abs(r["u_final"]) ** 2
+    largest = float(u.max())
+    for l in range(min(len(u), 6)):
+        b.semilogy(radii, np.maximum(u[l], largest * 1e-14), linewidth=0.7, label=f"l = {int(r['l'][0]) + l}")
+    b.set_xlim(0.0, float(radii[-1]))
+    b.set_ylim(largest * 1e-14, 3.0 * largest)
+    b.set_xlabel("r (bohr)")
+    b.set_ylabel(r"$|u_l|^2$ (1/bohr)")
+    b.set_title("state at the end")
+    b.legend(ncols=2)
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "overview": overview,
+    "populations": populations,
+    "norm": norm,
+    "density": density,
+    "states": states,
+}

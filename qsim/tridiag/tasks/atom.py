@@ -1,0 +1,293 @@
+"""`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
+
+The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly those of an
+uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows at output times, by what is found there.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.checkpoint import fitting
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom import observables
+from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
+from qsim.tridiag.tasks.atom_result import AtomResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.problem import AtomProblem
+
+__all__ = ["AtomEvolution", "run_atom"]
+
+EDGE = 25  # last points, whose norm is `wall_density`
+GROW = 1e-12  # norm of the last two l at which grid.lmax: auto grows
+ROOM = 4  # l added at a time, at least
+LAST_L = 1e-8  # norm of the last l that is told
+AT_WALL = 1e-8  # norm of the last points without an absorber that is told
+CLEARED = 1e-6  # norm set to zero at a dense core that is told
+
+
+class AtomEvolution:
+    """The propagation from output time to output time, and what is recorded on the way.
+
+    Parameters
+    ----------
+    problem : AtomProblem
+    restored : mapping, optional
+        State to continue from.
+    """
+
+    def __init__(self, problem: AtomProblem, restored: Mapping[str, Any] | None = None) -> None:
+        self.problem = problem
+        lattice, found = problem.lattice, problem.setting
+        self.weight = 1.0 / lattice.grid.slope**2
+        self.force = observables.weighted_force(lattice)
+        self.seconds, self.worked = 0.0, 0.0
+        if restored is None:
+            self.propagator = problem.propagator(lattice, found.lmax, None, found.dt)
+            self.trace = [np.array([[0.0, *self.sums()]])]
+            self.rows = [self._row(0)]
+        else:
+            lmax = int(restored["lmax"])
+            self.propagator = problem.propagator(lattice, lmax, None, found.dt)
+            self.propagator.state[:] = fitting(restored, "state", self.propagator.state.shape)
+            self.propagator.step, self.propagator.lost = int(restored["step"]), float(restored["lost"])
+            self.trace = [restored["trace"]]
+            self.rows = _unstacked(restored["rows"])
+        self.start = self.propagator.step
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return norm, dipole, mean force and the norm of the last l."""
+        p = self.propagator
+        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(p.lanes.order[-1]))
+
+    def advance(self, report: Report) -> None:
+        """Propagate to the end.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        problem = self.problem
+        frames = problem.frames
+        marks = np.union1d(frames, np.arange(0, problem.setting.steps + 1, problem.every))
+        outputs = set(frames.tolist())
+        for mark in marks[marks > self.start].tolist():
+            begun = clock.perf_counter()
+            count = mark - self.propagator.step
+            self.propagator.advance(count)
+            self.seconds += clock.perf_counter() - begun
+            self.worked += count * self.propagator.state.size / 2
+            sums = self.sums()
+            if mark % problem.every == 0:
+                self.trace.append(np.array([[float(mark), *sums]]))
+            if not math.isfinite(sums[0]):
+                raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
+            if mark in outputs:
+                self.rows.append(self._row(mark))
+                self._grow()
+            report(Progress(mark, {"norm": float(sums[0]), "dipole": float(sums[1])}))
+
+    def _grow(self) -> None:
+        """Add angular momenta where ``grid.lmax: auto`` asks for it."""
+        p, problem = self.propagator, self.problem
+        if not problem.setting.grows or p.step == problem.setting.steps:
+            return
+        phi = p.phi
+        if float(np.sum(np.abs(phi[-2:]) ** 2)) < GROW:
+            return
+        more = max(ROOM, len(phi) // 3)
+        wider = np.concatenate([phi, np.zeros((more, phi.shape[1]), dtype=complex)])
+        new = problem.propagator(problem.lattice, p.lanes.lmax + more, wider, p.dt)
+        new.step, new.lost = p.step, p.lost
+        self.propagator = new
+
+    def _row(self, step: int) -> dict[str, Any]:
+        """Observe the state at an output time."""
+        problem, p = self.problem, self.propagator
+        lattice, grid = problem.lattice, problem.lattice.grid
+        t = step * problem.setting.dt
+        a = float(problem.pulse.vector_potential(t)) if problem.velocity else 0.0
+        phi = p.phi
+        density = np.abs(phi) ** 2
+        norm, dipole, force, last = self.sums()
+        reach = max((_reach(level.phi) for level in problem.levels), default=1)
+        bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
+        radial = density.sum(axis=0)
+        inside = np.concatenate([[0.0], np.cumsum(radial)])
+        row: dict[str, Any] = {
+            "norm": norm,
+            "dipole": dipole,
+            "acceleration": -force - float(problem.pulse.electric(t)) * norm,
+            "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
+            "populations": observables.populations(bare, problem.levels, problem.m),
+            "last": last,
+            "wall": float(radial[-EDGE:].sum()),
+            "radial_density": radial[self.columns] / grid.slope[self.columns],
+            "population_l": density.sum(axis=1),
+        }
+        radii = np.array(problem.observed.norm_within)
+        edges = np.concatenate([[0.0], grid.r + 0.5 * grid.slope])
+        if radii.size:
+            row["norm_within"] = np.interp(radii, edges, inside)
+        return row
+
+    @property
+    def columns(self) -> slice:
+        """Points of the radial density that are stored."""
+        n = self.problem.lattice.grid.points
+        return slice(0, n, max(1, -(-n // self.problem.observed.density.points)))
+
+    def state(self) -> State:
+        """Return what continues the propagation bit for bit."""
+        p = self.propagator
+        return {
+            "step": p.step,
+            "lmax": p.lanes.lmax,
+            "lost": p.lost,
+            "state": p.state.copy(),
+            "trace": np.concatenate(self.trace),
+            "rows": _stacked(self.rows),
+        }
+
+    def result(self) -> AtomResult:
+        """Return what the complete propagation leaves."""
+        p = self.propagator
+        return AtomResult(
+            problem=self.problem,
+            frames=_stacked(self.rows),
+            trace=np.concatenate(self.trace),
+            phi=p.phi,
+            lanes=p.lanes,
+            lost=p.lost,
+            columns=self.columns,
+            speed=1e9 * self.seconds / self.worked if self.worked else None,
+        )
+
+
+def _reach(phi: NDArray[np.float64]) -> int:
+    """Return the number of points that a level lives on."""
+    return int(np.flatnonzero(np.abs(phi) > 1e-14)[-1]) + 1
+
+
+def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return arrays with one row per output time; rows of l populations are filled up with zeros."""
+    wide = max(len(row["population_l"]) for row in rows)
+    out = {}
+    for name in rows[0]:
+        values = [np.asarray(row[name], dtype=float) for row in rows]
+        if name == "population_l":
+            values = [np.pad(value, (0, wide - value.size)) for value in values]
+        out[name] = np.array(values)
+    return out
+
+
+def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
+    count = len(columns["norm"])
+    return [{name: values[k] for name, values in columns.items()} for k in range(count)]
+
+
+def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
+    """Propagate, record, analyse."""
+    evolution = AtomEvolution(problem, monitor.restored)
+    with monitor.stage("propagate"):
+        drive(
+            evolution, monitor, total=problem.setting.steps, unit="steps", what="propagate", done=evolution.start
+        )
+    with monitor.stage("analyse"):
+        result = evolution.result()
+        _analyse(result)
+        _warn(result, monitor)
+    return result
+
+
+def _analyse(result: AtomResult) -> None:
+    """Add what the end of the run tells: bound and free population, energy, spectra."""
+    problem, lanes = result.problem, result.lanes
+    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
+    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, a)
+    result.numbers["energy_initial"] = observables.energy(
+        problem.state(problem.lattice, lanes), problem.lattice, lanes
+    )
+    result.numbers["energy_final"] = observables.energy(phi, problem.lattice, lanes)
+    result.numbers["bound_population"] = _bound(result, phi)
+    if problem.observed.hhg is not None:
+        _hhg(result)
+    if problem.observed.gabor is not None:
+        _gabor(result)
+
+
+def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
+    """Return the population of all levels of the box below 0."""
+    problem, total = result.problem, 0.0
+    for k in range(result.lanes.used):
+        if float(np.sum(np.abs(phi[k]) ** 2)) < 1e-14:
+            continue
+        radial = Radial(problem.lattice, abs(problem.m) + k)
+        count = radial.below(0.0)
+        if count == 0:
+            break
+        for index in range(count):
+            total += abs(complex(radial.state(radial.energy(index)) @ phi[k])) ** 2
+    return total
+
+
+def _hhg(result: AtomResult) -> None:
+    from qsim.tridiag.tdse import spectra
+
+    problem, block = result.problem, result.problem.observed.hhg
+    assert block is not None
+    omega = fundamental(problem, block.omega)
+    top = highest_order(problem, block.max_order, omega)
+    order, power = spectra.hhg(
+        result.traced("time"), result.traced(block.form), omega, block.window, top, form=block.form
+    )
+    result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
+    if problem.pulse.up > 0.0:
+        classical = (problem.ip + 3.17 * problem.pulse.up) / omega
+        result.numbers["hhg_cutoff_classical"] = classical
+        result.numbers["hhg_cutoff_order"] = spectra.cutoff_order(order, power, classical)
+
+
+def _gabor(result: AtomResult) -> None:
+    from qsim.tridiag.tdse import spectra
+
+    problem, block = result.problem, result.problem.observed.gabor
+    assert block is not None
+    omega = fundamental(problem, block.omega)
+    top = highest_order(problem, block.max_order, omega)
+    t, order, power = spectra.gabor(
+        result.traced("time"), result.traced("acceleration"), omega, max_order=top, width=block.width
+    )
+    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
+
+
+def _warn(result: AtomResult, monitor: Monitor) -> None:
+    """Tell what a user must know."""
+    problem, frames = result.problem, result.frames
+    last = float(frames["last"].max())
+    if last > LAST_L and problem.pulse.pulses:
+        monitor.warn(f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}")
+    wall = float(frames["wall"].max())
+    if wall > AT_WALL and problem.absorber.type == "none":
+        monitor.warn(
+            f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise grid.rmax, or add an absorber"
+        )
+    if result.lost > CLEARED:
+        monitor.warn(
+            f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): lower time.dt, or take length gauge"
+        )
