@@ -62,6 +62,7 @@ class TrialFunction:
             deck.wavefunction,
             folder=self.folder,
             notes=notes,
+            coulomb=deck.coulomb,
         )
         return wavefunction, notes
 
@@ -152,7 +153,7 @@ def _estimate(
     sizes: dict[str, int | float | str] = {
         "electrons": system.n_electrons,
         "spin up, down": f"{system.n_up}, {system.n_dn}",
-        "atoms": len(deck.system.atoms),
+        "atoms": sum(bool(symbol) for symbol in system.symbols),
         "walkers": max(part.walkers for part in parts),
     }
     if wavefunction is not None:
@@ -242,7 +243,7 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         kinds=[item.kind for item in deck.series],
         parts=parts_of(deck),
         measured=deck.measured(),
-        atoms=system.positions if deck.system.atoms else np.zeros((0, 3)),
+        atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
         warnings=notes.warnings,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError
+from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.system.radial import KNOTS
 
@@ -43,7 +44,9 @@ def of_files(deck: QmcDeck) -> Iterator[Finding]:
 def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
     """Yield what the tables of a trial function show."""
     tables = wavefunction.orbital_tables()
-    if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
+    if isinstance(tables, CrystalOrbitals):
+        yield from _of_bloch(wavefunction, tables)
+    elif not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
         yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
     else:
         yield from _of_orbitals(deck, wavefunction)
@@ -54,6 +57,19 @@ def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Findi
         for k, item in enumerate(deck.series):
             if item.optimize is not None:
                 yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
+
+
+def _of_bloch(wavefunction: Wavefunction, tables: CrystalOrbitals) -> Iterator[Finding]:
+    """Yield splines that are not finite, and Bloch orbitals whose determinant vanishes everywhere."""
+    if not np.isfinite(tables.table).all():
+        yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+        return
+    points = np.random.default_rng(0).random((8 * wavefunction.n_electrons + 32, 3))
+    places = points @ np.linalg.inv(tables.unreduce)
+    for word, spin, count in (("up", 0, wavefunction.n_up), ("down", 1, wavefunction.n_dn)):
+        if count and _dependent(wavefunction.orbitals.rows(places, spin)[:, 0, :count]):
+            text = f"the occupied orbitals of spin {word} are linearly dependent: their determinant is zero"
+            yield Finding("wavefunction.orbitals", text)
 
 
 def _of_orbitals(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
 from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Vmc
-from qsim.qmc.deck.wavefunction import PERIODIC, System, Wavefunction
+from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -31,31 +31,19 @@ class QmcOutput(OutputBlock):
     )
 
 
-def _has_periodic_orbitals(data: dict[str, Any]) -> bool:
-    """Tell whether the orbitals that stand in a deck belong to crystals, before anything of it is checked."""
+def _is_crystal(data: dict[str, Any]) -> bool:
+    """Tell whether the orbitals, supercell or twist that stand in a deck belong to a crystal, before anything is checked."""
     wavefunction = data.get("wavefunction")
     orbitals = wavefunction.get("orbitals") if isinstance(wavefunction, dict) else None
     source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
-    return source in ("eshdf", "planewave")
-
-
-def _has_periodic_system(data: dict[str, Any]) -> bool:
-    """Tell whether the system that stands in a deck is a crystal, before anything of it is checked."""
-    system = data.get("system")
-    if not isinstance(system, dict):
-        return False
-    cell = system.get("cell")
-    if isinstance(cell, list | dict) or cell in PERIODIC or system.get("lattice") is not None:
-        return True
-    return system.get("tilematrix", UNTILED) != UNTILED or any(_nonzero(system.get("twist")))
-
-
-def _nonzero(twist: Any) -> list[bool]:
-    return [bool(x) for x in twist] if isinstance(twist, list) else []
+    system = data["system"] if isinstance(data.get("system"), dict) else {}
+    twist = system.get("twist")
+    moved = isinstance(twist, list) and any(bool(x) for x in twist)
+    return source in ("eshdf", "planewave") or system.get("tilematrix", UNTILED) != UNTILED or moved
 
 
 class QmcDeck(Deck):
-    """Variational and diffusion quantum Monte Carlo of atoms and molecules."""
+    """Variational and diffusion quantum Monte Carlo of atoms, molecules and crystals."""
 
     method: Literal["qmc"]
     system: System = Field(
@@ -88,24 +76,23 @@ class QmcDeck(Deck):
     )
     output: QmcOutput = Field(default_factory=QmcOutput, description="results file, figures, scalar.dat")
 
+    coulomb: Coulomb = Field(
+        default_factory=Coulomb, description="of a crystal: how the Coulomb potential is divided"
+    )
+
     @model_validator(mode="before")
     @classmethod
-    def _only_crystal(cls, data: Any) -> Any:
-        """Drop all other keys of a deck for a crystal, which this version does not know, so that one message says so."""
-        if not isinstance(data, dict):
+    def _cell_of_orbitals(cls, data: Any) -> Any:
+        """Give the system of Bloch orbitals its periodic cell, so that the resolved deck has it."""
+        if not isinstance(data, dict) or not _is_crystal(data):
             return data
-        crystal, orbitals = _has_periodic_system(data), _has_periodic_orbitals(data)
-        if not (crystal or orbitals):
+        system = data.get("system", {})
+        if not isinstance(system, dict) or "cell" in system:
             return data
-        kept = {key: data[key] for key in ("method", "title", "run", "output") if key in data}
-        return {
-            **kept,
-            "system": {"cell": "periodic"} if crystal else {"atoms": [["H", 0, 0, 0]], "spin": 1},
-            "wavefunction": {"orbitals": {"source": "eshdf"}},
-        }
+        return {**data, "system": {**system, "cell": "periodic"}}
 
     def measured(self) -> list[Measured]:
-        """Return the estimators that open boundaries have, beside the energy."""
+        """Return the estimators beside the energy."""
         return [block for item in self.estimators if (block := item.measured()) is not None]
 
 
@@ -124,6 +111,8 @@ def references(deck: QmcDeck) -> tuple[str, ...]:
         keys.append("MitasShirleyCeperley1991")
         if any(item.dmc is not None and item.dmc.nonlocal_ == "tmove" for item in deck.series):
             keys.append("CasulaMoroniSorellaFilippi2010")
+    if deck.system.cell == "periodic":
+        keys.append("NatoliCeperley1995")
     if deck.wavefunction.orbitals.source == "pyscf":
         keys.append("PySCF2020")
         if any(atom[0] not in deck.system.pseudopotentials for atom in deck.system.atoms):

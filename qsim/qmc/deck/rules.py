@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.series import Section
     from qsim.qmc.deck.wavefunction import Shell, System
 
-CRYSTALS = (
-    "crystals (a lattice, eshdf or plane-wave orbitals, supercells, twists) are not part of this version of qsim qmc; "
-    "atoms, molecules and traps in open boundaries are"
-)
+BLOCH = ("eshdf", "planewave")  # sources of orbitals that a periodic cell needs
 DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
@@ -33,18 +30,18 @@ MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 def rules(deck: QmcDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
-    if deck.system.cell != "open":
-        yield Finding("system.cell", CRYSTALS)
-        return
-    if deck.wavefunction.orbitals.source in ("eshdf", "planewave"):
-        yield Finding("wavefunction.orbitals.source", CRYSTALS)
-        return
     if deck.run.precision == "single":
         yield Finding(
             "run.precision",
             "qmc runs in double or in mixed precision (orbitals and inverses single, positions and sums double), not single",
         )
-    yield from _system(deck, deck.system)
+    if (deck.system.cell == "periodic") != (deck.wavefunction.orbitals.source in BLOCH):
+        yield _mismatch(deck)
+        return
+    if deck.system.cell == "periodic":
+        yield from _crystal(deck, deck.system)
+    else:
+        yield from _system(deck, deck.system)
     yield from _exponents(deck)
     yield from _jastrow(deck)
     yield from _series(deck)
@@ -52,6 +49,46 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
 
 
 # ---------------------------------------------------------------------------------------------- system
+
+
+def _mismatch(deck: QmcDeck) -> Finding:
+    """Return the finding about orbitals that cannot be those of the cell."""
+    source = deck.wavefunction.orbitals.source
+    if deck.system.cell == "open":
+        return Finding(
+            "system.cell", f"{source} orbitals are periodic; leave the key out, or give cell: periodic"
+        )
+    return Finding(
+        "wavefunction.orbitals.source",
+        f"{source} orbitals are for open boundaries; the cell is periodic, for which there are {' and '.join(BLOCH)}",
+    )
+
+
+def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
+    """Yield contradictions of a periodic system."""
+    gas = deck.wavefunction.orbitals.source == "planewave"
+    if gas:
+        if system.atoms or system.pseudopotentials:
+            key = "atoms" if system.atoms else "pseudopotentials"
+            yield Finding(f"system.{key}", "planewave orbitals are for the electron gas, which has no ions")
+        if system.electrons is None:
+            yield Finding("system.electrons", "the electron gas needs a number of electrons, such as 14")
+        if (system.rs is None) == (system.lattice is None):
+            yield Finding(
+                "system.rs",
+                "the electron gas needs either rs, for a cubic cell, or a lattice; found "
+                + ("neither" if system.rs is None else "both"),
+            )
+        if system.charge:
+            yield Finding("system.charge", "there are no ions; give electrons instead")
+        if "tilematrix" in system.model_fields_set:
+            yield Finding("system.tilematrix", "the electron gas has no primitive cell; give its cell as it is")
+    elif system.rs is not None:
+        yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
+    for k, item in enumerate(deck.estimators):
+        for name in item.named():
+            if name != "energy":
+                yield Finding(f"estimators.{k}.{name}", f"{name} is not measured in a periodic cell by this version")
 
 
 def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
@@ -131,7 +168,9 @@ def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
         block, key = getattr(jastrow, name), f"wavefunction.jastrow.{name}"
         if block is None:
             continue
-        if block.type == "bspline" and block.rcut is None:
+        if deck.system.cell == "periodic":
+            pass  # ranges follow from the cell
+        elif block.type == "bspline" and block.rcut is None:
             yield Finding(
                 f"{key}.rcut", "a B-spline in open boundaries needs its range rcut, for example 8 bohr"
             )
@@ -152,9 +191,10 @@ def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
         if block.type != "bspline" and {"rcut", "size"} & block.model_fields_set:
             extra = next(k for k in ("rcut", "size") if k in block.model_fields_set)
             yield Finding(f"{key}.{extra}", f"{extra} belongs to type: bspline, but the type is {block.type}")
-    if jastrow.J1 is not None and not deck.system.atoms and deck.wavefunction.orbitals.source in MODELS:
+    source = deck.wavefunction.orbitals.source
+    if jastrow.J1 is not None and (source == "planewave" or (source in MODELS and not deck.system.atoms)):
         yield Finding(
-            "wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions in a trap"
+            "wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions"
         )
 
 

@@ -15,6 +15,8 @@ from qsim.core.deck.units import Energy, Length, Mass
 __all__ = [
     "PERIODIC",
     "Bspline1",
+    "Coulomb",
+    "Eshdf",
     "Jastrow",
     "OneBody",
     "Orbitals",
@@ -49,7 +51,9 @@ class System(Block):
     """Ions at their places and electrons around them."""
 
     cell: Literal["open", "periodic"] = Field(
-        default="open", description="open: no boundary; crystals (periodic) are not part of this version"
+        default="open",
+        description="open: no boundary; periodic: a crystal or the electron gas, as a lattice and eshdf or planewave orbitals "
+        "say, too",
     )
     atoms: Annotated[list[Atom], Field(max_length=MAX_ATOMS)] = Field(
         default=[],
@@ -77,19 +81,29 @@ class System(Block):
             Field(min_length=3, max_length=3),
         ]
         | None
-    ) = Field(default=None, description="lattice vectors of a crystal; not part of this version")
+    ) = Field(
+        default=None, description="rows: lattice vectors of a crystal; eshdf orbitals bring their own"
+    )
+    rs: Annotated[Length, Field(gt=0.01, lt=1e4)] | None = Field(
+        default=None,
+        description="electron gas: radius of a sphere with one electron, which sets the edge of a cubic cell",
+    )
     tilematrix: Annotated[list[Three], Field(min_length=3, max_length=3)] = Field(
         default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-        description="supercell of a crystal; not part of this version",
+        description="supercell of a crystal: its lattice vectors in those of the primitive cell",
     )
     twist: Annotated[list[float], Field(min_length=3, max_length=3)] = Field(
-        default=[0.0, 0.0, 0.0], description="twist of a crystal; not part of this version"
+        default=[0.0, 0.0, 0.0], description="twist of a crystal in reciprocal vectors of the supercell"
     )
 
     @model_validator(mode="before")
     @classmethod
     def _to_bohr(cls, data: Any) -> Any:
-        """Give bare positions their unit, so that the resolved deck is in bohr."""
+        """Give bare positions their unit, so that the resolved deck is in bohr, and a cell its word."""
+        if isinstance(data, dict) and "cell" in data:
+            data = _with_cell(data)
+        if isinstance(data, dict) and "cell" not in data and (data.get("lattice") or data.get("rs")) is not None:
+            data = {**data, "cell": "periodic"}
         if (
             not isinstance(data, dict)
             or data.get("units") != "angstrom"
@@ -97,7 +111,18 @@ class System(Block):
         ):
             return data
         atoms = [_with_unit(atom) if isinstance(atom, list | tuple) else atom for atom in data["atoms"]]
-        return {**data, "units": "bohr", "atoms": atoms}
+        made = {**data, "units": "bohr", "atoms": atoms}
+        if isinstance(data.get("lattice"), list):
+            made["lattice"] = [_with_unit(["", *row])[1:] if isinstance(row, list) else row for row in data["lattice"]]
+        return made
+
+
+def _with_cell(data: dict[str, Any]) -> dict[str, Any]:
+    """Read ``cell: crystal`` and ``cell: [[...]]``, a lattice."""
+    cell = data["cell"]
+    if isinstance(cell, list) and "lattice" not in data:
+        return {**data, "cell": "periodic", "lattice": cell}
+    return {**data, "cell": "periodic"} if isinstance(cell, str) and cell in PERIODIC else data
 
 
 def _with_unit(atom: Any) -> list[Any]:
@@ -247,9 +272,23 @@ class Pyscf(Block):
 
 
 class Eshdf(Block):
-    """Orbitals of a crystal: not part of this version."""
+    """Bands of a crystal, from a file that ``pw2qmcpack.x`` of Quantum ESPRESSO writes, as tricubic B-splines."""
 
-    source: Literal["eshdf", "planewave"]
+    source: Literal["eshdf"]
+    file: DeckPath = Field(
+        validation_alias=AliasChoices("file", "orbitals"),
+        description="the ESHDF file; it brings the primitive cell and its ions",
+        json_schema_extra={"example": "diamond.h5"},
+    )
+    meshfactor: Annotated[float, Field(ge=0.6, le=8.0)] = Field(
+        default=1.0, description="points of the splines for each axis over four times the largest plane wave"
+    )
+
+
+class Planewave(Block):
+    """Plane waves: the electron gas."""
+
+    source: Literal["planewave"]
 
 
 def _source_form(value: object) -> object:
@@ -257,7 +296,7 @@ def _source_form(value: object) -> object:
 
 
 Orbitals = Annotated[
-    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Eshdf,
+    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Eshdf | Planewave,
     Field(discriminator="source"),
     BeforeValidator(_source_form),
 ]
@@ -267,12 +306,17 @@ Orbitals = Annotated[
 Values = Annotated[list[Coefficient], Field(min_length=1, max_length=MAX_COEFFICIENTS)]
 
 
+def _wigner_seitz(value: object) -> object:
+    return None if value == "ws" else value
+
+
 class Bspline1(Block):
     """What functions of electron pairs and of electrons and ions have in common."""
 
-    rcut: Range | None = Field(
+    rcut: Annotated[Range | None, BeforeValidator(_wigner_seitz)] = Field(
         default=None,
-        description="radius from which the function is zero; bspline needs it",
+        description="radius from which the function is zero; bspline needs it; in a crystal by default (ws) and at most the "
+        "Wigner-Seitz radius",
         json_schema_extra={"example": 8.0},
     )
     size: Annotated[PositiveCount, Field(ge=2, le=MAX_COEFFICIENTS)] = Field(
@@ -330,6 +374,21 @@ class Jastrow(Block):
 
 def _none_form(value: object) -> object:
     return {} if value is None or value == "none" else value
+
+
+class Coulomb(Block):
+    """How the periodic Coulomb potential of a crystal is divided into near and far."""
+
+    method: Literal["optimized_breakup"] = Field(
+        default="optimized_breakup", description="the division of Natoli and Ceperley"
+    )
+    kc_rc: Annotated[float, Field(ge=4.0, le=30.0)] = Field(
+        default=12.0, description="product of the cutoffs of both parts"
+    )
+    check: Literal["ewald"] = Field(default="ewald", description="what the division is compared with")
+    tolerance: Annotated[Energy, Field(gt=0.0, lt=1.0)] = Field(
+        default=1e-4, description="largest deviation of the potential of two unit charges that is accepted"
+    )
 
 
 class Wavefunction(Block):

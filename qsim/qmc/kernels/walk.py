@@ -13,8 +13,9 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import energy_cpu, walk_cpu
-from qsim.qmc.kernels.types import State, Work, work_space
+from qsim.qmc.kernels import crystal_cpu, energy_cpu, walk_cpu
+from qsim.qmc.kernels.crystal_types import CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels.types import State, work_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables
+    from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalWork
+    from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables, Work
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
@@ -33,18 +35,24 @@ MOVE_COST, BASIS_COST = (
     200,
     12,
 )  # ns of an electron's move on one CPU thread, roughly, and of an atomic orbital in it
+CHANNEL_COST = 150  # ns of a function of a crystal in such a move
 WORTH_THREADS = 400_000  # ns of work below which starting threads costs more than it saves
 PAIR = 12  # numbers of an electron within the range of an ion, as in walk.cu
 
 
 class Tables(NamedTuple):
-    """A trial function and a Hamiltonian as the kernels take them, on the device."""
+    """A trial function and a Hamiltonian as the kernels take them, on the device; in open boundaries or of a crystal."""
 
-    orbitals: OrbitalTables
+    orbitals: OrbitalTables | CrystalOrbitals
     jastrow: JastrowTables
-    hamiltonian: HamiltonianTables
+    hamiltonian: HamiltonianTables | CrystalHamiltonian
     ion_ion: float
     n_up: int
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether determinants are complex."""
+        return isinstance(self.orbitals, CrystalOrbitals) and bool(self.orbitals.is_complex)
 
 
 class Stream(NamedTuple):
@@ -177,8 +185,10 @@ def diffuse(
 _local = threading.local()
 
 
-def _space(state: State, tables: Tables) -> Work:
+def _space(state: State, tables: Tables) -> Work | CrystalWork:
     """Return the work space of this thread, kept."""
+    if isinstance(tables.orbitals, CrystalOrbitals):
+        return _crystal_space(state, tables)
     key = (
         state.R.shape[1:],
         state.inverse.shape[1:],
@@ -193,13 +203,48 @@ def _space(state: State, tables: Tables) -> Work:
     return found
 
 
+def _crystal_space(state: State, tables: Tables) -> CrystalWork:
+    """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
+    orbitals, hamiltonian = tables.orbitals, tables.hamiltonian
+    key = (
+        state.R.shape[1:],
+        state.inverse.shape[1:],
+        state.rows.dtype,
+        orbitals.table.shape[-1],
+        orbitals.channel.shape,
+        hamiltonian.points.shape,
+        hamiltonian.images.shape,
+        hamiltonian.waves.shape,
+        int(np.abs(hamiltonian.waves).max(initial=1)),
+    )
+    if getattr(_local, "crystal_key", None) != key:
+        _local.crystal_key = key
+        _local.crystal_work = crystal_work_space(state, orbitals, hamiltonian)
+    found: CrystalWork = _local.crystal_work
+    return found
+
+
+def _twin(tables: Tables, name: str) -> Any:
+    """Return a CPU kernel by name: of crystals, or of open boundaries."""
+    if isinstance(tables.orbitals, CrystalOrbitals):
+        return getattr(crystal_cpu, name)
+    return getattr(walk_cpu if name in ("recompute", "walk") else energy_cpu, name)
+
+
+def _cost(tables: Tables) -> float:
+    """Return the time of an electron's move on one CPU thread, roughly, ns."""
+    if isinstance(tables.orbitals, CrystalOrbitals):
+        return MOVE_COST + CHANNEL_COST * tables.orbitals.channel.shape[1]
+    return MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1]
+
+
 def _each(
-    device: Device, state: State, tables: Tables, work: Callable[[int, int, Work], object], sweeps: int = 1
+    device: Device, state: State, tables: Tables, work: Callable[[int, int, Any], object], sweeps: int = 1
 ) -> None:
     """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
     walkers, electrons = state.R.shape[:2]
     moves = walkers * electrons * sweeps
-    nanoseconds = moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1])
+    nanoseconds = moves * _cost(tables)
     each_part(
         lambda a, b: work(a, b, _space(state, tables)), walkers, nanoseconds, device.threads, WORTH_THREADS
     )
@@ -210,27 +255,30 @@ def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
+    kernel = _twin(tables, "recompute")
     psi = (tables.orbitals, tables.jastrow, tables.n_up)
-    _each(device, state, tables, lambda a, b, work: walk_cpu.recompute(a, b, state, *psi, error, work))
+    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, error, work))
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
+    kernel = _twin(tables, "walk")
     psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: walk_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
+        lambda a, b, work: kernel(a, b, state, *psi, tau, mode, sweeps, *at, work),
     )
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
+    kernel = _twin(tables, "energies")
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
-    _each(device, state, tables, lambda a, b, work: energy_cpu.energies(a, b, state, *psi, *at, work))
+    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, *at, work))
 
 
 def _generations_cpu(
@@ -244,13 +292,14 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
+    kernel = _twin(tables, "generations")
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     how, at = (tau, mode, sweeps, count), _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: energy_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
+        lambda a, b, work: kernel(a, b, state, *psi, *how, *at, sums, work),
         count * sweeps,
     )
 
@@ -264,13 +313,14 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
+    kernel = _twin(tables, "diffuse")
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: energy_cpu.diffuse(a, b, state, *psi, tau, tmoves, *limits, *at, work),
+        lambda a, b, work: kernel(a, b, state, *psi, tau, tmoves, *limits, *at, work),
     )
 
 

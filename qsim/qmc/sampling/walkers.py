@@ -104,10 +104,11 @@ class Walkers:
     def _empty(self, count: int) -> State:
         xp, N = self.device.xp, self.electrons
         M = max(self.wavefunction.n_up, self.wavefunction.n_dn, 1)
+        kind = np.result_type(self.real, np.complex64) if self.tables.is_complex else self.real
         return State(
             R=xp.zeros((count, N, 3)),
-            rows=xp.zeros((count, N, 5, M), self.real),
-            inverse=xp.zeros((count, 2, M, M), self.real),
+            rows=xp.zeros((count, N, 5, M), kind),
+            inverse=xp.zeros((count, 2, M, M), kind),
             log_psi=xp.zeros(count),
             sign=xp.ones(count),
             energy=xp.zeros((count, 6)),

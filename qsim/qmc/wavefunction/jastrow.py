@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.system.cell import Cell
     from qsim.qmc.system.ions import System
 
 __all__ = ["FIRST_CHI", "NONE", "Function", "Jastrow", "build_jastrow"]
@@ -157,11 +158,14 @@ class Jastrow:
         Of each atom.
     n_up
         Electrons with spin up: they come first.
+    cell
+        Of a crystal, where distances are those of nearest images.
     """
 
     functions: tuple[Function, ...]
     species: NDArray[np.int64]
     n_up: int
+    cell: Cell | None = None
 
     @property
     def parameters(self) -> NDArray[np.float64]:
@@ -221,6 +225,8 @@ class Jastrow:
         same = up[:, None] == up
         np.fill_diagonal(same, val=False)
         between, to_ions = R[:, None] - R, R[:, None] - centres
+        if self.cell is not None:
+            between, to_ions = self.cell.nearest(between), self.cell.nearest(to_ions)
         found = []
         for f, function in enumerate(self.functions):
             if function.kind == "none":

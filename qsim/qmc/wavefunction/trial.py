@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
-from qsim.qmc.deck.wavefunction import Eshdf, Harmonic, Hooke, Hydrogen, Pyscf, Sto
+from qsim.qmc.deck.wavefunction import Coulomb, Eshdf, Harmonic, Hooke, Hydrogen, Planewave, Pyscf, Sto
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
 from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction import gaussian, sto, trap
+from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.cusp import correct_cusps
 from qsim.qmc.wavefunction.jastrow import build_jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -44,6 +44,7 @@ def build_wavefunction(
     *,
     folder: Path | None = None,
     notes: Notes | None = None,
+    coulomb: Coulomb | None = None,
 ) -> Wavefunction:
     """Build the trial function of a deck.
 
@@ -57,6 +58,8 @@ def build_wavefunction(
         Where relative file names start.
     notes
         Collects what was settled here.
+    coulomb
+        The deck's ``coulomb``, of a crystal.
 
     Raises
     ------
@@ -69,6 +72,10 @@ def build_wavefunction(
     folder = folder or Path()
     cache = gaussian.open_cache(block.orbitals, folder) if isinstance(block.orbitals, Pyscf) else None
     potentials = pseudopotentials_of(system_block, folder, cache)
+    if system_block.cell == "periodic":
+        return build_crystal(
+            system_block, block, coulomb or Coulomb(), potentials=potentials, folder=folder, notes=notes
+        )
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
     occupied = (system.n_up, system.n_dn)
@@ -103,17 +110,14 @@ def _system(
 def _orbitals(
     block: blocks.Orbitals, system: System, folder: Path, cache: gaussian.Cache | None, notes: Notes
 ) -> OrbitalSet:
-    """Return the orbitals of a source.  Those of crystals belong here, too: a branch for each of their blocks."""
+    """Return the orbitals of a source in open boundaries."""
     if isinstance(block, Sto):
         return sto.slater(block, system)
     if isinstance(block, Hydrogen):
         return sto.hydrogen(block, system)
     if isinstance(block, Hooke | Harmonic):
         return trap.oscillator(block, system)
-    if isinstance(block, Eshdf):  # the rules of the deck have refused it
-        raise InvalidInput(
-            "wavefunction.orbitals.source", "orbitals of crystals are not part of this version"
-        )
+    assert not isinstance(block, Eshdf | Planewave)  # of crystals, which do not come here
     orbitals = gaussian.gaussian_orbitals(block, system, folder, cache)
     notes.add(orbitals.about["summary"])
     notes.warnings += orbitals.about["doubts"]

@@ -1,0 +1,141 @@
+r"""Periodic cells: lattice vectors as rows, :math:`r=uA`; reciprocal vectors :math:`B=2\pi A^{-T}`; nearest images.
+
+A vector is folded by rounding its lattice coordinates in a reduced basis.  If what remains is shorter than half the shortest
+lattice vector, the Wigner-Seitz radius :math:`r_\mathrm{ws}`, no image is nearer; otherwise a few images have to be tried,
+those that can come within a given distance of the origin from anywhere in the folded cell (none for rectangular ones).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from qsim.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Cell", "points_within", "reduced_basis"]
+
+FLAT = 1e-6  # volume over the product of the edges, below which a cell is flat
+SWEEPS = 200  # of a reduction; a few are needed for cells that are not made to be nasty
+
+
+def reduced_basis(lattice: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a basis of the same lattice in which no vector gets shorter by adding others (Minkowski, in three dimensions)."""
+    a = np.array(lattice, np.float64)
+    shifts = np.array(list(itertools.product((-1, 0, 1), repeat=2)))
+    for _ in range(SWEEPS):
+        a = a[np.argsort((a * a).sum(1), kind="stable")]
+        q = round(float(a[0] @ a[1] / (a[0] @ a[0])))
+        if q:
+            a[1] = a[1] - q * a[0]
+            continue
+        plane = a[:2]
+        near = np.rint(np.linalg.solve(plane @ plane.T, plane @ a[2]))
+        candidates = a[2] - (near + shifts) @ plane
+        sizes = (candidates * candidates).sum(1)
+        best = int(np.argmin(sizes))
+        if sizes[best] < (a[2] @ a[2]) * (1.0 - 1e-12):
+            a[2] = candidates[best]
+            continue
+        break
+    return a
+
+
+def points_within(basis: NDArray[np.float64], radius: float) -> NDArray[np.int64]:
+    """Return the integers (n, 3) of all points of a lattice (rows of `basis`) within a radius of the origin."""
+    inverse = np.linalg.inv(basis)
+    most = [int(np.floor(radius * np.linalg.norm(inverse[:, d]) + 1e-9)) for d in range(3)]
+    grid = np.stack(np.meshgrid(*[np.arange(-m, m + 1) for m in most], indexing="ij"), -1).reshape(-1, 3)
+    return np.asarray(grid[((grid @ basis) ** 2).sum(1) <= radius**2 * (1.0 + 1e-12)], np.int64)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a crystal, or a supercell.
+
+    Attributes
+    ----------
+    lattice : (3, 3) float64
+        Rows are lattice vectors, bohr.
+    """
+
+    lattice: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, lattice: ArrayLike, key: str = "system.lattice") -> Cell:
+        """Build and check a cell.
+
+        Raises
+        ------
+        InvalidInput
+            If the vectors lie in a plane.
+        """
+        a = np.array(lattice, np.float64)
+        edges = np.linalg.norm(a, axis=1)
+        volume = abs(float(np.linalg.det(a)))
+        if not volume > FLAT * float(np.prod(edges)) or not edges.all():
+            raise InvalidInput(
+                key,
+                f"the lattice vectors lie in a plane or are zero (volume {volume:g} bohr^3, edges "
+                f"{', '.join(f'{x:g}' for x in edges)} bohr)",
+            )
+        return cls(a)
+
+    @cached_property
+    def volume(self) -> float:
+        """Volume, bohr^3."""
+        return abs(float(np.linalg.det(self.lattice)))
+
+    @cached_property
+    def inverse(self) -> NDArray[np.float64]:
+        """``A^-1``: lattice coordinates are ``r @ inverse``."""
+        return np.linalg.inv(self.lattice)
+
+    @cached_property
+    def reciprocal(self) -> NDArray[np.float64]:
+        """Rows are reciprocal vectors with the factor 2 pi, 1/bohr."""
+        return 2.0 * np.pi * self.inverse.T
+
+    @cached_property
+    def reduced(self) -> NDArray[np.float64]:
+        """Reduced basis of the lattice, by which vectors are folded."""
+        return reduced_basis(self.lattice)
+
+    @cached_property
+    def radius(self) -> float:
+        """Wigner-Seitz radius: half the shortest lattice vector, bohr."""
+        return 0.5 * float(np.sqrt((self.reduced**2).sum(1).min()))
+
+    def images(self, reach: float) -> NDArray[np.float64]:
+        """Return the lattice vectors (n, 3) that can bring a folded vector within `reach`; the first one is zero."""
+        a = self.reduced
+        outer = reach + 0.5 * float(np.linalg.norm(a, axis=1).sum())
+        found = [np.zeros(3)]
+        for m in points_within(a, outer):
+            if m.any():
+                t = m @ a
+                nearest = lsq_linear(a.T, -t, bounds=(-0.5, 0.5), tol=1e-12)
+                if np.sqrt(2.0 * nearest.cost) < reach * (1.0 - 1e-9):
+                    found.append(t)
+        found[1:] = sorted(found[1:], key=lambda t: float(t @ t))
+        return np.array(found)
+
+    def fold(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return vectors (..., 3) with lattice coordinates of the reduced basis within -1/2 ... 1/2."""
+        u = d @ np.linalg.inv(self.reduced)
+        return np.asarray((u - np.rint(u)) @ self.reduced)
+
+    def nearest(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the shortest images of vectors (..., 3); slow, it tries all that can be."""
+        folded = self.fold(np.asarray(d, np.float64))
+        shifts = points_within(self.reduced, 2.0 * float(np.linalg.norm(self.reduced, axis=1).sum()))
+        candidates = folded[..., None, :] + shifts @ self.reduced
+        best = np.argmin((candidates**2).sum(-1), axis=-1)
+        return np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
