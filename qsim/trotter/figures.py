@@ -363,7 +363,9 @@ def cuts(r: Results) -> Figure | None:
     middle = int(np.argmin(np.abs(sizes - 0.5 * r["site"].size)))
     values, sz = r["schmidt"][middle], r["schmidt_sz"][middle]
     shown = values > FLOOR
-    b.plot(sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"])
+    b.plot(
+        sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"]
+    )
     b.margins(x=0.2)
     b.set_xlabel(r"$S^z$ of the part")
     b.set_ylabel(r"$-\ln p$ of the middle cut")

@@ -167,7 +167,9 @@ class Trajectory:
         """Passes over the states that are carried forward, since the trajectory began or was resumed."""
         return self.carrier.passes + (self.other.passes if self.other is not None else 0)
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Carrier | SectorCarrier:
+    def _carrier(
+        self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False
+    ) -> Carrier | SectorCarrier:
         made = carrier(self.problem, hamiltonian, psi, self.how, own)
         if made.expansion is not None:  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)

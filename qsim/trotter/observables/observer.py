@@ -132,7 +132,9 @@ class Observer:
         """Return the entropies of all cuts, and their largest Schmidt values."""
         problem = self.problem
         if problem.sector is None:
-            cuts = [Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts]
+            cuts = [
+                Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts
+            ]
         else:
             cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.cuts]
         found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}

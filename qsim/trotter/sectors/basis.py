@@ -174,4 +174,6 @@ class Sector:
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""
         sz = f"Sz = {self.sz:g}"
-        return sz if not self.inversion else f"{sz}, {'even' if self.inversion > 0 else 'odd'} under inversion"
+        return (
+            sz if not self.inversion else f"{sz}, {'even' if self.inversion > 0 else 'odd'} under inversion"
+        )

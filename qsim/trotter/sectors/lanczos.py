@@ -103,7 +103,7 @@ def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], ND
     return np.asarray(values), np.asarray(vectors)
 
 
-class chain:  # noqa: N801 - used like a generator
+class chain:
     """The recurrence of Lanczos: ``beta_k v_(k+1) = H v_k - alpha_k v_k - beta_(k-1) v_(k-1)``.
 
     Parameters
@@ -122,7 +122,9 @@ class chain:  # noqa: N801 - used like a generator
         The newest v.
     """
 
-    def __init__(self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()
+    ) -> None:
         self.device, self.linear, self.locked = device, linear, locked
         self.alpha: list[float] = []
         self.beta: list[float] = []
@@ -229,7 +231,9 @@ class Search:
         NumericsError
             If the residual does not come down to the tolerance.
         """
-        start = self._orthogonal(random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype))
+        start = self._orthogonal(
+            random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype)
+        )
         residual = math.inf
         for _ in range(ROUNDS):
             vector = self._round(start, poll)

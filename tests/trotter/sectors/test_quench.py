@@ -24,7 +24,9 @@ def compare(result, expected, tolerance):
     np.testing.assert_allclose(found["sz"], expected["sz"], rtol=0, atol=tolerance)
     for name in ("entropy", "number_entropy", "renyi2"):
         if name in expected:
-            np.testing.assert_allclose(found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name)
+            np.testing.assert_allclose(
+                found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name
+            )
     if "zz_0" in expected:
         first = [k for k, pair in enumerate(result.problem.pairs["zz"]) if pair[0] == 0]
         zz = np.array(expected["zz_0"])[:, 1:]
@@ -71,7 +73,9 @@ def test_disordered_chain(trotter, sector):
 
 
 def test_long_range_away_from_half_filling(trotter):
-    pairs = [[j, k, (k - j) ** -1.5, (k - j) ** -1.5, -2 * (k - j) ** -1.5] for k in range(11) for j in range(k)]
+    pairs = [
+        [j, k, (k - j) ** -1.5, (k - j) ** -1.5, -2 * (k - j) ** -1.5] for k in range(11) for j in range(k)
+    ]
     system = {"spins": 11, "terms": [{"type": "pairs", "list": pairs}]}
     initial = {"type": "basis", "down": [1, 4, 5]}
     result = quench(trotter, "quench_long_range_11", system, initial, list(range(5)))
@@ -136,7 +140,9 @@ def test_every_observable_is_that_of_the_whole_space(trotter, initial):
     np.testing.assert_allclose(one.psi, other.psi, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("echo", [{"sigma": SIGMA}, {"sigma": SIGMA, "scheme": "return", "local": [0, 3]}, {}])
+@pytest.mark.parametrize(
+    "echo", [{"sigma": SIGMA}, {"sigma": SIGMA, "scheme": "return", "local": [0, 3]}, {}]
+)
 def test_echoes(trotter, echo):
     one, other = both(
         trotter, system=SYSTEM, initial={"type": "basis", "up": [0, 1, 4]}, observe=[{"echo": echo}]
@@ -236,11 +242,17 @@ def test_a_resumed_run_has_the_same_bits(trotter):
 
 REFUSED = {
     "field across": (
-        {"system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.3}]}, "sector": {"sz": 0}},
+        {
+            "system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.3}]},
+            "sector": {"sz": 0},
+        },
         "field along x at site 0 mixes magnetisations",
     ),
     "unequal couplings": (
-        {"system": {"spins": 4, "terms": [{"type": "xyz", "lattice": "chain", "Jx": 1, "Jy": 2, "Jz": 1}]}, "sector": {"sz": 0}},
+        {
+            "system": {"spins": 4, "terms": [{"type": "xyz", "lattice": "chain", "Jx": 1, "Jy": 2, "Jz": 1}]},
+            "sector": {"sz": 0},
+        },
         "sites 0 and 1, with Jx = 1 and Jy = 2",
     ),
     "another start": ({"sector": {"sz": 1}}, "initial state has Sz = 0"),
@@ -250,9 +262,15 @@ REFUSED = {
     "too many up": ({"sector": {"up": 9}}, "sector is empty"),
     "both": ({"sector": {"up": 2, "sz": 0}}, "either sz or up"),
     "inversion elsewhere": ({"sector": {"sz": 1, "inversion": -1}}, "needs sz: 0"),
-    "formula": ({"sector": {"sz": 0}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}}, "ts4 is a product formula"),
+    "formula": (
+        {"sector": {"sz": 0}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}},
+        "ts4 is a product formula",
+    ),
     "list": ({"sector": {"sz": [0, 1]}}, "one sector for one state"),
-    "outside": ({"sector": {"sz": 0}, "initial": {"type": "polarised", "axis": "x"}}, "only 0.375 of the initial state"),
+    "outside": (
+        {"sector": {"sz": 0}, "initial": {"type": "polarised", "axis": "x"}},
+        "only 0.375 of the initial state",
+    ),
 }
 
 
