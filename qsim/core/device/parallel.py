@@ -31,6 +31,7 @@ __all__ = [
     "is_agreed",
     "launched_ranks",
     "number_on_node",
+    "share",
     "share_of",
     "world",
 ]
@@ -156,7 +157,7 @@ class MpiComm:
         self._comm.Barrier()
 
     def abort(self, code: int) -> None:
-        """End all ranks with an exit code; does not return."""
+        """End all ranks with an exit code."""
         self._comm.Abort(code)
 
 
@@ -185,6 +186,11 @@ def share_of(masks: list[frozenset[int]], rank: int) -> int:
     """
     parts = sum(Fraction(1, sum(core in mask for mask in masks)) for core in masks[rank])
     return max(1, math.floor(parts))
+
+
+def share(comm: Comm, count: int) -> slice:
+    """Return the part of `count` items that is this process's: contiguous, of nearly equal length, in the order of the ranks."""
+    return slice(count * comm.rank // comm.size, count * (comm.rank + 1) // comm.size)
 
 
 # ------------------------------------------------------------------------------------------- this run
@@ -331,3 +337,4 @@ def abort(code: int) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         comm.abort(code)
+        os._exit(code)  # the library may return before it ends this process

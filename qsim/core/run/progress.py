@@ -279,7 +279,8 @@ class Monitor:
             self._savable = True
         if wish == NOTHING:
             return
-        reason = reason or "stopped on the request of another rank"
+        if wish != SAVE:
+            reason = next(text for text in self.comm.allgather(reason) if text)
         if state is not None and self.checkpoint is not None and wish != SAVE:
             path = self._save(state)
             self.end()
