@@ -15,6 +15,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import __version__, commands, commands_many, methods
+from qsim.core.device.parallel import abort, connected, is_agreed, world
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
@@ -146,7 +148,29 @@ class QsimGroup(click.Group):
         except Exception as error:
             if _wants_traceback():
                 traceback.print_exc()
-            raise Failure(error if isinstance(error, QsimError) else _unforeseen(error)) from error
+            failure = Failure(error if isinstance(error, QsimError) else _unforeseen(error))
+            _end_with_others(failure, error)
+            raise failure from error
+
+
+LATER = 1.0
+"""Seconds that other ranks leave to the first one to tell an error that all have."""
+
+
+def _end_with_others(failure: Failure, error: Exception) -> None:
+    """On several ranks, tell an error once, and end them all."""
+    comm = connected()
+    if comm is None or comm.size == 1:
+        return
+    if is_agreed(error):  # every rank ends by itself, with the same code
+        if comm.rank:
+            sys.exit(failure.exit_code)
+        return
+    if comm.rank:
+        time.sleep(LATER)
+        click.echo(f"qsim: on rank {comm.rank} of {comm.size}:", err=True)
+    failure.show()
+    abort(failure.exit_code)
 
 
 def _absent_command(name: str) -> click.Command:
@@ -329,16 +353,19 @@ class _Given:
 def _run(method: str, given: _Given) -> None:
     """Run a deck and show its summary."""
     given.refuse_clashes()
+    rank = world().rank  # before NumPy is imported: it settles the threads of each rank
     from qsim.core.run.pipeline import execute
 
     try:
         outcome = execute(method, given.deck, given.options())
     except Stopped as stop:
-        if given.as_json:
+        if given.as_json and not rank:
             click.echo(
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
+    if rank:
+        return
     if given.dry_run:
         if given.as_json or not given.quiet:
             _show_plan(outcome.summary, as_json=given.as_json)

@@ -77,6 +77,8 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
         steps=steps,
         findings=findings,
         work=_work(deck, levels, steps),
+        ranks=member_count(deck),
+        shared="members",
     )
 
 

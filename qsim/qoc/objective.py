@@ -1,5 +1,8 @@
 """P, J and their exact gradients from level amplitudes.
 
+Ensemble members are shared by the ranks of a run; what they add up to is added in the order of the ranks, so that all ranks go on
+with the same numbers.
+
 For one trajectory with target vectors f_1 ... f_r (one for a state, several for "any of these levels")
 ``P = sum_i |<f_i|psi>|^2``; pairs are averaged, coherently (``|mean o|^2``) or not (``mean |o|^2``), and ensemble members are
 averaged.  ``J = P - alpha sum_j eps_j^2 tau``, Eq. (6).
@@ -8,14 +11,18 @@ averaged.  ``J = P - alpha sum_j eps_j^2 tau``, Eq. (6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from qsim.core.device.parallel import SerialComm, share, world
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.propagators import Propagator, Run
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,10 @@ class Objective:
         self.propagator, self.targets, self.alpha, self.coherent = propagator, targets, alpha, coherent
         self.sweeps = 0
         self.norm_error = 0.0
+        count = propagator.members.count
+        # of fewer members than ranks, such as the nominal one alone, every rank computes all
+        self.comm = world() if world().size <= count else SerialComm()
+        self.own = share(self.comm, count)
 
     @property
     def tau(self) -> float:
@@ -89,28 +100,36 @@ class Objective:
 
     def _forward(self, fields: NDArray[np.float64]) -> NDArray[np.complex128]:
         self.sweeps += fields.shape[0]
-        run = self.propagator.forward(fields)
-        self.norm_error = max(self.norm_error, run.norm_error)
-        return run.amplitudes
+        run = self.propagator.forward(fields, self.own)
+        return np.concatenate(self._from_all(run.norm_error, run.amplitudes), axis=1)
+
+    def _from_all(self, norm_error: float, value: T) -> list[T]:
+        """Return the values of all ranks; keep the largest norm error of any."""
+        found = self.comm.allgather((norm_error, value))
+        self.norm_error = max(self.norm_error, *(error for error, _ in found))
+        return [value for _, value in found]
 
     def evaluate(self, field: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact discrete gradient of one field (N,); two sweeps."""
         self.sweeps += 2
-        count = self.propagator.members.count
-        probabilities = np.empty(count)
+        count, step = self.propagator.members.count, self.propagator.chunk()
+        probabilities, norm = [np.zeros(0)], 0.0
         gradient = np.zeros(field.size)
-        step = self.propagator.chunk()
-        for start in range(0, count, step):
-            members = slice(start, min(start + step, count))
-            run = self.propagator.forward(field[None], members, keep=True)
-            self.norm_error = max(self.norm_error, run.norm_error)
-            probabilities[members] = self.member_probabilities(run.amplitudes)[0]
+        for start in range(self.own.start, self.own.stop, step):
+            run = self.propagator.forward(
+                field[None], slice(start, min(start + step, self.own.stop)), keep=True
+            )
+            norm = max(norm, run.norm_error)
+            probabilities.append(self.member_probabilities(run.amplitudes)[0])
             bras = self.costates(run.amplitudes[0]) / count
             rows = self.propagator.backward(run, np.arange(bras.shape[0]), bras)
             gradient += 2.0 * self._summed(rows)
-        p = float(probabilities.mean())
+        parts = self._from_all(norm, (np.concatenate(probabilities), gradient))
+        members = np.concatenate([part for part, _ in parts])
+        gradient = sum((part for _, part in parts[1:]), parts[0][1])
+        p = float(members.mean())
         total = gradient - 2.0 * self.alpha * self.tau * field
-        return Evaluation(p, p - float(self.penalty(field)), total, probabilities)
+        return Evaluation(p, p - float(self.penalty(field)), total, members)
 
     def _summed(self, rows: Any) -> NDArray[np.float64]:
         """Return the real part of the sum of the rows (R, N), on the host and in double precision."""
@@ -138,9 +157,9 @@ class Objective:
     def trial(self, field: NDArray[np.float64]) -> tuple[float, float, Run]:
         """Return P, J and a run from which :meth:`jacobian` can go back; one sweep."""
         self.sweeps += 1
-        run = self.propagator.forward(field[None], keep=True)
-        self.norm_error = max(self.norm_error, run.norm_error)
-        p = float(self.member_probabilities(run.amplitudes)[0].mean())
+        run = self.propagator.forward(field[None], self.own, keep=True)
+        found = self._from_all(run.norm_error, self.member_probabilities(run.amplitudes)[0])
+        p = float(np.concatenate(found).mean())
         return p, p - float(self.penalty(field)), run
 
     def jacobian(self, run: Run) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
@@ -151,7 +170,7 @@ class Objective:
         self.sweeps += 1
         amplitudes = run.amplitudes[0]
         members, pairs, _ = amplitudes.shape
-        weight = 1.0 / np.sqrt(members * pairs)
+        weight = 1.0 / np.sqrt(self.propagator.members.count * pairs)
         complements = [complement(t) for t in self.targets]
         rows, bras, source = [], [], []
         for m in range(members):
@@ -160,7 +179,9 @@ class Objective:
                 bras.append(weight * basis.conj())
                 source.append(np.full(basis.shape[0], m * pairs + p))
         jacobian = self.propagator.backward(run, np.concatenate(source), np.concatenate(bras))
-        return np.concatenate(rows), self.propagator.device.to_host(jacobian)
+        own = np.concatenate(rows), self.propagator.device.to_host(jacobian)
+        parts = self._from_all(0.0, own)
+        return np.concatenate([r for r, _ in parts]), np.concatenate([j for _, j in parts])
 
 
 def complement(targets: NDArray[np.complex128]) -> NDArray[np.complex128]:

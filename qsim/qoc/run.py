@@ -232,16 +232,16 @@ def _propagate_members(
     objective: Objective, field: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float, Run]:
     """Return P of every member, the largest norm error, and the run that holds the first members."""
-    propagator = objective.propagator
-    count = propagator.members.count
-    first = propagator.forward(field[None], slice(0, min(MEMBERS_AT_ONCE, count)))
+    propagator, own = objective.propagator, objective.own
+    first = propagator.forward(field[None], slice(own.start, min(own.start + MEMBERS_AT_ONCE, own.stop)))
     probabilities = [objective.member_probabilities(first.amplitudes)[0]]
     norm = first.norm_error
-    for start in range(MEMBERS_AT_ONCE, count, MEMBERS_AT_ONCE):
-        run = propagator.forward(field[None], slice(start, min(start + MEMBERS_AT_ONCE, count)))
+    for start in range(own.start + MEMBERS_AT_ONCE, own.stop, MEMBERS_AT_ONCE):
+        run = propagator.forward(field[None], slice(start, min(start + MEMBERS_AT_ONCE, own.stop)))
         norm = max(norm, run.norm_error)
         probabilities.append(objective.member_probabilities(run.amplitudes)[0])
-    return np.concatenate(probabilities), norm, first
+    found = objective.comm.allgather((np.concatenate(probabilities), norm))
+    return np.concatenate([p for p, _ in found]), max(n for _, n in found), first
 
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:

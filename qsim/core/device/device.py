@@ -88,6 +88,11 @@ class Memory:
     context: int = 0
     """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
+    def of_processes(self, count: int) -> Memory:
+        """Return the memory of several processes on one host that share the problem: one problem, an interpreter each."""
+        more = (count - 1) * self.interpreter
+        return replace(self, host=self.host + more, interpreter=self.interpreter) if more else self
+
     def with_interpreter(
         self, method: str = "", *, figures: bool = False, cuda: bool = False, compiled: bool = True
     ) -> Memory:

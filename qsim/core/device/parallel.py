@@ -1,20 +1,52 @@
-"""The seam for runs on several processes: a communicator with the few calls that the methods use.
+"""The processes of one run: a communicator with the few calls that methods use, and its serial twin.
 
-Only the serial twin exists so far.  Methods call it unconditionally, so that no ``if parallel:`` stands in
-them.
+A run is parallel if a launcher (``mpirun``, ``srun``) started it on several ranks; only then is mpi4py imported.  Methods call
+the communicator of :func:`world` unconditionally, so that no ``if parallel:`` stands in them.
+
+All ranks follow the same path: they decide alike, because they compute the same numbers, or because one decides and tells the
+others.  `agreed` and `first` do that for errors.  An error of one rank alone ends all of them, by :func:`abort`, since the others
+would wait for it for ever.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar, cast
+
+from qsim.core.errors import DeviceError
+
+__all__ = [
+    "THREADS",
+    "Comm",
+    "SerialComm",
+    "abort",
+    "agreed",
+    "by_all",
+    "connected",
+    "first",
+    "is_agreed",
+    "launched_ranks",
+    "number_on_node",
+    "share",
+    "share_of",
+    "world",
+]
 
 T = TypeVar("T")
 
-__all__ = ["Comm", "SerialComm", "number_on_node", "world"]
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Variables that limit the threads of a process; libraries read them when they are loaded."""
 
 
 class Comm(Protocol):
-    """Operations among the processes of a run; named and behaving as in mpi4py."""
+    """Operations among the processes of a run; named and behaving as in mpi4py.
+
+    What is sent is anything that can be pickled, arrays of the host only: arrays of a GPU never go to MPI.
+    """
 
     @property
     def rank(self) -> int:
@@ -28,14 +60,21 @@ class Comm(Protocol):
     def local_rank(self) -> int:
         """Number of this process on its node, which chooses its device."""
 
+    @property
+    def local_size(self) -> int:
+        """Number of processes on this node."""
+
     def bcast(self, value: T, root: int = 0) -> T:
         """Return the value that process ``root`` has."""
 
-    def allreduce(self, value: T) -> T:
-        """Return the sum over all processes."""
+    def allgather(self, value: T) -> list[T]:
+        """Return the values of all processes, in their order, on every process."""
 
     def gather(self, value: T, root: int = 0) -> list[T] | None:
         """Return the values of all processes on ``root``, None elsewhere."""
+
+    def allmax(self, value: int) -> int:
+        """Return the largest of the values."""
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -46,6 +85,7 @@ class SerialComm:
 
     rank = 0
     size = 1
+    local_size = 1
 
     def __init__(self, local_rank: int = 0) -> None:
         self.local_rank = local_rank
@@ -54,27 +94,247 @@ class SerialComm:
         """Return ``value``."""
         return value
 
-    def allreduce(self, value: T) -> T:
-        """Return ``value``."""
-        return value
+    def allgather(self, value: T) -> list[T]:
+        """Return ``[value]``."""
+        return [value]
 
     def gather(self, value: T, root: int = 0) -> list[T] | None:
         """Return ``[value]``."""
         return [value]
 
+    def allmax(self, value: int) -> int:
+        """Return ``value``."""
+        return value
+
     def barrier(self) -> None:
         """Return at once."""
 
 
-_world: Comm = SerialComm()
+class MpiComm:
+    """All ranks of an MPI job."""
+
+    def __init__(self) -> None:
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:  # without the library of MPI, mpi4py raises RuntimeError
+            raise DeviceError(
+                f"this run was started on several ranks, but mpi4py cannot be used: {error}",
+                hint="pip install 'qsim[mpi]' brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
+            ) from error
+        self._comm = MPI.COMM_WORLD
+        self._max = MPI.MAX
+        self.rank: int = self._comm.Get_rank()
+        self.size: int = self._comm.Get_size()
+        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank: int = node.Get_rank()
+        self.local_size: int = node.Get_size()
+        self._masks = node.allgather(_affinity())
+        node.Free()
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of this rank: its share of each core that its affinity mask has in common with other ranks."""
+        return share_of(self._masks, self.local_rank)
+
+    def bcast(self, value: T, root: int = 0) -> T:
+        """Return the value that process ``root`` has."""
+        return cast("T", self._comm.bcast(_host(value), root))
+
+    def allgather(self, value: T) -> list[T]:
+        """Return the values of all processes, in their order, on every process."""
+        return cast("list[T]", self._comm.allgather(_host(value)))
+
+    def gather(self, value: T, root: int = 0) -> list[T] | None:
+        """Return the values of all processes on ``root``, None elsewhere."""
+        return cast("list[T] | None", self._comm.gather(_host(value), root))
+
+    def allmax(self, value: int) -> int:
+        """Return the largest of the values."""
+        return int(self._comm.allreduce(value, self._max))
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self._comm.Barrier()
+
+    def abort(self, code: int) -> None:
+        """End all ranks with an exit code."""
+        self._comm.Abort(code)
+
+
+def _host(value: T) -> T:
+    """Refuse arrays of a GPU, which MPI libraries without CUDA crash on."""
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError("an array of a GPU was given to MPI; copy it to the host first")
+    return value
+
+
+def _affinity() -> frozenset[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def share_of(masks: list[frozenset[int]], rank: int) -> int:
+    """Return the threads of a rank: a core that n ranks of the node may use counts 1/n for each; at least 1.
+
+    Parameters
+    ----------
+    masks
+        Cores that each rank of the node may use.
+    rank
+        Number of the rank on its node.
+    """
+    parts = sum(Fraction(1, sum(core in mask for mask in masks)) for core in masks[rank])
+    return max(1, math.floor(parts))
+
+
+def share(comm: Comm, count: int) -> slice:
+    """Return the part of `count` items that is this process's: contiguous, of nearly equal length, in the order of the ranks."""
+    return slice(count * comm.rank // comm.size, count * (comm.rank + 1) // comm.size)
+
+
+# ------------------------------------------------------------------------------------------- this run
+
+_world: Comm | None = None
+
+
+def launched_ranks(environ: Mapping[str, str] = os.environ) -> int:
+    """Return the number of ranks that a launcher started, by its environment variables; 1 without a launcher."""
+    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"):
+        if environ.get(name, "").isdecimal():
+            return int(environ[name])
+    # srun sets this for the processes of a step; a batch script itself has SLURM_NTASKS only
+    step = environ.get("SLURM_STEP_NUM_TASKS", "")
+    return int(step) if step.isdecimal() and "SLURM_PROCID" in environ else 1
 
 
 def world() -> Comm:
-    """Return the communicator of all processes of this run."""
+    """Return the communicator of all processes of this run.
+
+    Raises
+    ------
+    DeviceError
+        If a launcher started several processes that do not find each other, or mpi4py is missing.
+    """
+    global _world
+    if _world is None:
+        ranks = launched_ranks()
+        _world = _connect(ranks, os.environ) if ranks > 1 else SerialComm()
     return _world
+
+
+def connected() -> Comm | None:
+    """Return the communicator if there is one already."""
+    return _world
+
+
+def _connect(ranks: int, environ: MutableMapping[str, str]) -> MpiComm:
+    """Return the communicator of `ranks` processes; give this one its share of the cores of its node."""
+    comm = MpiComm()
+    if comm.size != ranks:
+        raise DeviceError(
+            f"{ranks} processes were started, but MPI knows {comm.size}: they would be copies of one another",
+            hint="start with the mpirun of the MPI that mpi4py was built with, or with srun --mpi=pmi2 (MPICH), "
+            "srun --mpi=pmix (Open MPI)",
+        )
+    for name in THREADS:
+        environ.setdefault(name, str(comm.threads))
+    return comm
 
 
 def number_on_node(number: int) -> None:
     """Give this process, which runs alone but beside others of its kind, the number that chooses its device."""
     global _world
     _world = SerialComm(number)
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+def agreed(comm: Comm, do: Callable[[], T]) -> T:
+    """Return what `do` returns; if it fails on any rank, fail on all of them, each with the code of the first that did.
+
+    For what all ranks do before they talk to each other: load a deck, choose a device.
+    """
+    error: BaseException | None = None
+    value: T | None = None
+    try:
+        value = do()
+    except Exception as caught:
+        error = caught
+    if comm.size > 1:
+        failed = [(rank, e) for rank, e in enumerate(comm.allgather(_told(error))) if e is not None]
+        if failed:
+            raise _first_of(failed, error, comm)
+    if error is not None:
+        raise error
+    return cast("T", value)
+
+
+def first(comm: Comm, do: Callable[[], T]) -> T:
+    """Return on all ranks what `do` returns on rank 0, where alone it is called; its error is that of all ranks.
+
+    For what touches files.
+    """
+    error: BaseException | None = None
+    value: T | None = None
+    if comm.rank == 0:
+        try:
+            value = do()
+        except Exception as caught:
+            error = caught
+    if comm.size > 1:
+        value, told = comm.bcast((value, _told(error)))
+        if told is not None:
+            raise _first_of([(0, told)], error, comm)
+    if error is not None:
+        raise error
+    return cast("T", value)
+
+
+def _told(error: BaseException | None) -> Any:
+    """Return an error in a form that can be sent: itself, or its text."""
+    import pickle
+
+    if error is None:
+        return None
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _first_of(
+    failed: list[tuple[int, BaseException]], own: BaseException | None, comm: Comm
+) -> BaseException:
+    """Return the error to raise here: that of the lowest rank that has one, marked as known to all."""
+    rank, told = failed[0]
+    error = own if own is not None and rank == comm.rank else told
+    if rank != 0 and isinstance(error, Exception):
+        error.add_note(f"on rank {rank} of {comm.size}")
+    return by_all(error)
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def by_all(error: E) -> E:
+    """Mark an error that all ranks raise at the same place; return it."""
+    error.agreed = True  # type: ignore[attr-defined]  # read by is_agreed
+    return error
+
+
+def is_agreed(error: BaseException) -> bool:
+    """Return True if all ranks raise this error, so that each can end by itself and one of them tells it."""
+    return bool(getattr(error, "agreed", False))
+
+
+def abort(code: int) -> None:
+    """End all ranks of the run with an exit code; return at once where there is one rank only."""
+    comm = _world
+    if isinstance(comm, MpiComm):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        comm.abort(code)
+        os._exit(code)  # the library may return before it ends this process

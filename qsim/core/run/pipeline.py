@@ -10,9 +10,10 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -24,7 +25,7 @@ from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.device import Device, out_of_memory, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled
-from qsim.core.device.parallel import world
+from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
@@ -36,8 +37,12 @@ from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_un
 from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
+from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
+
+if TYPE_CHECKING:
+    from qsim.core.device.parallel import Comm
 
 __all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
 
@@ -133,28 +138,41 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         One of the errors of `qsim.core.errors`; `Stopped` after a checkpoint was written on request.
     """
     start = time.monotonic()
-    job = _job(Method[Deck, object, object](method), path, options or Options())
+    comm = world()
+    job = agreed(comm, lambda: _job(Method[Deck, object, object](method), path, options or Options()))
+    agreed(comm, lambda: require_one_deck(job.loaded, (job.options.resume, job.options.force), comm))
     if job.options.dry_run:
-        plan, device, notices = _plan(job)
+        plan, device, notices = agreed(comm, lambda: _plan(job, comm))
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
-    require_folder(job.files.results.parent)
-    with OutputLock(job.files.stem) as lock:
-        on_early_exit(lock.release)
+    with ExitStack() as stack:
+        lock = first(comm, lambda: _locked(job, stack))
         # only now, since a run that held the lock before may have left a checkpoint
-        job = replace(job, resuming=job.options.resume and job.files.checkpoint.exists())
-        if job.options.resume and job.files.results.exists() and (not job.resuming or _nothing_to_add(job)):
-            return _already_complete(job)
-        _refuse_what_cannot_be_written(job)
-        return _work(job, start, lock.notices)
+        resuming = comm.bcast(job.options.resume and job.files.checkpoint.exists())
+        job = replace(job, resuming=resuming)
+        if first(comm, lambda: _is_complete(job)):
+            return first(comm, lambda: _already_complete(job))
+        first(comm, lambda: _refuse_what_cannot_be_written(job))
+        return _work(job, comm, start, lock)
 
 
-def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outcome:
+def _locked(job: _Job[D, P, R], stack: ExitStack) -> list[str]:
+    """Keep other runs away from the output until the end of the run; return notices about that."""
+    require_folder(job.files.results.parent)
+    lock = stack.enter_context(OutputLock(job.files.stem))
+    on_early_exit(lock.release)
+    return lock.notices
+
+
+def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str]) -> Outcome:
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
-    plan, device, notices = _plan(job)
-    restored = _restore(job, device)
+    plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+    restored = first(comm, lambda: _restore(job, device))
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
-        if job.options.force:  # else a later --resume would continue the run that this one replaces
+        monitor.comm = comm
+        if (
+            job.options.force and comm.rank == 0
+        ):  # else a later --resume would continue the run that this one replaces
             files.checkpoint.unlink(missing_ok=True)
         _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
@@ -166,13 +184,25 @@ def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outco
                 result = method.run.run(problem, monitor)
                 device.synchronize()
             monitor.end()
+            monitor.warnings[:] = dict.fromkeys(
+                text for texts in comm.allgather(monitor.warnings) for text in texts
+            )
             with monitor.stage("write"):
-                _write(job, device, result, monitor)
-                _keep_state(job, result, monitor)
-        return _publish(job, job.figures, monitor)
+                first(comm, lambda: _finish(job, device, result, monitor))
+        return first(comm, lambda: _publish(job, job.figures, monitor))
 
 
-def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
+def _finish(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> None:
+    _write(job, device, result, monitor)
+    _keep_state(job, result, monitor)
+
+
+def _is_complete(job: _Job[D, P, R]) -> bool:
+    """Return True if there is nothing left to do for a run that is to be resumed."""
+    return job.options.resume and job.files.results.exists() and (not job.resuming or _nothing_to_add(job))
+
+
+def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     """Return the plan of a run, with the memory of the interpreter, and where it computes.
 
     Raises
@@ -184,17 +214,19 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
     plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
+    require_share(loaded, plan, comm)
     device, notices = select(
         job.options.device,
         settings.device,
         threads=requested_threads(job.options.threads, settings.threads),
-        local_rank=world().local_rank,
+        local_rank=comm.local_rank,
     )
+    notices += about_ranks(device, plan, comm)
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )
     plan = replace(plan, memory=memory)
-    device.require(plan.memory)
+    device.require(plan.memory.of_processes(comm.local_size))
     loaded.raise_for(plan.work.findings(least_time(plan, loaded, device)))
     return plan, device, [*caches.NOTICES, *notices]
 
@@ -368,7 +400,7 @@ def _monitor(
 ) -> Monitor:
     loaded = job.loaded
     if loaded.deck.run.seed is None:
-        loaded.update_run(seed=restored.meta["seed"] if restored.meta else draw_seed())
+        loaded.update_run(seed=restored.meta["seed"] if restored.meta else world().bcast(draw_seed()))
     settings = loaded.deck.run
     meta = {
         "method": loaded.deck.method,
@@ -384,7 +416,7 @@ def _monitor(
         interval=settings.checkpoint,
         restored=restored.state,
         signals=signals,
-        quiet=job.options.verbosity < 0,
+        quiet=job.options.verbosity < 0 or world().rank > 0,
         clock=RunClock(
             settings.walltime,
             spent=time.monotonic() - start,

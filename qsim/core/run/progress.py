@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from qsim.core.device.parallel import SerialComm, by_all, first
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.run.streams import PatientText
 from qsim.core.text import long_time, printable, reason
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.signals import Signals
 
 __all__ = ["Monitor", "RunClock"]
@@ -37,6 +39,9 @@ LINE_INTERVAL = 30.0
 REFRESH = 0.1
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
+
+NOTHING, SAVE, STOP, GIVE_UP = range(4)
+"""What to do at a report; of several processes, the highest wish counts."""
 
 DAY = 86400.0
 OBSERVED = 10.0
@@ -113,6 +118,9 @@ class Monitor:
 
     Attributes
     ----------
+    comm : Comm
+        Processes of the run; this one alone by default. All of them report at the same points; whether to save or to stop is
+        decided together, and the first one writes.
     timing : dict of float
         Seconds of each stage, summed over repeated stages.
     warnings : list of str
@@ -147,6 +155,7 @@ class Monitor:
         self.warnings: list[str] = []
         self.log: deque[str] = deque(maxlen=1000)
         self._stream = stream
+        self.comm: Comm = SerialComm()
         self._clock = clock or RunClock()
         self._saved_at = self._now()
         self._save_seconds = 0.0
@@ -263,12 +272,35 @@ class Monitor:
         self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
-        if reason := self._stop_reason(now):
-            self._stop(reason, state, now)
-        elif state is not None and self.checkpoint is not None:
+        savable = state is not None and self.checkpoint is not None
+        reason = self._stop_reason(now)
+        wish = self.comm.allmax(self._wish(reason, now, savable=savable))
+        if savable and wish < STOP:
             self._savable = True
-            if now - self._saved_at >= self.interval:
-                self._save_in_passing(state, now)
+        if wish == NOTHING:
+            return
+        if wish != SAVE:
+            reason = next(text for text in self.comm.allgather(reason) if text)
+        if state is not None and self.checkpoint is not None and wish != SAVE:
+            path = self._save(state)
+            self.end()
+            raise by_all(Stopped(path, f"{reason}; checkpoint written to {path}"))
+        if wish == GIVE_UP:
+            self.end()
+            raise by_all(Interrupted(f"{reason}; this part of the run has no checkpoint"))
+        if wish == SAVE and state is not None:
+            self._save_in_passing(state, now)
+
+    def _wish(self, reason: str, now: float, *, savable: bool) -> int:
+        """Return what this process would do at this report."""
+        if not reason:
+            due = savable and now - self._saved_at >= self.interval
+            return SAVE if due else NOTHING
+        self._stop_since = self._stop_since if self._stop_since is not None else now
+        if savable:
+            return STOP
+        waited = now - self._stop_since >= (GRACE if self.checkpoint else 0.0)
+        return GIVE_UP if waited and not self._savable else NOTHING
 
     @contextmanager
     def continuing(self) -> Iterator[None]:
@@ -301,16 +333,6 @@ class Monitor:
         needed = 1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5
         return "stopped before the wall time limit" if self._clock.nearly_over(now, needed) else ""
 
-    def _stop(self, reason: str, state: State | None, now: float) -> None:
-        self._stop_since = self._stop_since if self._stop_since is not None else now
-        if state is not None and self.checkpoint is not None:
-            path = self._save(state)
-            self.end()
-            raise Stopped(path, f"{reason}; checkpoint written to {path}")
-        if not self._savable and now - self._stop_since >= (GRACE if self.checkpoint else 0.0):
-            self.end()
-            raise Interrupted(f"{reason}; this part of the run has no checkpoint")
-
     def _save_in_passing(self, state: State, now: float) -> None:
         """Write a checkpoint; a full disk must not end a run that needs no checkpoint to go on."""
         try:
@@ -325,8 +347,11 @@ class Monitor:
 
         if self.checkpoint is None:
             raise ValueError("this monitor has no checkpoint file")
-        start = self._now()
-        path = checkpoint.save(self.checkpoint, state(), {**self.meta, "elapsed": self.elapsed})
+        start, file = self._now(), self.checkpoint
+        content = state()  # on all ranks: it may gather what they hold
+        path = first(
+            self.comm, lambda: checkpoint.save(file, content, {**self.meta, "elapsed": self.elapsed})
+        )
         self._saved_at = self._polled_at = self._now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path

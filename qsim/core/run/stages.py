@@ -82,6 +82,10 @@ class Plan:
         Warnings and mistakes that the rules of the deck could not see.
     work
         Operations that the run cannot do without; days of them are announced.
+    ranks
+        Most processes that can share the work; 1 where it is not distributed.
+    shared
+        What they share, for messages: ``"walkers"``.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -89,6 +93,8 @@ class Plan:
     steps: int = 0
     findings: Sequence[Finding] = ()
     work: Work = field(default_factory=Work)
+    ranks: int = 1
+    shared: str = ""
 
 
 class DeckStage(Protocol[D]):

@@ -17,15 +17,13 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from qsim.core.device.hardware import available_threads
-from qsim.core.device.parallel import number_on_node
+from qsim.core.device.parallel import THREADS, number_on_node
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Lock
 
 __all__ = ["Crew", "threads_shared"]
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Variables that limit the threads of each process."""
 LOOK = 0.2
 """Seconds between two looks for a stop request."""
 

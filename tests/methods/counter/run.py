@@ -1,11 +1,14 @@
 """Run stage of the counter: resumable at every step."""
 
 import math
+import os
+import signal
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from qsim.core.device.parallel import world
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.run.loop import Progress, drive
 
@@ -40,6 +43,10 @@ class Counting:
             self.done += 1
             if problem.fail == "bug":
                 raise RuntimeError("the counter lost count")
+            if problem.fail == "rank" and self.done == 5 and world().rank == 1:
+                raise RuntimeError("rank one lost count")
+            if problem.fail == "death" and self.done == 5 and world().rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
             shown = math.nan if problem.fail == "nan" and self.done == 5 else self.value
             report(Progress(self.done, {"value": shown}))
             if problem.pause:

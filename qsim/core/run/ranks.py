@@ -1,0 +1,64 @@
+"""What has to hold before several ranks share a run: one deck, work for each, and devices that they can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.deck.load import changed_keys
+from qsim.core.device.device import cuda_status
+from qsim.core.errors import DeckError, DeviceError
+
+if TYPE_CHECKING:
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
+    from qsim.core.run.stages import Plan
+
+__all__ = ["about_ranks", "require_one_deck", "require_share"]
+
+
+def require_one_deck(loaded: LoadedDeck[Any], options: object, comm: Comm) -> None:
+    """Refuse ranks that read different decks: files of their own node, or other options."""
+    mine = (loaded.sha256, loaded.physics(), options)
+    for rank, other in enumerate(comm.allgather(mine)):
+        if other != mine:
+            keys = ", ".join(changed_keys(mine[1], other[1])) or "its text or options"
+            raise DeckError(
+                f"rank {comm.rank} and rank {rank} disagree about the deck: {keys}",
+                hint="all ranks need the same command and the same files, on a file system that all nodes share",
+            )
+
+
+def require_share(loaded: LoadedDeck[Any], plan: Plan, comm: Comm) -> None:
+    """Refuse more processes than can share the work, rather than let them compute the same.
+
+    Raises
+    ------
+    DeviceError
+        With the number that can.
+    """
+    if comm.size <= plan.ranks:
+        return
+    method = loaded.deck.method
+    if plan.ranks == 1:
+        raise DeviceError(
+            f"this {method} deck runs on one rank, but {comm.size} were started",
+            hint="start it without mpirun or srun; 'qsim sweep --slurm' runs many decks at the same time",
+        )
+    raise DeviceError(
+        f"{comm.size} ranks were started, but the {plan.ranks} {plan.shared} of this {method} deck occupy at most "
+        f"{plan.ranks}",
+        hint=f"start at most {plan.ranks} ranks",
+    )
+
+
+def about_ranks(device: Device, plan: Plan, comm: Comm) -> list[str]:
+    """Return notices about the processes of the run and the devices that they share."""
+    if comm.size == 1:
+        return []
+    notices = [f"{comm.size} ranks share the {plan.shared}, {comm.local_size} of them on this node"]
+    if device.is_cuda and comm.local_size > (gpus := cuda_status().count):
+        notices.append(
+            f"warning: {comm.local_size} ranks share {gpus} GPU{'s' if gpus > 1 else ''}; one rank per GPU is faster"
+        )
+    return notices
