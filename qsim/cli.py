@@ -17,7 +17,7 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 OFF = logging.CRITICAL + 1
+FORMATS = ("png", "pdf", "svg")
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -274,7 +275,17 @@ def method_command(name: str) -> click.Command:
     @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
     @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
     @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
-    @click.option("--no-figures", is_flag=True, help="Draw no figures.")
+    @click.option(
+        "--figures", metavar="WHICH", help="Figures to draw: overview (by default), all, none, or NAME,NAME."
+    )
+    @click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        type=click.Choice(FORMATS),
+        help="Format of the figures, png by default; may be repeated.",
+    )
+    @click.option("--no-figures", is_flag=True, help="Draw no figures: the same as --figures none.")
     def command(**given: Any) -> None:
         _run(name, _Given(**given))
 
@@ -297,6 +308,8 @@ class _Given:
     quiet: bool
     verbose: bool
     no_figures: bool
+    figures: str | None
+    formats: tuple[str, ...]
 
     def refuse_clashes(self) -> None:
         """Raise a usage error for options that exclude each other."""
@@ -304,6 +317,8 @@ class _Given:
             raise click.UsageError("--resume and --force exclude each other")
         if self.quiet and self.verbose:
             raise click.UsageError("-q and -v exclude each other")
+        if self.no_figures and self.figures not in (None, "none"):
+            raise click.UsageError("--no-figures and --figures exclude each other")
         if self.allow_changes and not self.resume:
             raise click.UsageError("--allow-changes needs --resume")
 
@@ -319,7 +334,8 @@ class _Given:
             resume=self.resume,
             allow_changes=self.allow_changes,
             dry_run=self.dry_run,
-            figures=not self.no_figures,
+            figures=False if self.no_figures else self.figures or True,
+            formats=self.formats or ("png",),
             verbosity=-1 if self.quiet else int(self.verbose),
             command=shlex.join(["qsim", *sys.argv[1:]]),
         )
@@ -350,6 +366,8 @@ def _run(method: str, given: _Given) -> None:
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
+    from qsim.core.deck.mapping import deck_lines
+
     if as_json:
         click.echo(json_text(plan))
         return
@@ -367,24 +385,12 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     for notice in plan["notices"]:
         click.echo(notice, err=True)
     commands.say_warnings(warning.replace(": warning: ", ": ", 1) for warning in plan["warnings"])
-    click.echo("\n".join(_deck_lines(plan["deck"])))
+    click.echo("\n".join(deck_lines(plan["deck"])))
 
 
 def _size_text(value: float | str) -> str:
     """Return a size with at most six digits, whole numbers with all of theirs."""
     return f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else str(value)
-
-
-def _deck_lines(block: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
-    from qsim.core.deck.describe import flow
-
-    for key, value in block.items():
-        if isinstance(value, dict) and value and len(indent) < 4:
-            yield f"{indent}{flow(key)}:"
-            yield from _deck_lines(value, indent + "  ")
-        else:
-            yield f"{indent}{flow(key)}: {flow(value)}"
 
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:

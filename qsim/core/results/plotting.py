@@ -15,11 +15,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import replacing
@@ -27,11 +28,12 @@ from qsim.core.results.atomic import replacing
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
     from qsim.core.results.results import Results
 
-__all__ = ["COLORS", "WIDTHS", "draw", "figure", "ready", "save", "style"]
+__all__ = ["COLORS", "WIDTHS", "draw", "figure", "into", "ready", "save", "style"]
 
 WIDTHS = {"single": 3.4, "double": 7.0}
 """Widths of one and of two columns in inches."""
@@ -48,7 +50,10 @@ COLORS = {
 """Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white."""
 
 GOLDEN = 0.618
-FORMATS = ("png", "pdf")
+_TARGET: ContextVar[Any] = ContextVar("target", default=None)
+"""Part of a figure into which the next figure goes; None for one of its own."""
+FORMATS = ("png", "pdf", "svg")
+"""Formats of figures that can be asked for."""
 
 
 def _matplotlib() -> ModuleType:
@@ -108,6 +113,8 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     height
         In inches; by default the golden ratio of one column, whatever the width.
     """
+    if (given := _TARGET.get()) is not None:
+        return given
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -119,14 +126,49 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     return fig
 
 
+@contextmanager
+def into(target: Axes | SubFigure | None) -> Iterator[None]:
+    """Let the figure that is made inside the block fill the place of an axes, or a part of a figure.
+
+    Parameters
+    ----------
+    target
+        Axes of a grid (from ``subplots`` or ``add_subplot``), which are removed, or a subfigure; None for a figure of its own.
+
+    Raises
+    ------
+    ValueError
+        If the axes stand in no grid.
+    """
+    if target is None:
+        yield
+        return
+    place: Any = target
+    if not hasattr(target, "add_subfigure"):
+        if (spec := target.get_subplotspec()) is None:
+            raise ValueError("these axes stand in no grid; make them with subplots() or add_subplot()")
+        place = target.get_figure(root=False).add_subfigure(spec)  # type: ignore[union-attr]
+        target.remove()
+    token = _TARGET.set(place)
+    try:
+        yield
+    finally:
+        _TARGET.reset(token)
+
+
 def draw(function: Callable[[Results], Figure], results: Results) -> Figure:
     """Return the figure that a method's function makes of a results file, in qsim's style."""
     with style():
         return function(results)
 
 
-def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = None) -> list[Path]:
-    """Write ``<stem>.png`` and ``<stem>.pdf``; the same figure gives the same bytes.
+def save(
+    fig: Figure,
+    stem: str | Path,
+    metadata: Mapping[str, str] | None = None,
+    formats: Sequence[str] = ("png",),
+) -> list[Path]:
+    """Write a figure as ``<stem>.png`` or in other formats; the same figure gives the same bytes.
 
     Parameters
     ----------
@@ -137,6 +179,8 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
     metadata
         Entries such as ``{"Title": ..., "deck_sha256": ...}``.  PNG files hold them as they are; in PDF files
         those unknown to the format become keywords.
+    formats
+        Some of `FORMATS`.
 
     Raises
     ------
@@ -147,7 +191,7 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
     files = []
     layout = fig.get_layout_engine()
     try:
-        for extension in FORMATS:
+        for extension in formats:
             files.append(_save_as(fig, stem, extension, entries))
             _without_layout(fig)  # places of the axes stay; finding them again takes a third of the time
     finally:
@@ -163,7 +207,7 @@ def _without_layout(fig: Figure) -> None:
 def _save_as(fig: Figure, stem: Path, extension: str, entries: Mapping[str, str]) -> Path:
     """Write one file of a figure and return its path."""
     path = stem.with_name(f"{stem.name}.{extension}")
-    information = _pdf_metadata(entries) if extension == "pdf" else {"Software": "qsim", **entries}
+    information = _metadata(entries, extension)
     image = io.BytesIO()
     with style():
         fig.savefig(image, format=extension, metadata=information)
@@ -175,6 +219,14 @@ def _save_as(fig: Figure, stem: Path, extension: str, entries: Mapping[str, str]
             f"cannot write figure {path}: {error}", hint="check the folder and the free space"
         ) from error
     return path
+
+
+def _metadata(entries: Mapping[str, str], extension: str) -> dict[str, str | None]:
+    if extension == "pdf":
+        return _pdf_metadata(entries)
+    if extension == "svg":  # Dublin Core; a date would make every file differ
+        return {"Title": entries.get("Title", ""), "Creator": "qsim", "Date": None}
+    return {"Software": "qsim", **entries}
 
 
 def _pdf_metadata(entries: Mapping[str, str]) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 
 from qsim import __version__
 from qsim.core.deck.blocks import Deck
-from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
+from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.device import Device, out_of_memory, select
 from qsim.core.device.footprint import kernels_are_compiled
@@ -39,6 +39,9 @@ from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
 __all__ = ["Options", "Outcome", "draw_figure", "execute"]
+
+CHOICES = ("overview", "all", "none")
+"""Words for sets of figures."""
 
 D = TypeVar("D", bound=Deck)
 P = TypeVar("P")
@@ -66,7 +69,10 @@ class Options:
     dry_run
         Check and plan only.
     figures
-        Draw the figures that the deck asks for.
+        ``"overview"``, ``"all"``, ``"none"`` or names separated by commas, in place of the deck's ``output.figures``; True for
+        those of the deck, False for none.
+    formats
+        Formats of the figures: ``png``, ``pdf``, ``svg``.
     verbosity
         -1 for silence, 0 for progress and notices.
     command
@@ -80,7 +86,8 @@ class Options:
     resume: bool = False
     allow_changes: bool = False
     dry_run: bool = False
-    figures: bool = True
+    figures: bool | str = True
+    formats: Sequence[str] = ("png",)
     verbosity: int = 0
     command: str = ""
 
@@ -104,7 +111,7 @@ class Outcome:
     already: bool = False
 
 
-def execute(method: str, path: str | Path, options: Options | None = None) -> Outcome:
+def execute(method: str, deck: DeckSource, options: Options | None = None) -> Outcome:
     """Run one deck, from the file to the figures.
 
     Everything that can be refused (the deck, existing files, the device, memory) is refused before any work.
@@ -113,8 +120,8 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     ----------
     method
         Name of the method; the deck must be for it.
-    path
-        The deck.
+    deck
+        The YAML file, or its keys and values as a mapping.
     options
         See `Options`.
 
@@ -129,7 +136,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
         One of the errors of `qsim.core.errors`; `Stopped` after a checkpoint was written on request.
     """
     start = time.monotonic()
-    job = _job(Method[Deck, object, object](method), path, options or Options())
+    job = _job(Method[Deck, object, object](method), deck, options or Options())
     if job.options.dry_run:
         plan, device, notices = _plan(job)
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
@@ -212,6 +219,11 @@ class _Job(Generic[D, P, R]):
     """True if there is a checkpoint and it is to be continued."""
 
     @property
+    def one_figure(self) -> bool:
+        """True if only an overview is drawn: the first figure that has something to show."""
+        return self.loaded.deck.output.figures == "overview"
+
+    @property
     def replaces(self) -> bool:
         """True if existing results may be replaced: a run with a checkpoint was allowed to when it began."""
         return self.options.force or self.resuming
@@ -230,10 +242,14 @@ class _Job(Generic[D, P, R]):
         ]
 
 
-def _job(method: Method[D, P, R], path: str | Path, options: Options) -> _Job[D, P, R]:
-    loaded = load_deck(path, method.deck.DECK, options.overrides)
+def _job(method: Method[D, P, R], deck: DeckSource, options: Options) -> _Job[D, P, R]:
+    overrides = [*options.overrides]
+    if isinstance(options.figures, str):
+        asked = options.figures if options.figures in CHOICES else f"[{options.figures}]"
+        overrides.append(f"output.figures={asked}")
+    loaded = load_deck(deck, method.deck.DECK, overrides)
     figures = _figure_names(loaded, method.output) if options.figures else []
-    files = RunFiles.of(loaded, Path(options.output) if options.output else None)
+    files = RunFiles.of(loaded, Path(options.output) if options.output else None, options.formats)
     return _Job(method, loaded, options, files, figures, method.extra_paths(loaded.deck, files.stem))
 
 
@@ -243,8 +259,8 @@ def _job(method: Method[D, P, R], path: str | Path, options: Options) -> _Job[D,
 def _figure_names(loaded: LoadedDeck[D], output: OutputStage[R]) -> Sequence[str]:
     loaded.raise_for(unknown_figures(loaded.deck, output))
     asked = loaded.deck.output.figures
-    if isinstance(asked, str):
-        return list(output.FIGURES) if asked == "all" else []
+    if isinstance(asked, str):  # of an overview, all that could serve as one
+        return [] if asked == "none" else list(output.FIGURES)
     return list(dict.fromkeys(asked))
 
 
@@ -309,8 +325,12 @@ def _already_complete(job: _Job[D, P, R]) -> Outcome:
     if (content := _summary(files.summary)) is not None:
         return Outcome(content, files.results, already=True)
     missing = [
-        name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
+        name
+        for name in job.figures
+        if not all(path.exists() for path in figure_paths(files.stem, name, files.formats))
     ]
+    if job.one_figure and len(missing) < len(job.figures):
+        missing = []
     with Monitor(quiet=job.options.verbosity < 0) as monitor:
         return _publish(job, missing, monitor)
 
@@ -507,7 +527,10 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
         with monitor.stage("figures"):
             for name in names:
                 try:
-                    written += draw_figure(method.output, results, name, files.stem)
+                    drawn = draw_figure(method.output, results, name, files.stem, files.formats)
+                    written += drawn
+                    if drawn and job.one_figure:
+                        break
                 except Exception as error:
                     error.add_note(
                         f"while drawing the figure '{name}'; the results in {files.results} are complete"
@@ -530,8 +553,10 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
     return Outcome(content, files.results)
 
 
-def draw_figure(output: OutputStage[R], results: Results, name: str, stem: Path) -> list[Path]:
-    """Draw one figure of a results file as ``<stem>.<name>.png`` and ``.pdf``.
+def draw_figure(
+    output: OutputStage[R], results: Results, name: str, stem: Path, formats: Sequence[str] = ("png",)
+) -> list[Path]:
+    """Draw one figure of a results file as ``<stem>.<name>.png``, and in other formats.
 
     Returns
     -------
@@ -547,7 +572,7 @@ def draw_figure(output: OutputStage[R], results: Results, name: str, stem: Path)
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),
     }
     try:
-        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)
+        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata, formats)
     finally:
         figure.clear()
         del figure
