@@ -31,7 +31,7 @@ def test_another_environment_of_the_checkout_is_extended_by_pip(monkeypatch):
 
 def test_an_installed_copy_names_the_packages(monkeypatch):
     monkeypatch.setattr(install, "checkout", lambda: None)
-    lines = ['numpy>=2.0', 'cupy-cuda12x[ctk]>=14.2; extra == "cuda12"', "mpi4py>=4.0; extra == 'mpi'"]
+    lines = ["numpy>=2.0", 'cupy-cuda12x[ctk]>=14.2; extra == "cuda12"', "mpi4py>=4.0; extra == 'mpi'"]
     monkeypatch.setattr(metadata, "requires", {"qsim-suite": lines}.__getitem__)
     assert install_extra("cuda12") == 'pip install "cupy-cuda12x[ctk]>=14.2"'
     assert install_extra("mpi") == 'pip install "mpi4py>=4.0"'

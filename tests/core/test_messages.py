@@ -94,7 +94,9 @@ def test_run_takes_a_path_or_a_mapping():
     with pytest.raises(TypeError, match="takes the path of a YAML deck or a mapping of its keys, not a list"):
         qsim.run([{"method": "trotter"}])
     with pytest.raises(DeckError, match=r"^<deck>: evolve: required key is missing") as error:
-        qsim.run({"method": "trotter", "system": {"spins": 2, "term": []}, "initial": {"type": "a1", "up": [0]}})
+        qsim.run(
+            {"method": "trotter", "system": {"spins": 2, "term": []}, "initial": {"type": "a1", "up": [0]}}
+        )
     assert "<deck>: system.term: unknown key; did you mean 'terms'?" in str(error.value)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["COLORS", "WIDTHS", "draw", "figure", "into", "ready", "save", "style"]
+__all__ = ["COLORS", "WIDTHS", "compose", "draw", "entitle", "figure", "into", "ready", "save", "style"]
 
 WIDTHS = {"single": 3.4, "double": 7.0}
 """Widths of one and of two columns in inches."""
@@ -50,6 +50,8 @@ COLORS = {
 """Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white."""
 
 GOLDEN = 0.618
+_ASKED = object()
+"""In the place of a part of a figure: nothing is to be drawn, only the size is asked for."""
 _TARGET: ContextVar[Any] = ContextVar("target", default=None)
 """Part of a figure into which the next figure goes; None for one of its own."""
 FORMATS = ("png", "pdf", "svg")
@@ -113,13 +115,15 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     height
         In inches; by default the golden ratio of one column, whatever the width.
     """
-    if (given := _TARGET.get()) is not None:
+    height = height or WIDTHS["single"] * GOLDEN * 1.15
+    if (given := _TARGET.get()) is _ASKED:
+        raise _Wanted(width, height)
+    if given is not None:
         return given
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height = height or WIDTHS["single"] * GOLDEN * 1.15
     with style():
         fig = Figure(figsize=(WIDTHS[width], height), layout="constrained")
     FigureCanvasAgg(fig)
@@ -154,6 +158,97 @@ def into(target: Axes | SubFigure | None) -> Iterator[None]:
         yield
     finally:
         _TARGET.reset(token)
+
+
+class _Wanted(Exception):
+    """A figure function would draw: it asks for a figure of this size."""
+
+    def __init__(self, width: str, height: float) -> None:
+        super().__init__(width, height)
+        self.width, self.height = width, height
+
+
+def _asked_for(function: Callable[[Results], Figure | None], results: Results) -> tuple[str, float] | None:
+    """Return width and height of the figure that a function would draw; None if it has nothing to show."""
+    token = _TARGET.set(_ASKED)
+    try:
+        function(results)
+    except _Wanted as wanted:
+        return wanted.width, wanted.height
+    finally:
+        _TARGET.reset(token)
+    return None
+
+
+def compose(
+    results: Results,
+    functions: Sequence[Callable[[Results], Figure | None]],
+    most: int = 4,
+    tallest: float = 7.5,
+) -> Figure | None:
+    """Put figures of one results file together on a page: single columns side by side, double columns below each other.
+
+    Parameters
+    ----------
+    results
+        The file.
+    functions
+        Figure functions, the most important one first; those with nothing to show are passed over.
+    most
+        Parts at most.
+    tallest
+        Height at most, in inches; what would make the page higher is left out.
+
+    Returns
+    -------
+    Figure or None
+        None if no function has anything to show.
+    """
+    rows: list[tuple[float, list[Callable[[Results], Figure | None]]]] = []
+    waiting: int | None = None  # row of a single column that has room beside it
+    parts, total = 0, 0.0
+    for function in functions:
+        if parts == most or (size := _asked_for(function, results)) is None:
+            continue
+        width, height = size
+        if width == "single" and waiting is not None:
+            before, row = rows[waiting]
+            rows[waiting] = (max(before, height), [*row, function])
+            total += max(0.0, height - before)
+            waiting = None
+        elif not rows or total + height <= tallest:
+            rows.append((height, [function]))
+            total += height
+            waiting = len(rows) - 1 if width == "single" else waiting
+        else:
+            continue
+        parts += 1
+    if not rows:
+        return None
+    if parts == 1:
+        return rows[0][1][0](results)
+    page = figure("double", total)
+    lines = _listed(page.subfigures(len(rows), 1, height_ratios=[height for height, _ in rows]))
+    for line, (_, row) in zip(lines, rows, strict=True):
+        single = len(row) > 1
+        for place, function in zip(
+            _listed(line.subfigures(1, len(row))) if single else [line], row, strict=True
+        ):
+            with into(place):
+                function(results)
+    return page
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return what matplotlib gives for a grid, one object or an array, as a list."""
+    return list(found.ravel()) if hasattr(found, "ravel") else [found]
+
+
+def entitle(fig: Figure, title: str) -> None:
+    """Write the title of the run above a figure that has none, so that a folder of figures tells them apart."""
+    if fig.get_suptitle() == "":
+        with style():
+            fig.suptitle(title.replace("$", r"\$"), fontsize=7, color="0.35", x=0.01, ha="left")
 
 
 def draw(function: Callable[[Results], Figure], results: Results) -> Figure:

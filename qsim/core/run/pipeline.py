@@ -27,7 +27,7 @@ from qsim.core.device.parallel import world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.plotting import ready, save, style
+from qsim.core.results.plotting import entitle, ready, save, style
 from qsim.core.results.results import Content, Results, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
@@ -567,6 +567,7 @@ def draw_figure(
         figure = output.FIGURES[name](results)
     if figure is None:
         return []
+    entitle(figure, results.title or stem.name)
     metadata = {
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),
