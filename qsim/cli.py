@@ -41,6 +41,7 @@ __all__ = ["cli", "main"]
 OFF = logging.CRITICAL + 1
 HELPERS = {**commands.COMMANDS, **commands_many.COMMANDS}
 """The commands that run no deck, or many."""
+FORMATS = ("png", "pdf", "svg")
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -297,7 +298,17 @@ def method_command(name: str) -> click.Command:
     @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
     @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
     @click.option("-v", "--verbose", is_flag=True, help="Show every scalar with all its digits.")
-    @click.option("--no-figures", is_flag=True, help="Draw no figures.")
+    @click.option(
+        "--figures", metavar="WHICH", help="Figures to draw: overview (by default), all, none, or NAME,NAME."
+    )
+    @click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        type=click.Choice(FORMATS),
+        help="Format of the figures, png by default; may be repeated.",
+    )
+    @click.option("--no-figures", is_flag=True, help="Draw no figures: the same as --figures none.")
     def command(**given: Any) -> None:
         _run(name, _Given(**given))
 
@@ -321,6 +332,8 @@ class _Given:
     quiet: bool
     verbose: bool
     no_figures: bool
+    figures: str | None
+    formats: tuple[str, ...]
 
     def refuse_clashes(self) -> None:
         """Raise a usage error for options that exclude each other."""
@@ -328,6 +341,8 @@ class _Given:
             raise click.UsageError("--resume and --force exclude each other")
         if self.quiet and self.verbose:
             raise click.UsageError("-q and -v exclude each other")
+        if self.no_figures and self.figures not in (None, "none"):
+            raise click.UsageError("--no-figures and --figures exclude each other")
         if self.allow_changes and not self.resume:
             raise click.UsageError("--allow-changes needs --resume")
 
@@ -344,7 +359,8 @@ class _Given:
             resume=self.resume,
             allow_changes=self.allow_changes,
             dry_run=self.dry_run,
-            figures=not self.no_figures,
+            figures=False if self.no_figures else self.figures or True,
+            formats=self.formats or ("png",),
             verbosity=-1 if self.quiet else int(self.verbose),
             command=shlex.join(["qsim", *sys.argv[1:]]),
         )
@@ -378,6 +394,8 @@ def _run(method: str, given: _Given) -> None:
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
+    from qsim.core.deck.mapping import deck_lines
+
     if as_json:
         click.echo(json_text(plan))
         return

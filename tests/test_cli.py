@@ -62,7 +62,7 @@ def test_help_of_a_method_tells_every_option(counter, command):
     text = command("counter", "-h").stdout
     for option in (
         *("-o", "--device", "--set", "--dry-run", "--resume", "--force", "--allow-changes", "--json"),
-        *("-q", "-v", "--no-figures"),
+        *("-q", "-v", "--figures", "--format", "--no-figures"),
     ):
         assert option in text
 
@@ -423,7 +423,7 @@ def test_files_that_are_no_results(counter, command, arguments):
 def test_plot(counter, results, command):
     reply = command("plot", results)
     assert reply.exit_code == 0
-    assert [Path(line).name for line in reply.stdout.splitlines()] == ["deck.value.png", "deck.value.pdf"]
+    assert [Path(line).name for line in reply.stdout.splitlines()] == ["deck.value.png"]
     assert (counter.folder / "deck.value.png").stat().st_size > 1000
     again = command("plot", results, "value")
     assert again.exit_code == 6
@@ -431,7 +431,7 @@ def test_plot(counter, results, command):
     assert command("plot", results, "value", "--force").exit_code == 0
     (counter.folder / "figures").mkdir()
     assert command("plot", results, "-o", "figures").exit_code == 0
-    assert (counter.folder / "figures" / "deck.value.pdf").is_file()
+    assert (counter.folder / "figures" / "deck.value.png").is_file()
     assert command("plot", results, "-o", "nowhere").exit_code == 6
     unknown = command("plot", results, "vlaue")
     assert unknown.exit_code == 2

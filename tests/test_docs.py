@@ -150,6 +150,18 @@ def test_python_of_pages_compiles(page):
         compile(block["body"], page.name, "exec")
 
 
+def test_the_page_on_python_runs(tmp_path, monkeypatch):
+    """One block after the other, as a reader types them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(ROOT / "docs/howto/python.md", "python"):
+        exec(compile(block["body"], "python.md", "exec"), names)
+    assert names["results"].figures[0] == "overview"
+    assert {path.name for path in tmp_path.iterdir()} == {"overview.svg", "both.png"}
+    for opened in ("results", "other"):
+        names[opened].close()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     text = FENCE.sub("", page.read_text(encoding="utf-8"))

@@ -85,8 +85,10 @@ class Diagnostic:
         """Return ``file:line:column: key: message``, the form that editors and terminals make clickable."""
         key = f"{self.key}: " if self.key else ""
         kind = "warning: " if self.severity == "warning" else ""
-        # an override is one line, and its key begins it
-        start = self.file.startswith("<--set") and (self.line, self.column) == (1, 1)
+        # an override is one line, and its key begins it; a deck given as a mapping has keys only
+        start = self.file == "<deck>" or (
+            self.file.startswith("<--set") and (self.line, self.column) == (1, 1)
+        )
         place = "" if start else f":{self.line}:{self.column}"
         return printable(f"{self.file}{place}: {key}{kind}{self.message}")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, compose, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -348,7 +348,13 @@ def _radial(r: Results) -> Figure | None:
     return fig
 
 
+def overview(r: Results) -> Figure | None:
+    """Draw the energies of the series, the density and the trial function on a page."""
+    return compose(r, (timestep, trace, density, jastrow, gofr, optimisation))
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "overview": overview,
     "trace": trace,
     "population": population,
     "reblock": reblock,

@@ -8,8 +8,7 @@ import numpy as np
 
 from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
-from qsim.sturmian.figures.bound import FIGURES as OWN_FIGURES
-from qsim.sturmian.figures.collision import FIGURES as COLLISION_FIGURES
+from qsim.sturmian.figures.overview import FIGURES
 from qsim.sturmian.scattering.quantities import QUANTITIES
 from qsim.sturmian.two_electron import known
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "scalars", "tables"]
 
-FIGURES = {**OWN_FIGURES, **COLLISION_FIGURES}
 STORED_FUNCTIONS = 4_000_000  # numbers of basis functions up to which the results file holds them
 STORED_PAIRS = 40  # pairs of a symmetry up to which its angular coefficients are stored
 HARTREE = "hartree"

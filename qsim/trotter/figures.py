@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, compose, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
 FEW = 15  # points that are marked
+FAINT = 0.1  # median of a map over its largest value, below which its colours would be nearly white
 CURVES = 8  # drawn beside each other at most
 TIME = r"time ($1/J$)"
 
@@ -68,11 +69,19 @@ def _sites(r: Results, name: str) -> Any:
 def _map(
     fig: Figure, ax: Axes, t: Times, rows: NDArray[Any], values: NDArray[np.float64], label: str, limit: float
 ) -> None:
-    """Draw values (time, row) as a map, centred on zero."""
-    image = ax.pcolormesh(
-        t, rows, values.T, shading="nearest", cmap="RdBu_r", vmin=-limit, vmax=limit, rasterized=True
-    )
-    fig.colorbar(image, ax=ax, label=label, pad=0.02)
+    """Draw values (time, row) as a map, centred on zero; where most are small, colours follow their square root."""
+    from matplotlib.colors import FuncNorm, Normalize
+
+    norm: Normalize = Normalize(-limit, limit)
+    if faint := float(np.median(np.abs(values))) < FAINT * limit:
+        norm = FuncNorm(
+            (lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda y: np.sign(y) * y**2), -limit, limit
+        )
+    image = ax.pcolormesh(t, rows, values.T, shading="nearest", cmap="RdBu_r", norm=norm, rasterized=True)
+    bar = fig.colorbar(image, ax=ax, label=label, pad=0.02)
+    if faint:
+        steps = limit * np.array([1.0, 0.25, 0.05])
+        bar.set_ticks([*-steps, 0.0, *steps[::-1]], labels=[f"{x:.2g}" for x in [*-steps, 0.0, *steps[::-1]]])
 
 
 def sz_map(r: Results) -> Figure | None:
@@ -382,7 +391,14 @@ def _in_time(draw: Callable[[Results], Figure | None]) -> Callable[[Results], Fi
     return drawn
 
 
+def overview(r: Results) -> Figure | None:
+    """Draw what was observed on a page: maps first, then curves, echo and entropy; of a spectrum its levels."""
+    parts = ("sz_map", "polarisation", "curves", "echo", "entropy", "correlator", "total", "levels", "structure_factor", "cuts")
+    return compose(r, [FIGURES[name] for name in parts])
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "overview": overview,
     "sz_map": _in_time(sz_map),
     "total": _in_time(total),
     "drift": _in_time(drift),

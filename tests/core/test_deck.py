@@ -260,7 +260,7 @@ points: 12
         ("run:", "3:1: run: expected a block with keys among device, precision, seed"),
         (
             "output: {figures: al}",
-            "3:10: output.figures: expected 'all' or 'none' or a list, found 'al'; did you mean",
+            "3:10: output.figures: expected 'overview', 'all' or 'none' or a list, found 'al'; did you mean",
         ),
         ("xmin: 3", "3:1: xmin: unknown key here; it belongs to grid; allowed: method, title"),
         ("dt: 3", "3:1: dt: unknown key here; it belongs to step; allowed: method, title"),

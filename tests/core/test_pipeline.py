@@ -51,11 +51,11 @@ def stop(run, deck, **options):
 
 def test_a_run_leaves_results_summary_and_figures(counter, run):
     outcome = run(counter.deck())
-    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.value.png"]
+    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
     assert outcome.results.name == "deck.h5"
     assert json.loads((counter.folder / "deck.summary.json").read_text()) == outcome.summary
     assert outcome.summary["status"] == "complete"
-    assert outcome.summary["files"] == ["deck.h5", "deck.value.png", "deck.value.pdf", "deck.summary.json"]
+    assert outcome.summary["files"] == ["deck.h5", "deck.value.png", "deck.summary.json"]
     assert set(outcome.summary["timing"]) == {"build", "run", "write", "figures"}
     with open_results("deck.h5") as results:
         assert results["value"].shape == (20,)
@@ -140,7 +140,7 @@ def test_where_results_go(counter, run, extra, output, expected):
     outcome = run(counter.deck(extra=extra), output=output)
     assert outcome.results.as_posix() == expected
     stem = (counter.folder / expected).with_suffix("")
-    for ending in ("summary.json", "value.png", "value.pdf"):
+    for ending in ("summary.json", "value.png"):
         assert stem.with_name(f"{stem.name}.{ending}").is_file()
 
 
@@ -183,7 +183,7 @@ def test_a_figure_that_fails_costs_neither_results_nor_summary(counter, run):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("existing", ["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.ckpt.h5"])
+@pytest.mark.parametrize("existing", ["deck.h5", "deck.summary.json", "deck.value.png", "deck.ckpt.h5"])
 def test_nothing_is_overwritten_without_force(counter, run, no_work, existing):
     (counter.folder / existing).write_text("precious")
     with pytest.raises(FileError, match=existing) as error:
@@ -194,16 +194,16 @@ def test_nothing_is_overwritten_without_force(counter, run, no_work, existing):
 
 
 def test_figures_that_are_not_drawn_are_not_in_the_way(counter, run):
-    (counter.folder / "deck.value.pdf").write_text("precious")
+    (counter.folder / "deck.value.png").write_text("precious")
     run(counter.deck(), figures=False)
-    assert (counter.folder / "deck.value.pdf").read_text() == "precious"
+    assert (counter.folder / "deck.value.png").read_text() == "precious"
 
 
 def test_force_replaces(counter, run):
     run(counter.deck(), "count.steps=3")
     (counter.folder / "deck.ckpt.h5").write_text("of an earlier run")
     run(counter.deck(), force=True)
-    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.value.png"]
+    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
     with open_results("deck.h5") as results:
         assert results["value"].shape == (20,)
 
@@ -376,5 +376,5 @@ class TestResumeOfACompleteRun:
         for name in ("deck.summary.json", "deck.value.png"):
             (counter.folder / name).unlink()
         run(deck, resume=True)
-        assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.value.png"]
+        assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
         assert json.loads((counter.folder / "deck.summary.json").read_text())["device"] == "cpu"

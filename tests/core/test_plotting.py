@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
-from qsim.core.results.plotting import COLORS, WIDTHS, draw, figure, save, style
+from qsim.core.results.plotting import COLORS, FORMATS, WIDTHS, draw, figure, save, style
 
 
 def example(width="single"):
@@ -25,7 +25,7 @@ def example(width="single"):
 @pytest.mark.parametrize("width", ["single", "double"])
 def test_png_has_the_width_of_a_column_at_200_dpi(tmp_path, width):
     with style():
-        png, _ = save(example(width), tmp_path / "a")
+        (png,) = save(example(width), tmp_path / "a")
     content = png.read_bytes()
     assert content.startswith(b"\x89PNG")
     (pixels,) = struct.unpack(">I", content[16:20])
@@ -37,20 +37,21 @@ def test_height_can_be_chosen():
 
 
 def test_files_have_the_stem_and_dots_in_it_are_kept(tmp_path):
-    files = save(example(), tmp_path / "run.v1.norm")
+    files = save(example(), tmp_path / "run.v1.norm", formats=("png", "pdf"))
     assert [file.name for file in files] == ["run.v1.norm.png", "run.v1.norm.pdf"]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run.v1.norm.pdf", "run.v1.norm.png"]
 
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path):
     metadata = {"Title": "norm", "deck_sha256": "ab12"}
-    first = [file.read_bytes() for file in save(example(), tmp_path / "a", metadata)]
-    second = [file.read_bytes() for file in save(example(), tmp_path / "b", metadata)]
+    first = [file.read_bytes() for file in save(example(), tmp_path / "a", metadata, FORMATS)]
+    second = [file.read_bytes() for file in save(example(), tmp_path / "b", metadata, FORMATS)]
     assert first == second
 
 
 def test_both_files_carry_the_hash_of_the_deck(tmp_path):
-    png, pdf = save(example(), tmp_path / "a", {"Title": "norm of psi", "deck_sha256": "ab12cd34"})
+    metadata = {"Title": "norm of psi", "deck_sha256": "ab12cd34"}
+    png, pdf = save(example(), tmp_path / "a", metadata, formats=("png", "pdf"))
     assert b"deck_sha256\0ab12cd34" in png.read_bytes()
     assert b"deck_sha256=ab12cd34" in pdf.read_bytes()
     assert b"norm of psi" in pdf.read_bytes()
@@ -71,9 +72,9 @@ def test_style_leaves_no_trace():
 def test_settings_of_the_user_do_not_change_figures(tmp_path):
     import matplotlib as mpl
 
-    plain, _ = save(draw(lambda _: example(), None), tmp_path / "a")
+    (plain,) = save(draw(lambda _: example(), None), tmp_path / "a")
     with mpl.rc_context({"lines.linewidth": 9, "axes.facecolor": "red", "font.size": 30}):
-        other, _ = save(draw(lambda _: example(), None), tmp_path / "b")
+        (other,) = save(draw(lambda _: example(), None), tmp_path / "b")
     assert plain.read_bytes() == other.read_bytes()
 
 

@@ -268,8 +268,8 @@ class OutputBlock(Block):
     file: Annotated[str, Field(min_length=1), AfterValidator(_home)] | None = Field(
         default=None, description="results file; by default <deck name>.h5 in the current folder"
     )
-    figures: Literal["all", "none"] | list[str] = Field(
-        default="all", description="figures to draw: all, none, or a list of their names"
+    figures: Literal["overview", "all", "none"] | list[str] = Field(
+        default="overview", description="figures to draw: overview (one), all, none, or a list of their names"
     )
 
 

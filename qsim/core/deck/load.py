@@ -39,6 +39,7 @@ from qsim.core.deck.blocks import (
 )
 from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
+from qsim.core.deck.mapping import MAPPING, deck_text
 from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
@@ -52,6 +53,7 @@ __all__ = [
     "Count",
     "Deck",
     "DeckPath",
+    "DeckSource",
     "Diagnostic",
     "Finding",
     "Integer",
@@ -70,6 +72,9 @@ __all__ = [
 
 #: Largest deck, in bytes.
 MAX_BYTES = 4 * 2**20
+
+DeckSource = str | Path | Mapping[str, Any]
+"""A deck: the path of a YAML file, or its keys and values."""
 
 D = TypeVar("D", bound=Deck, default=Deck)
 T = TypeVar("T")
@@ -106,8 +111,8 @@ class LoadedDeck(Generic[D]):
 
     @property
     def name(self) -> str:
-        """The file's name without its ending; results are named after it."""
-        return self.path.stem
+        """The file's name without its ending, ``deck`` for a mapping; results are named after it."""
+        return self.path.stem.strip("<>")
 
     @property
     def data(self) -> dict[str, Any]:
@@ -183,13 +188,13 @@ class LoadedDeck(Generic[D]):
             raise DeckError(errors)
 
 
-def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -> LoadedDeck[D]:
+def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ()) -> LoadedDeck[D]:
     """Read, override and validate a deck.
 
     Parameters
     ----------
-    path
-        The YAML file.
+    source
+        The YAML file, or a mapping of its keys.
     model
         The deck class of the method.
     overrides
@@ -202,8 +207,7 @@ def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -
     DeckError
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
-    path = Path(path)
-    text, root, diagnostics = _read(path)
+    path, text, root, diagnostics = _read(source)
     for item in overrides:
         root, more = _override(root, item)
         diagnostics += more
@@ -223,7 +227,7 @@ def load_deck(path: str | Path, model: type[D], overrides: Sequence[str] = ()) -
     return loaded
 
 
-def peek_method(path: str | Path) -> str:
+def peek_method(source: DeckSource) -> str:
     """Return the method that a deck names, without validating anything else.
 
     Raises
@@ -233,7 +237,7 @@ def peek_method(path: str | Path) -> str:
     DeckError
         If it is no YAML mapping or has no ``method``.
     """
-    _, root, _ = _read(Path(path))
+    _, _, root, _ = _read(source)
     node = root.child("method")
     if node is None:
         guess = did_you_mean("method", root.value)
@@ -273,9 +277,10 @@ def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
         changed.append(key)
 
 
-def _read(path: Path) -> tuple[str, Node, list[Diagnostic]]:
-    """Return the text of a deck, its tree, and the mistakes found so far."""
-    text = _read_text(path)
+def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
+    """Return the path of a deck, its text, its tree, and the mistakes found so far."""
+    path = Path(MAPPING if isinstance(source, Mapping) else source)
+    text = deck_text(source) if isinstance(source, Mapping) else _read_text(path)
     file = str(path)
     root, diagnostics = parse_yaml(text, file)
     if root is None:
@@ -286,7 +291,7 @@ def _read(path: Path) -> tuple[str, Node, list[Diagnostic]]:
     if not isinstance(root.value, dict):
         message = f"a deck is a block of 'key: value' lines, found {describe(root)}"
         raise DeckError([*diagnostics, root.mark.diagnostic("", message)])
-    return text, root, diagnostics
+    return path, text, root, diagnostics
 
 
 def _read_text(path: Path) -> str:

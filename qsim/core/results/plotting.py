@@ -15,11 +15,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import replacing
@@ -27,11 +28,12 @@ from qsim.core.results.atomic import replacing
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
     from qsim.core.results.results import Results
 
-__all__ = ["COLORS", "WIDTHS", "draw", "figure", "ready", "save", "style"]
+__all__ = ["COLORS", "WIDTHS", "compose", "draw", "entitle", "figure", "into", "ready", "save", "style"]
 
 WIDTHS = {"single": 3.4, "double": 7.0}
 """Widths of one and of two columns in inches."""
@@ -48,7 +50,12 @@ COLORS = {
 """Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white."""
 
 GOLDEN = 0.618
-FORMATS = ("png", "pdf")
+_ASKED = object()
+"""In the place of a part of a figure: nothing is to be drawn, only the size is asked for."""
+_TARGET: ContextVar[Any] = ContextVar("target", default=None)
+"""Part of a figure into which the next figure goes; None for one of its own."""
+FORMATS = ("png", "pdf", "svg")
+"""Formats of figures that can be asked for."""
 
 
 def _matplotlib() -> ModuleType:
@@ -108,15 +115,140 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     height
         In inches; by default the golden ratio of one column, whatever the width.
     """
+    height = height or WIDTHS["single"] * GOLDEN * 1.15
+    if (given := _TARGET.get()) is _ASKED:
+        raise _Wanted(width, height)
+    if given is not None:
+        return given
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height = height or WIDTHS["single"] * GOLDEN * 1.15
     with style():
         fig = Figure(figsize=(WIDTHS[width], height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig
+
+
+@contextmanager
+def into(target: Axes | SubFigure | None) -> Iterator[None]:
+    """Let the figure that is made inside the block fill the place of an axes, or a part of a figure.
+
+    Parameters
+    ----------
+    target
+        Axes of a grid (from ``subplots`` or ``add_subplot``), which are removed, or a subfigure; None for a figure of its own.
+
+    Raises
+    ------
+    ValueError
+        If the axes stand in no grid.
+    """
+    if target is None:
+        yield
+        return
+    place: Any = target
+    if not hasattr(target, "add_subfigure"):
+        if (spec := target.get_subplotspec()) is None:
+            raise ValueError("these axes stand in no grid; make them with subplots() or add_subplot()")
+        place = target.get_figure(root=False).add_subfigure(spec)  # type: ignore[union-attr]
+        target.remove()
+    token = _TARGET.set(place)
+    try:
+        yield
+    finally:
+        _TARGET.reset(token)
+
+
+class _Wanted(Exception):
+    """A figure function would draw: it asks for a figure of this size."""
+
+    def __init__(self, width: str, height: float) -> None:
+        super().__init__(width, height)
+        self.width, self.height = width, height
+
+
+def _asked_for(function: Callable[[Results], Figure | None], results: Results) -> tuple[str, float] | None:
+    """Return width and height of the figure that a function would draw; None if it has nothing to show."""
+    token = _TARGET.set(_ASKED)
+    try:
+        function(results)
+    except _Wanted as wanted:
+        return wanted.width, wanted.height
+    finally:
+        _TARGET.reset(token)
+    return None
+
+
+def compose(
+    results: Results,
+    functions: Sequence[Callable[[Results], Figure | None]],
+    most: int = 4,
+    tallest: float = 7.5,
+) -> Figure | None:
+    """Put figures of one results file together on a page: single columns side by side, double columns below each other.
+
+    Parameters
+    ----------
+    results
+        The file.
+    functions
+        Figure functions, the most important one first; those with nothing to show are passed over.
+    most
+        Parts at most.
+    tallest
+        Height at most, in inches; what would make the page higher is left out.
+
+    Returns
+    -------
+    Figure or None
+        None if no function has anything to show.
+    """
+    rows: list[tuple[float, list[Callable[[Results], Figure | None]]]] = []
+    waiting: int | None = None  # row of a single column that has room beside it
+    parts, total = 0, 0.0
+    for function in functions:
+        if parts == most or (size := _asked_for(function, results)) is None:
+            continue
+        width, height = size
+        if width == "single" and waiting is not None:
+            before, row = rows[waiting]
+            rows[waiting] = (max(before, height), [*row, function])
+            total += max(0.0, height - before)
+            waiting = None
+        elif not rows or total + height <= tallest:
+            rows.append((height, [function]))
+            total += height
+            waiting = len(rows) - 1 if width == "single" else waiting
+        else:
+            continue
+        parts += 1
+    if not rows:
+        return None
+    if parts == 1:
+        return rows[0][1][0](results)
+    page = figure("double", total)
+    lines = _listed(page.subfigures(len(rows), 1, height_ratios=[height for height, _ in rows]))
+    for line, (_, row) in zip(lines, rows, strict=True):
+        single = len(row) > 1
+        for place, function in zip(
+            _listed(line.subfigures(1, len(row))) if single else [line], row, strict=True
+        ):
+            with into(place):
+                function(results)
+    return page
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return what matplotlib gives for a grid, one object or an array, as a list."""
+    return list(found.ravel()) if hasattr(found, "ravel") else [found]
+
+
+def entitle(fig: Figure, title: str) -> None:
+    """Write the title of the run above a figure that has none, so that a folder of figures tells them apart."""
+    if fig.get_suptitle() == "":
+        with style():
+            fig.suptitle(title.replace("$", r"\$"), fontsize=7, color="0.35", x=0.01, ha="left")
 
 
 def draw(function: Callable[[Results], Figure], results: Results) -> Figure:
@@ -125,8 +257,13 @@ def draw(function: Callable[[Results], Figure], results: Results) -> Figure:
         return function(results)
 
 
-def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = None) -> list[Path]:
-    """Write ``<stem>.png`` and ``<stem>.pdf``; the same figure gives the same bytes.
+def save(
+    fig: Figure,
+    stem: str | Path,
+    metadata: Mapping[str, str] | None = None,
+    formats: Sequence[str] = ("png",),
+) -> list[Path]:
+    """Write a figure as ``<stem>.png`` or in other formats; the same figure gives the same bytes.
 
     Parameters
     ----------
@@ -137,6 +274,8 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
     metadata
         Entries such as ``{"Title": ..., "deck_sha256": ...}``.  PNG files hold them as they are; in PDF files
         those unknown to the format become keywords.
+    formats
+        Some of `FORMATS`.
 
     Raises
     ------
@@ -147,7 +286,7 @@ def save(fig: Figure, stem: str | Path, metadata: Mapping[str, str] | None = Non
     files = []
     layout = fig.get_layout_engine()
     try:
-        for extension in FORMATS:
+        for extension in formats:
             files.append(_save_as(fig, stem, extension, entries))
             _without_layout(fig)  # places of the axes stay; finding them again takes a third of the time
     finally:
@@ -163,7 +302,7 @@ def _without_layout(fig: Figure) -> None:
 def _save_as(fig: Figure, stem: Path, extension: str, entries: Mapping[str, str]) -> Path:
     """Write one file of a figure and return its path."""
     path = stem.with_name(f"{stem.name}.{extension}")
-    information = _pdf_metadata(entries) if extension == "pdf" else {"Software": "qsim", **entries}
+    information = _metadata(entries, extension)
     image = io.BytesIO()
     with style():
         fig.savefig(image, format=extension, metadata=information)
@@ -175,6 +314,14 @@ def _save_as(fig: Figure, stem: Path, extension: str, entries: Mapping[str, str]
             f"cannot write figure {path}: {error}", hint="check the folder and the free space"
         ) from error
     return path
+
+
+def _metadata(entries: Mapping[str, str], extension: str) -> dict[str, str | None]:
+    if extension == "pdf":
+        return _pdf_metadata(entries)
+    if extension == "svg":  # Dublin Core; a date would make every file differ
+        return {"Title": entries.get("Title", ""), "Creator": "qsim", "Date": None}
+    return {"Software": "qsim", **entries}
 
 
 def _pdf_metadata(entries: Mapping[str, str]) -> dict[str, str | None]:

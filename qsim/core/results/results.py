@@ -26,7 +26,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,6 +67,9 @@ from qsim.core.results.tables import (
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
 
 __all__ = ["FORMAT_VERSION", "Content", "Results", "open_results", "write_results"]
@@ -303,6 +308,7 @@ class Results:
     def __init__(self, path: Path, file: h5py.File) -> None:
         self.path = path
         self._file = file
+        self._folder: Callable[[], object] | None = None
         major, minor = (int(number) for number in attribute(file, "format_version"))
         self.format_version = (major, minor)
         self.method = _text_attribute(file, "method")
@@ -388,9 +394,89 @@ class Results:
             require_inside(self.path, f"array '{name}'", dataset)
             return tuple(dataset.shape)
 
+    # ---------------------------------------------------------------------------------------- use in Python
+
+    def to_xarray(self, group: str = "") -> xarray.Dataset:
+        """Return arrays as an xarray dataset, with named dimensions, coordinates, units and meanings.
+
+        Parameters
+        ----------
+        group
+            Part of the names before the last slash: ``"history"`` gives ``history/probability`` as ``probability``.
+
+        Returns
+        -------
+        xarray.Dataset
+            Its attributes hold method, title and the values of all scalars.
+
+        Raises
+        ------
+        KeyError
+            If there is no such group.
+        """
+        from qsim.core.results.views import to_xarray
+
+        return to_xarray(self, group)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures that :meth:`plot` knows besides the names of arrays."""
+        from qsim.core.results.views import figure_functions
+
+        return tuple(figure_functions(self))
+
+    def plot(
+        self, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+    ) -> Figure | SubFigure | None:
+        """Draw a figure of the method, or an array against its coordinates.
+
+        Parameters
+        ----------
+        name
+            A name of :attr:`figures`, or of an array of one or two dimensions.
+        ax
+            Where to draw: axes (a figure of the method takes their place in the grid), or a subfigure; by default a figure of
+            its own.
+        **line
+            Properties of the line of an array, such as ``label`` and ``color``.
+
+        Returns
+        -------
+        Figure
+            What was drawn into, to be changed or saved with ``savefig``; None if the file lacks what the figure shows.
+
+        Raises
+        ------
+        KeyError
+            If there is no figure and no array of this name.
+        ValueError
+            If the array has three or more dimensions, or `ax` stands in no grid.
+        """
+        from qsim.core.results.views import plot
+
+        return plot(self, name, ax, **line)
+
+    def __repr__(self) -> str:
+        """Return method, title, scalars and the names of the arrays."""
+        from qsim.core.results.views import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the tables that a notebook shows."""
+        from qsim.core.results.views import as_html
+
+        return as_html(self)
+
+    def remove_with(self, folder: Path) -> None:
+        """Remove a temporary folder, which holds the file, when the results are closed or forgotten."""
+        self._folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
     def close(self) -> None:
         """Close the file; arrays can no longer be read."""
         self._file.close()
+        if self._folder is not None:
+            self._folder()
 
     def __enter__(self) -> Results:
         return self

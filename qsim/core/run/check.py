@@ -185,7 +185,7 @@ def run_case(
     device
         As on the command line; by default what the deck says.
     figures
-        Draw the figures too: those of the deck, or those that are named.
+        Draw figures too: all, or those that are named.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _run(
         device=device,
         overrides=(*reference.get("overrides", ()), *named),
         output=folder / f"{case.deck.stem}.h5",
-        figures=bool(figures),
+        figures="all" if figures is True else bool(figures),
         verbosity=-1,
     )
     return execute(case.method, case.deck, options)

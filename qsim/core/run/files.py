@@ -1,7 +1,7 @@
 """The files of a run: where they go, and the refusals that come before any work.
 
-A run named ``<stem>`` leaves ``<stem>.h5``, ``<stem>.summary.json`` and ``<stem>.<figure>.png`` and
-``.pdf``, and what else its method writes; while it runs, ``<stem>.ckpt.h5`` holds its checkpoint and
+A run named ``<stem>`` leaves ``<stem>.h5``, ``<stem>.summary.json`` and ``<stem>.<figure>.png`` (``.pdf``,
+``.svg``), and what else its method writes; while it runs, ``<stem>.ckpt.h5`` holds its checkpoint and
 ``<stem>.lock`` keeps other runs away.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 SUFFIXES = (".h5", ".hdf5")
-WRITTEN = (".png", ".pdf", ".dat", ".h5")
+WRITTEN = (".png", ".pdf", ".svg", ".dat", ".h5")
 """Endings of what a run may leave beside results, summary and checkpoint."""
 
 
@@ -47,15 +47,18 @@ class RunFiles:
         The three files.
     stem
         What figure names are appended to.
+    formats
+        Formats of the figures.
     """
 
     results: Path
     summary: Path
     checkpoint: Path
     stem: Path
+    formats: Sequence[str] = ("png",)
 
     @classmethod
-    def of(cls, loaded: LoadedDeck[Any], output: Path | None) -> RunFiles:
+    def of(cls, loaded: LoadedDeck[Any], output: Path | None, formats: Sequence[str] = ("png",)) -> RunFiles:
         """Choose the paths: `output` (the ``-o`` option), else the deck's ``output.file``, else its name.
 
         Relative paths start at the current folder.  A name without ``.h5`` gets it; an existing folder is
@@ -88,11 +91,11 @@ class RunFiles:
         if asked.suffix not in SUFFIXES:
             asked = asked.with_name(f"{asked.name}.h5")
         stem = asked.with_suffix("")
-        return cls(asked, _add(stem, "summary.json"), _add(stem, "ckpt.h5"), stem)
+        return cls(asked, _add(stem, "summary.json"), _add(stem, "ckpt.h5"), stem, tuple(formats))
 
     def all_paths(self, figures: Iterable[str], extra: Iterable[Path] = ()) -> list[Path]:
         """Return everything that the run may write; figures by their names, and what its method adds."""
-        drawn = [path for name in figures for path in figure_paths(self.stem, name)]
+        drawn = [path for name in figures for path in figure_paths(self.stem, name, self.formats)]
         return [self.results, self.summary, *drawn, *extra]
 
     def require_new(self, figures: Iterable[str], extra: Iterable[Path] = ()) -> None:
@@ -148,9 +151,9 @@ class RunFiles:
         return [self.stem.with_name(name) for name in ours]
 
 
-def figure_paths(stem: Path, name: str) -> list[Path]:
-    """Return the files of one figure."""
-    return [_add(stem, f"{name}.{extension}") for extension in FORMATS]
+def figure_paths(stem: Path, name: str, formats: Iterable[str] = FORMATS) -> list[Path]:
+    """Return the files of one figure, by default in all formats that there are."""
+    return [_add(stem, f"{name}.{extension}") for extension in formats]
 
 
 def refuse_existing(paths: Iterable[Path], otherwise: str) -> None:

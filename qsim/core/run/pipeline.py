@@ -20,7 +20,7 @@ from typing_extensions import TypeVar
 
 from qsim import __version__
 from qsim.core.deck.blocks import Deck
-from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
+from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.device import Device, out_of_memory, requested_threads, select
@@ -29,7 +29,7 @@ from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.plotting import ready, save, style
+from qsim.core.results.plotting import entitle, ready, save, style
 from qsim.core.results.results import Content, Results, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
 
 __all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
+
+CHOICES = ("overview", "all", "none")
+"""Words for sets of figures."""
 
 D = TypeVar("D", bound=Deck)
 P = TypeVar("P")
@@ -74,7 +77,10 @@ class Options:
     dry_run
         Check and plan only.
     figures
-        Draw the figures that the deck asks for.
+        ``"overview"``, ``"all"``, ``"none"`` or names separated by commas, in place of the deck's ``output.figures``; True for
+        those of the deck, False for none.
+    formats
+        Formats of the figures: ``png``, ``pdf``, ``svg``.
     verbosity
         -1 for silence, 0 for progress and notices.
     command
@@ -89,7 +95,8 @@ class Options:
     resume: bool = False
     allow_changes: bool = False
     dry_run: bool = False
-    figures: bool = True
+    figures: bool | str = True
+    formats: Sequence[str] = ("png",)
     verbosity: int = 0
     command: str = ""
 
@@ -113,7 +120,7 @@ class Outcome:
     already: bool = False
 
 
-def execute(method: str, path: str | Path, options: Options | None = None) -> Outcome:
+def execute(method: str, deck: DeckSource, options: Options | None = None) -> Outcome:
     """Run one deck, from the file to the figures.
 
     Everything that can be refused (the deck, existing files, the device, memory) is refused before any work.
@@ -122,8 +129,8 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     ----------
     method
         Name of the method; the deck must be for it.
-    path
-        The deck.
+    deck
+        The YAML file, or its keys and values as a mapping.
     options
         See `Options`.
 
@@ -139,7 +146,7 @@ def execute(method: str, path: str | Path, options: Options | None = None) -> Ou
     """
     start = time.monotonic()
     comm = world()
-    job = agreed(comm, lambda: _job(Method[Deck, object, object](method), path, options or Options()))
+    job = agreed(comm, lambda: _job(Method[Deck, object, object](method), deck, options or Options()))
     agreed(comm, lambda: require_one_deck(job.loaded, (job.options.resume, job.options.force), comm))
     if job.options.dry_run:
         plan, device, notices = agreed(comm, lambda: _plan(job, comm))
@@ -251,6 +258,11 @@ class _Job(Generic[D, P, R]):
     """True if there is a checkpoint and it is to be continued."""
 
     @property
+    def one_figure(self) -> bool:
+        """True if only an overview is drawn: the first figure that has something to show."""
+        return self.loaded.deck.output.figures == "overview"
+
+    @property
     def replaces(self) -> bool:
         """True if existing results may be replaced: a run with a checkpoint was allowed to when it began."""
         return self.options.force or self.resuming
@@ -269,10 +281,14 @@ class _Job(Generic[D, P, R]):
         ]
 
 
-def _job(method: Method[D, P, R], path: str | Path, options: Options) -> _Job[D, P, R]:
-    loaded = load_deck(path, method.deck.DECK, options.overrides)
+def _job(method: Method[D, P, R], deck: DeckSource, options: Options) -> _Job[D, P, R]:
+    overrides = [*options.overrides]
+    if isinstance(options.figures, str):
+        asked = options.figures if options.figures in CHOICES else f"[{options.figures}]"
+        overrides.append(f"output.figures={asked}")
+    loaded = load_deck(deck, method.deck.DECK, overrides)
     figures = _figure_names(loaded, method.output) if options.figures else []
-    files = RunFiles.of(loaded, Path(options.output) if options.output else None)
+    files = RunFiles.of(loaded, Path(options.output) if options.output else None, options.formats)
     return _Job(method, loaded, options, files, figures, method.extra_paths(loaded.deck, files.stem))
 
 
@@ -282,8 +298,8 @@ def _job(method: Method[D, P, R], path: str | Path, options: Options) -> _Job[D,
 def _figure_names(loaded: LoadedDeck[D], output: OutputStage[R]) -> Sequence[str]:
     loaded.raise_for(unknown_figures(loaded.deck, output))
     asked = loaded.deck.output.figures
-    if isinstance(asked, str):
-        return list(output.FIGURES) if asked == "all" else []
+    if isinstance(asked, str):  # of an overview, all that could serve as one
+        return [] if asked == "none" else list(output.FIGURES)
     return list(dict.fromkeys(asked))
 
 
@@ -348,8 +364,12 @@ def _already_complete(job: _Job[D, P, R]) -> Outcome:
     if (content := _summary(files.summary)) is not None:
         return Outcome(content, files.results, already=True)
     missing = [
-        name for name in job.figures if not all(path.exists() for path in figure_paths(files.stem, name))
+        name
+        for name in job.figures
+        if not all(path.exists() for path in figure_paths(files.stem, name, files.formats))
     ]
+    if job.one_figure and len(missing) < len(job.figures):
+        missing = []
     with Monitor(quiet=job.options.verbosity < 0) as monitor:
         return _publish(job, missing, monitor)
 
@@ -546,7 +566,10 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
         with monitor.stage("figures"):
             for name in names:
                 try:
-                    written += draw_figure(method.output, results, name, files.stem)
+                    drawn = draw_figure(method.output, results, name, files.stem, files.formats)
+                    written += drawn
+                    if drawn and job.one_figure:
+                        break
                 except Exception as error:
                     error.add_note(
                         f"while drawing the figure '{name}'; the results in {files.results} are complete"
@@ -569,8 +592,10 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
     return Outcome(content, files.results)
 
 
-def draw_figure(output: OutputStage[R], results: Results, name: str, stem: Path) -> list[Path]:
-    """Draw one figure of a results file as ``<stem>.<name>.png`` and ``.pdf``.
+def draw_figure(
+    output: OutputStage[R], results: Results, name: str, stem: Path, formats: Sequence[str] = ("png",)
+) -> list[Path]:
+    """Draw one figure of a results file as ``<stem>.<name>.png``, and in other formats.
 
     Returns
     -------
@@ -581,12 +606,13 @@ def draw_figure(output: OutputStage[R], results: Results, name: str, stem: Path)
         figure = output.FIGURES[name](results)
     if figure is None:
         return []
+    entitle(figure, results.title or stem.name)
     metadata = {
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),
     }
     try:
-        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata)
+        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata, formats)
     finally:
         figure.clear()
         del figure

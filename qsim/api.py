@@ -1,0 +1,112 @@
+"""What `import qsim` offers: run a deck, open results.
+
+Loaded when one of its names is first asked for, so that importing `qsim` alone costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qsim import methods
+from qsim.core.errors import DeckError
+from qsim.core.results.results import Results
+from qsim.core.results.results import open_results as _open
+
+if TYPE_CHECKING:
+    from qsim.core.deck.load import DeckSource
+
+__all__ = ["Results", "open_results", "run"]
+
+
+def run(
+    deck: DeckSource,
+    *,
+    device: str | None = None,
+    progress: bool = False,
+    output: str | Path | None = None,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    **options: Any,
+) -> Results:
+    """Run a deck and return its results, opened.
+
+    Parameters
+    ----------
+    deck
+        A YAML file, or a mapping with the same keys and values; ``method`` names the method.  Paths in a mapping start at
+        the current folder.
+    device
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; overrules ``QSIM_DEVICE`` and the deck.
+    progress
+        Show on standard error what the command line shows: a bar on a terminal, lines elsewhere.
+    output
+        Results file, or folder to put it in.  By default that of the command line for a file, ``NAME.h5`` in the current
+        folder; the results of a mapping are kept in a temporary folder until they are closed.
+    overrides
+        Keys of the deck to replace: ``{"time.T": "100 fs"}``, or texts such as ``"time.T=4000"``.
+    **options
+        Other fields of `qsim.core.run.pipeline.Options`: ``force``, ``resume``, ``figures`` (``"all"``, ``"overview"``, names;
+        by default no files are drawn), ...
+
+    Returns
+    -------
+    Results
+        The open results file, also usable as a context manager.
+
+    Raises
+    ------
+    QsimError
+        One of the errors of `qsim.core.errors`; a mistaken deck is a `DeckError` that lists every mistake.
+    TypeError
+        If `deck` is neither a path nor a mapping.
+    """
+    from qsim.core.deck.load import peek_method
+    from qsim.core.deck.mapping import deck_text
+    from qsim.core.run.pipeline import Options, execute
+
+    if not isinstance(deck, str | os.PathLike | Mapping):
+        raise TypeError(
+            f"qsim.run takes the path of a YAML deck or a mapping of its keys, not a {type(deck).__name__}"
+        )
+    if options.get("dry_run"):
+        raise ValueError("a dry run has no results; qsim.core.run.pipeline.execute returns its plan")
+    name = peek_method(deck)
+    if not methods.is_available(name):
+        shown = "the deck" if isinstance(deck, Mapping) else deck
+        raise DeckError(f"{shown}: {methods.refusal(name)}")
+    if isinstance(overrides, Mapping):
+        overrides = [f"{key}={deck_text({'value': value})[7:].strip()}" for key, value in overrides.items()]
+    settings: dict[str, Any] = {
+        "device": device,
+        "overrides": tuple(overrides),
+        "output": output,
+        "verbosity": 0 if progress else -1,
+        "figures": False,
+        "command": "qsim.run({...})" if isinstance(deck, Mapping) else f"qsim.run({str(deck)!r})",
+        **options,
+    }
+    if not isinstance(deck, Mapping) or output is not None:
+        return open_results(execute(name, deck, Options(**settings)).results)
+    folder = Path(tempfile.mkdtemp(prefix="qsim-"))
+    try:
+        results = open_results(execute(name, deck, Options(**{**settings, "output": folder})).results)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    results.remove_with(folder)
+    return results
+
+
+def open_results(path: str | Path) -> Results:
+    """Open the results file at `path` for reading (also usable as a context manager).
+
+    Raises
+    ------
+    FileError
+        If the file is missing, is no qsim results file, or was written by a newer major format.
+    """
+    return _open(Path(path))

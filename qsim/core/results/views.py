@@ -1,0 +1,215 @@
+"""Results as Python users see them: text, HTML tables of notebooks, labelled arrays, figures.
+
+`qsim.core.results.results.Results` hands its methods on to these functions, so that opening a file loads none of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.results import plotting
+from qsim.core.results.tables import leaf, parent
+from qsim.core.text import format_scalar, printable
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    from qsim.core.results.results import Results
+
+__all__ = ["as_html", "as_text", "figure_functions", "plot", "to_xarray"]
+
+SHOWN = 12
+"""Scalars that a text shows."""
+
+
+# ---------------------------------------------------------------------------------------------- text
+
+
+def _rows(results: Results) -> list[tuple[str, str, str]]:
+    """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
+    module = _output(results.method)
+    first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
+    names = list(dict.fromkeys([*first, *results.scalars]))
+    return [
+        (name, format_scalar(s.value, s.unit, s.error, digits=9), s.description)
+        for name in names
+        for s in (results.scalars[name],)
+    ]
+
+
+def as_text(results: Results) -> str:
+    """Return a few lines: what was run, the first scalars, the names of the arrays."""
+    rows = _rows(results)
+    width = max((len(name) for name, _, _ in rows[:SHOWN]), default=0)
+    title = f": {results.title}" if results.title else ""
+    lines = [f"<Results of qsim {results.method}{title} ({results.path})"]
+    lines += [f"  {name.ljust(width)}  {value}" for name, value, _ in rows[:SHOWN]]
+    if len(rows) > SHOWN:
+        lines.append(f"  ... {len(rows) - SHOWN} more in .scalars")
+    lines.append(f"  arrays: {', '.join(results.names)}>")
+    return printable("\n".join(lines), newlines=True)
+
+
+def as_html(results: Results) -> str:
+    """Return tables of scalars and arrays for notebooks; every text of the file is escaped."""
+
+    def cell(text: str) -> str:
+        return f"<td style='text-align:left'>{html.escape(printable(text))}</td>"
+
+    def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+        head = "".join(f"<th style='text-align:left'>{name}</th>" for name in header)
+        body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    arrays = [
+        (
+            name,
+            " × ".join(
+                f"{dim} {size}" for dim, size in zip(results.dims(name), results.shape(name), strict=True)
+            ),
+            results.unit(name),
+            results.description(name),
+        )
+        for name in results.names
+    ]
+    title = f": {results.title}" if results.title else ""
+    heading = html.escape(printable(f"qsim {results.method}{title}"))
+    return (
+        f"<div><strong>{heading}</strong> <small>{html.escape(printable(str(results.path)))}</small>"
+        f"{table(('scalar', 'value', 'meaning'), list(_rows(results)))}"
+        f"<details><summary>{len(arrays)} arrays</summary>{table(('array', 'axes', 'unit', 'meaning'), arrays)}</details></div>"
+    )
+
+
+# -------------------------------------------------------------------------------------------- xarray
+
+
+def to_xarray(results: Results, group: str = "") -> xarray.Dataset:
+    """Return the arrays of a group as a dataset with named dimensions and coordinates.
+
+    See `Results.to_xarray`.
+    """
+    import xarray
+
+    inside = [name for name in results.names if parent(name) == group]
+    if not inside:
+        groups = sorted({parent(name) for name in results.names})
+        raise KeyError(
+            f"{results.path} has no arrays in the group '{group}'; groups: {', '.join(map(repr, groups))}"
+        )
+    variables = {leaf(name): _variable(results, name) for name in inside}
+    dims = {dim for name in inside for dim in results.dims(name)}
+    above = group
+    while above:  # a dimension that has no coordinate here may have one in a group above
+        above = parent(above)
+        for dim in dims - variables.keys():
+            name = f"{above}/{dim}" if above else dim
+            if name in results and results.dims(name) == (dim,):
+                variables[dim] = _variable(results, name)
+    coordinates = {name: v for name, v in variables.items() if v.dims == (name,)}
+    data = {name: v for name, v in variables.items() if name not in coordinates}
+    attributes = {"method": results.method, "title": results.title, "created": results.created}
+    numbers = {name: s.value for name, s in results.scalars.items() if s.value is not None}
+    return xarray.Dataset(data, coords=coordinates, attrs=attributes | numbers)
+
+
+def _variable(results: Results, name: str) -> xarray.Variable:
+    import xarray
+
+    attributes = {"units": results.unit(name), "long_name": results.description(name)}
+    return xarray.Variable(results.dims(name), results[name], attributes)
+
+
+# ------------------------------------------------------------------------------------------- figures
+
+
+def _output(method: str) -> Any:
+    """Return the module ``output`` of a method; None for a method that this installation does not have."""
+    if not re.fullmatch(r"[a-z]+", method) or find_spec(f"qsim.{method}") is None:
+        return None
+    return importlib.import_module(f"qsim.{method}.output")
+
+
+def figure_functions(results: Results) -> Mapping[str, Callable[[Results], Figure | None]]:
+    """Return the figure functions of the method of a results file by name."""
+    return getattr(_output(results.method), "FIGURES", {})
+
+
+def plot(
+    results: Results, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+) -> Figure | SubFigure | None:
+    """Draw a figure of the method, or an array against its coordinates.
+
+    See `Results.plot`.
+    """
+    functions = figure_functions(results)
+    if name in functions:
+        with plotting.style(), plotting.into(ax):
+            return functions[name](results)
+    if name not in results:
+        known = [*functions, *results.names]
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f", did you mean '{close[0]}'?" if close else ""
+        listing = f"figures: {', '.join(functions)}; arrays: {', '.join(results.names)}"
+        raise KeyError(f"no figure and no array '{name}'{guess}; {listing}")
+    return _plot_array(results, name, ax, line)
+
+
+def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -> Any:
+    values = results[name]
+    if values.ndim not in (1, 2) or values.dtype.kind not in "biufc":
+        raise ValueError(
+            f"array '{name}' of shape {values.shape} is neither a line nor a map; draw it from results['{name}']"
+        )
+    with plotting.style():
+        if ax is None:
+            fig = plotting.figure("single")
+            ax = fig.subplots()
+        labels = _axis_labels(results, name)
+        coordinates = [_coordinate(results, name, axis) for axis in range(values.ndim)]
+        shown = np.abs(values) ** 2 if np.iscomplexobj(values) else values
+        label = f"|{results.label(name)}|²" if np.iscomplexobj(values) else results.label(name)
+        if values.ndim == 1:
+            ax.plot(coordinates[0], shown, **line)
+            ax.set(xlabel=labels[0], ylabel=label)
+        else:
+            mesh = ax.pcolormesh(coordinates[1], coordinates[0], shown, shading="nearest", rasterized=True)
+            ax.figure.colorbar(mesh, ax=ax, label=label)
+            ax.set(xlabel=labels[1], ylabel=labels[0])
+    return ax.figure
+
+
+def _coordinate_name(results: Results, name: str, axis: int) -> str | None:
+    """Return the array that holds the coordinate of an axis, the nearest one above; None for a plain index."""
+    dim, group = results.dims(name)[axis], parent(name)
+    while True:
+        candidate = f"{group}/{dim}" if group else dim
+        if candidate in results and results.dims(candidate) == (dim,):
+            return candidate
+        if not group:
+            return None
+        group = parent(group)
+
+
+def _coordinate(results: Results, name: str, axis: int) -> Any:
+    found = _coordinate_name(results, name, axis)
+    size = results.shape(name)[axis]
+    if found is None:
+        return np.arange(size)
+    values = results[found]
+    return values if values.dtype.kind in "biuf" else np.arange(size)
+
+
+def _axis_labels(results: Results, name: str) -> list[str]:
+    found = [_coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
+    return [results.label(each) if each else dim for each, dim in zip(found, results.dims(name), strict=True)]

@@ -1,0 +1,44 @@
+"""The page that a sturmian run leaves: what its task is about, most important first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.core.results.plotting import compose
+from qsim.sturmian.figures import bound, collision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+    from qsim.core.results.results import Results
+
+PARTS = (
+    "convergence",
+    "cross_sections",
+    "partial_waves",
+    "sharing",
+    "angles",
+    "pair_density",
+    "density",
+    "levels",
+    "wave",
+    "scans",
+    "basis",
+    "rates",
+    "rank",
+    "beta",
+)
+
+
+def overview(r: Results) -> Figure | None:
+    """Draw energies and their convergence, cross sections, densities, or the functions, as far as the file has them."""
+    return compose(r, [FIGURES[name] for name in PARTS])
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "overview": overview,
+    **bound.FIGURES,
+    **collision.FIGURES,
+}

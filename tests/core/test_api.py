@@ -1,0 +1,120 @@
+"""Decks and results in Python: mappings as decks, text and tables of results, labelled arrays, figures in given axes."""
+
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import qsim
+from qsim.core.errors import DeckError, FileError
+
+ROTOR = {
+    "method": "trotter",
+    "title": "two spins & <one> bond",
+    "system": {"spins": 2, "terms": [{"type": "pairs", "list": [[0, 1, 1.0, 1.0, 1.0]]}]},
+    "initial": {"type": "basis", "up": [0]},
+    "evolve": {"t_final": np.float64(3.0), "outputs": np.int64(31), "accuracy": 1e-8},
+    "observe": [{"sz": "all"}],
+    "run": {"seed": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    with qsim.run(ROTOR, device="cpu") as opened:
+        yield opened
+
+
+def test_a_mapping_is_a_deck(results):
+    """Two spins exchange their polarisation: sz(0) = cos(J t) / 2 for H = J S1.S2."""
+    assert results.deck["system"]["spins"] == 2
+    assert results.provenance["command"] == "qsim.run({...})"
+    np.testing.assert_allclose(results["sz"][:, 0], 0.5 * np.cos(results["time"]), atol=1e-5)
+
+
+def test_results_of_a_mapping_live_until_they_are_closed():
+    results = qsim.run(ROTOR, device="cpu")
+    folder = results.path.parent
+    assert sorted(path.name for path in folder.iterdir()) == ["deck.h5", "deck.summary.json"]
+    results.close()
+    assert not folder.exists()
+    forgotten = qsim.run(ROTOR, device="cpu")
+    folder = forgotten.path.parent
+    del forgotten
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_a_mapping_with_an_output_is_kept(tmp_path):
+    with qsim.run(ROTOR, device="cpu", output=tmp_path / "rotor.h5") as results:
+        assert results.path == tmp_path / "rotor.h5"
+    assert (tmp_path / "rotor.h5").exists()
+    with pytest.raises(FileError, match="exist already"):
+        qsim.run(ROTOR, device="cpu", output=tmp_path / "rotor.h5")
+
+
+def test_overrides_are_texts_or_a_mapping():
+    with qsim.run(ROTOR, device="cpu", overrides={"evolve.t_final": 2, "title": "a: b"}) as results:
+        assert results["time"][-1] == 2.0
+        assert results.title == "a: b"
+    with pytest.raises(DeckError, match=r"<--set evolve.t_end>: evolve.t_end: unknown key"):
+        qsim.run(ROTOR, overrides=["evolve.t_end=2"])
+
+
+def test_progress_is_shown_on_request(capfd):
+    with qsim.run(ROTOR, device="cpu", progress=True):
+        assert "two spins" in capfd.readouterr().err
+    with qsim.run(ROTOR, device="cpu"):
+        assert capfd.readouterr() == ("", "")
+
+
+def test_text_and_html_show_scalars_and_arrays(results):
+    text = repr(results)
+    assert text.startswith("<Results of qsim trotter: two spins & <one> bond (")
+    assert "error_estimate" in text
+    assert "sz" in text.splitlines()[-1]
+    page = results._repr_html_()
+    assert "two spins &amp; &lt;one&gt; bond" in page
+    assert "<one>" not in page
+    assert page.count("<table>") == page.count("</table>") == 2
+
+
+def test_xarray_has_dimensions_units_and_scalars(results):
+    data = results.to_xarray()
+    assert data["sz"].dims == ("time", "site")
+    assert data["time"].attrs["units"] == "1/J"
+    assert data.attrs["steps"] == results.scalars["steps"].value
+    assert data["sz"].sel(site=0).interp(time=1.0).item() == pytest.approx(0.5 * np.cos(1.0), abs=5e-3)
+    with pytest.raises(KeyError, match="no arrays in the group 'nothing'"):
+        results.to_xarray("nothing")
+
+
+def test_figures_and_arrays_are_drawn_where_one_wants(results):
+    assert isinstance(results.plot("sz_map"), Figure)
+    fig = Figure()
+    left, right = fig.subplots(1, 2)
+    results.plot("sz_map", ax=left)
+    results.plot("norm", ax=right, color="green", label="norm")
+    (inside,) = fig.subfigs
+    assert inside.axes  # the figure of the method, in the place of the left axes
+    assert left not in fig.axes
+    assert right.get_lines()[0].get_color() == "green"
+    assert right.get_xlabel() == "time (1/J)"
+    with pytest.raises(KeyError, match="did you mean 'norm'"):
+        results.plot("norn")
+    with pytest.raises(ValueError, match="stand in no grid"):
+        results.plot("sz_map", ax=Figure().add_axes((0, 0, 1, 1)))
+
+
+def test_importing_qsim_loads_nothing_heavy():
+    code = (
+        "import sys, qsim; heavy = {'numpy', 'h5py', 'click', 'pydantic', 'matplotlib', 'xarray', 'numba'};"
+        "assert not heavy & set(sys.modules); assert 'run' in dir(qsim); qsim.run; assert 'numba' not in sys.modules;"
+        "assert 'matplotlib' not in sys.modules and 'xarray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        _ = qsim.runn
