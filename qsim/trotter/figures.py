@@ -393,7 +393,18 @@ def _in_time(draw: Callable[[Results], Figure | None]) -> Callable[[Results], Fi
 
 def overview(r: Results) -> Figure | None:
     """Draw what was observed on a page: maps first, then curves, echo and entropy; of a spectrum its levels."""
-    parts = ("sz_map", "polarisation", "curves", "echo", "entropy", "correlator", "total", "levels", "structure_factor", "cuts")
+    parts = (
+        "sz_map",
+        "polarisation",
+        "curves",
+        "echo",
+        "entropy",
+        "correlator",
+        "total",
+        "levels",
+        "structure_factor",
+        "cuts",
+    )
     return compose(r, [FIGURES[name] for name in parts])
 
 

@@ -82,13 +82,17 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
         if system.charge:
             yield Finding("system.charge", "there are no ions; give electrons instead")
         if "tilematrix" in system.model_fields_set:
-            yield Finding("system.tilematrix", "the electron gas has no primitive cell; give its cell as it is")
+            yield Finding(
+                "system.tilematrix", "the electron gas has no primitive cell; give its cell as it is"
+            )
     elif system.rs is not None:
         yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
     for k, item in enumerate(deck.estimators):
         for name in item.named():
             if name != "energy":
-                yield Finding(f"estimators.{k}.{name}", f"{name} is not measured in a periodic cell by this version")
+                yield Finding(
+                    f"estimators.{k}.{name}", f"{name} is not measured in a periodic cell by this version"
+                )
 
 
 def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
@@ -193,9 +197,7 @@ def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
             yield Finding(f"{key}.{extra}", f"{extra} belongs to type: bspline, but the type is {block.type}")
     source = deck.wavefunction.orbitals.source
     if jastrow.J1 is not None and (source == "planewave" or (source in MODELS and not deck.system.atoms)):
-        yield Finding(
-            "wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions"
-        )
+        yield Finding("wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions")
 
 
 # ---------------------------------------------------------------------------------------------- series

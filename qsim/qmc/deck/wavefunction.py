@@ -81,9 +81,7 @@ class System(Block):
             Field(min_length=3, max_length=3),
         ]
         | None
-    ) = Field(
-        default=None, description="rows: lattice vectors of a crystal; eshdf orbitals bring their own"
-    )
+    ) = Field(default=None, description="rows: lattice vectors of a crystal; eshdf orbitals bring their own")
     rs: Annotated[Length, Field(gt=0.01, lt=1e4)] | None = Field(
         default=None,
         description="electron gas: radius of a sphere with one electron, which sets the edge of a cubic cell",
@@ -102,7 +100,11 @@ class System(Block):
         """Give bare positions their unit, so that the resolved deck is in bohr, and a cell its word."""
         if isinstance(data, dict) and "cell" in data:
             data = _with_cell(data)
-        if isinstance(data, dict) and "cell" not in data and (data.get("lattice") or data.get("rs")) is not None:
+        if (
+            isinstance(data, dict)
+            and "cell" not in data
+            and (data.get("lattice") or data.get("rs")) is not None
+        ):
             data = {**data, "cell": "periodic"}
         if (
             not isinstance(data, dict)
@@ -113,7 +115,9 @@ class System(Block):
         atoms = [_with_unit(atom) if isinstance(atom, list | tuple) else atom for atom in data["atoms"]]
         made = {**data, "units": "bohr", "atoms": atoms}
         if isinstance(data.get("lattice"), list):
-            made["lattice"] = [_with_unit(["", *row])[1:] if isinstance(row, list) else row for row in data["lattice"]]
+            made["lattice"] = [
+                _with_unit(["", *row])[1:] if isinstance(row, list) else row for row in data["lattice"]
+            ]
         return made
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space"]
 
 
-
 class CrystalOrbitals(NamedTuple):
     """Bloch orbitals ``psi(r) = exp(2 pi i kappa . n) S(u - n)`` with ``r = u A``, ``n = floor(u)``, and the supercell around them.
 

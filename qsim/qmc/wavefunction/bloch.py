@@ -140,7 +140,9 @@ def _folded(crystal: Crystal, tile: NDArray[np.int64], twist: NDArray[np.float64
                 found.append(one)
     wanted = round(abs(float(np.linalg.det(tile))))
     if len(found) != wanted:
-        present = sorted({_words(np.round(tile @ k.kappa - np.rint(tile @ k.kappa), 6)) for k in crystal.kpoints})
+        present = sorted(
+            {_words(np.round(tile @ k.kappa - np.rint(tile @ k.kappa), 6)) for k in crystal.kpoints}
+        )
         raise InvalidInput(
             "system.twist" if not found else "system.tilematrix",
             f"a supercell of {wanted} primitive cells with the twist {_words(twist)} needs {wanted} k points with "
@@ -156,7 +158,11 @@ def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
 
 
 def occupied_bands(
-    crystal: Crystal, tile: NDArray[np.int64], twist: NDArray[np.float64], counts: tuple[int, int], notes: list[str]
+    crystal: Crystal,
+    tile: NDArray[np.int64],
+    twist: NDArray[np.float64],
+    counts: tuple[int, int],
+    notes: list[str],
 ) -> list[list[Function]]:
     """Return the Bloch functions of the lowest levels, for one or two spins, that hold so many electrons.
 
@@ -449,7 +455,11 @@ class BlochOrbitals:
         found = np.empty((len(points), 5, len(functions)), np.complex128)
         for p, function in enumerate(functions):
             if exact or self.waves:
-                k = function.kappa[None] if self.waves else (function.gvectors + function.kappa) @ self.primitive.reciprocal
+                k = (
+                    function.kappa[None]
+                    if self.waves
+                    else (function.gvectors + function.kappa) @ self.primitive.reciprocal
+                )
                 phases = np.exp(1j * points @ k.T) * function.coefficients
                 found[:, 0, p] = phases.sum(1)
                 found[:, 1:4, p] = 1j * (phases @ k)

@@ -121,7 +121,9 @@ def build_crystal(
     )
     kind = "real" if orbitals.real else "complex"
     size = "plane waves" if orbitals.waves else f"splines of {' x '.join(map(str, orbitals.mesh))} points"
-    notes.add(f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB")
+    notes.add(
+        f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB"
+    )
     jastrow = _jastrow(wavefunction.jastrow, system, supercell)
     return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), divided)
 
@@ -241,9 +243,7 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
 def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
     """Tell what the splines cost in energy, and refuse those that are useless."""
     error = orbitals.spline_error(counts) / max(sum(counts), 1)
-    text = (
-        f"splines on {' x '.join(map(str, orbitals.mesh))} points change the kinetic energy by {error:.2g} hartree per electron"
-    )
+    text = f"splines on {' x '.join(map(str, orbitals.mesh))} points change the kinetic energy by {error:.2g} hartree per electron"
     if abs(error) > WRONG:
         raise InvalidInput("wavefunction.orbitals.meshfactor", f"{text}; a larger meshfactor is needed")
     if abs(error) > COARSE:

@@ -88,7 +88,9 @@ def _point(path: Path, file: h5py.File, k: int, spins: int) -> KPoint:
     gvectors = np.array(group[shared][()], np.int64)
     kappa = np.array(np.ravel(group["reduced_k"][()]), np.float64)
     if kappa.shape != (3,) or gvectors.ndim != 2 or gvectors.shape[1] != 3:
-        raise FileError(f"{path}: k point {k} needs reduced_k (3) and gvectors (n, 3), found {gvectors.shape}")
+        raise FileError(
+            f"{path}: k point {k} needs reduced_k (3) and gvectors (n, 3), found {gvectors.shape}"
+        )
     energies, coefficients = [], []
     for s in range(spins):
         part = group[f"spin_{s}"]
@@ -108,7 +110,10 @@ def _point(path: Path, file: h5py.File, k: int, spins: int) -> KPoint:
         coefficients.append(c / np.linalg.norm(c, axis=1, keepdims=True))
     fewest = min(len(e) for e in energies)
     return KPoint(
-        kappa, gvectors, np.array([e[:fewest] for e in energies]), np.array([c[:fewest] for c in coefficients])
+        kappa,
+        gvectors,
+        np.array([e[:fewest] for e in energies]),
+        np.array([c[:fewest] for c in coefficients]),
     )
 
 

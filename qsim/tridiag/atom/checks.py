@@ -46,7 +46,9 @@ class Setup:
     def fastest(self) -> float:
         """Momentum up to which electrons are expected, a.u.: ``sqrt(2 (10 Up + w)) + max A``."""
         a = self.pulse.peak_vector_potential(self.t_final)
-        return math.sqrt(2.0 * (10.0 * self.pulse.up + self.pulse.fastest)) + (a if self.setting.gauge == "velocity" else 0.0)
+        return math.sqrt(2.0 * (10.0 * self.pulse.up + self.pulse.fastest)) + (
+            a if self.setting.gauge == "velocity" else 0.0
+        )
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
@@ -117,7 +119,8 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
         edge = float(np.sum(phi[-25:] ** 2))
         if edge > 1e-8:
             yield Finding(
-                key, f"{one.name} has {edge:.2g} of its norm at the wall; a larger grid.rmax is needed",
+                key,
+                f"{one.name} has {edge:.2g} of its norm at the wall; a larger grid.rmax is needed",
                 "error" if edge > 1e-2 else "warning",
             )
 

@@ -56,7 +56,9 @@ def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
     return force
 
 
-def length_gauge(phi: NDArray[np.complex128], r: NDArray[np.float64], lanes: Lanes, a: float) -> NDArray[np.complex128]:
+def length_gauge(
+    phi: NDArray[np.complex128], r: NDArray[np.float64], lanes: Lanes, a: float
+) -> NDArray[np.complex128]:
     """Return ``exp(i A z) phi`` on the points r, (used, n); phi as it is without A."""
     if a == 0.0 or lanes.used == 1:
         return phi
@@ -100,7 +102,9 @@ def energy(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: Lanes) -> f
 def populations(phi: NDArray[np.complex128], levels: list[LevelState], m: int) -> NDArray[np.float64]:
     """Return ``|<n l m|phi>|^2`` of the levels, (levels,)."""
     found: list[Any] = [
-        abs(complex(level.phi[: phi.shape[1]] @ phi[level.l - abs(m)])) ** 2 if level.l - abs(m) < len(phi) else 0.0
+        abs(complex(level.phi[: phi.shape[1]] @ phi[level.l - abs(m)])) ** 2
+        if level.l - abs(m) < len(phi)
+        else 0.0
         for level in levels
     ]
     return np.array(found)

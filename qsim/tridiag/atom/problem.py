@@ -217,7 +217,9 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     if isinstance(end, str):
         end = pulse.duration
         if not math.isfinite(end) or end <= 0.0:
-            raise InvalidInput("time.t_final", "auto is the end of the pulses, but they do not end; give a time")
+            raise InvalidInput(
+                "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
+            )
     steps, dt = deck.time.resolve(end)
     peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
@@ -243,13 +245,19 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     return radius + absorbers.width(deck.absorber)
 
 
-def _gauge(deck: AtomDeck, pulse: LaserField, rmax: float, peak: float, dt: float) -> Literal["length", "velocity"]:
+def _gauge(
+    deck: AtomDeck, pulse: LaserField, rmax: float, peak: float, dt: float
+) -> Literal["length", "velocity"]:
     """Return the gauge that needs less: length for short excursions, and where the core is dense."""
     if deck.laser is None:
         return "length"
     if deck.laser.gauge != "auto":
         return deck.laser.gauge
-    return "length" if rmax * peak * dt < TURN or pulse.quiver < QUIVER and rmax * peak * dt < 2.0 * TURN else "velocity"
+    return (
+        "length"
+        if rmax * peak * dt < TURN or (pulse.quiver < QUIVER and rmax * peak * dt < 2.0 * TURN)
+        else "velocity"
+    )
 
 
 def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, float]:

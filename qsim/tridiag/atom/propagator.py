@@ -121,7 +121,9 @@ class Tables:
     small: Any = field(repr=False)
 
 
-def tables(lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True) -> Tables:
+def tables(
+    lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
+) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
     grid, l = lattice.grid, lanes.l
     square = grid.slope**2
@@ -204,7 +206,8 @@ class Propagator:
         self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
         self.stages = STAGES[order]
         made = {
-            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2) for q in set(self.stages)
+            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2)
+            for q in set(self.stages)
         }
         self.tables = [made[q] for q in self.stages]
         self.state = np.zeros((lattice.grid.points, 4 * lanes.pairs))

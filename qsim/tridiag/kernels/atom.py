@@ -202,9 +202,7 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, ll,
 
 
 @nb.njit(**JIT)
-def _length_steps_cpu(
-    s, pd, pu, fields, dt, r, a, potential, rotation, ll, diagonals, even, odd, mask, ring
-):
+def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, ll, diagonals, even, odd, mask, ring):
     steps = fields.shape[0]
     angles = np.zeros(3)
     tables = (r, a, potential, rotation, ll, diagonals, even, odd)
@@ -314,10 +312,18 @@ def _mix_eliminate(before, here, after, done, size, k, low, mid, high, above, m,
         fd = (sixth + kl) * pivot_before[1, i]
         pivot[0, i] = 1.0 / (m + km - fs * (sixth + ka))
         pivot[1, i] = 1.0 / (m - km - fd * (sixth - ka))
-        y[0, i] = (sixth + kl) * before[0, i] + (m - km) * here[0, i] + (sixth - kh) * after[0, i] - fs * done[0, i]
-        y[1, i] = (sixth + kl) * before[1, i] + (m - km) * here[1, i] + (sixth - kh) * after[1, i] - fs * done[1, i]
-        y[2, i] = (sixth - kl) * before[2, i] + (m + km) * here[2, i] + (sixth + kh) * after[2, i] - fd * done[2, i]
-        y[3, i] = (sixth - kl) * before[3, i] + (m + km) * here[3, i] + (sixth + kh) * after[3, i] - fd * done[3, i]
+        y[0, i] = (
+            (sixth + kl) * before[0, i] + (m - km) * here[0, i] + (sixth - kh) * after[0, i] - fs * done[0, i]
+        )
+        y[1, i] = (
+            (sixth + kl) * before[1, i] + (m - km) * here[1, i] + (sixth - kh) * after[1, i] - fs * done[1, i]
+        )
+        y[2, i] = (
+            (sixth - kl) * before[2, i] + (m + km) * here[2, i] + (sixth + kh) * after[2, i] - fd * done[2, i]
+        )
+        y[3, i] = (
+            (sixth - kl) * before[3, i] + (m + km) * here[3, i] + (sixth + kh) * after[3, i] - fd * done[3, i]
+        )
 
 
 @nb.njit(**JIT)
@@ -410,7 +416,9 @@ def _velocity_steps_cpu(
                 if mask[j] != 1.0:
                     s[j] *= mask[j]
             if not last:
-                _pairs(s, 0, K, K, 0.5 * dt * kicks[step + 1], even, even_growth, r, slope, k, pivot, y, small)
+                _pairs(
+                    s, 0, K, K, 0.5 * dt * kicks[step + 1], even, even_growth, r, slope, k, pivot, y, small
+                )
     return lost
 
 

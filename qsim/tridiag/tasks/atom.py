@@ -206,7 +206,12 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     evolution = AtomEvolution(problem, monitor.restored)
     with monitor.stage("propagate"):
         drive(
-            evolution, monitor, total=problem.setting.steps, unit="steps", what="propagate", done=evolution.start
+            evolution,
+            monitor,
+            total=problem.setting.steps,
+            unit="steps",
+            what="propagate",
+            done=evolution.start,
         )
     with monitor.stage("analyse"):
         result = evolution.result()
