@@ -44,7 +44,7 @@ from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.tdse.lattice import Lattice
-from qsim.tridiag.tdse.propagator import Propagator
+from qsim.tridiag.tdse.propagator import Propagator, Stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -274,15 +274,9 @@ class Companions:
 
 def _run(problem: Propagation, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
-    propagator = Propagator(
-        problem.device,
-        problem.lattice,
-        np.array(problem.psi0),
-        problem.dt,
-        *problem.fields(),
-        precision=problem.precision,
-        slope=False,
-    )
+    how = Stepping(problem.precision, slope=False)
+    psi = np.array(problem.psi0)
+    propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
     observer = Observer(problem)
     rows = [observer.row(0, propagator.psi, observer.sums(propagator.psi))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
