@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.results.results import Results
 
@@ -23,11 +24,11 @@ DECADES = 8.0  # of the density map
 SHOWN_LEVELS = 8
 
 
-def _femtoseconds(t: Any) -> Any:
+def _femtoseconds(t: ArrayLike) -> Any:
     return to_unit(np.asarray(t), "fs", "time")
 
 
-def _curve(t: Any, y: Any) -> tuple[Any, Any]:
+def _curve(t: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[Any, Any]:
     """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
     if y.size <= MAX_POINTS:
         return t, y
@@ -196,7 +197,14 @@ def dipole(r: Results) -> Figure | None:
 # ------------------------------------------------------------------------------------------- density
 
 
-def _map(ax: Axes, t: Any, y: Any, values: Any, top: float, decades: float) -> Any:
+def _map(
+    ax: Axes,
+    t: NDArray[np.float64],
+    y: NDArray[np.float64],
+    values: NDArray[np.float64],
+    top: float,
+    decades: float,
+) -> Any:
     """Draw values (y, t) on even axes; an image is drawn a hundred times faster than a mesh."""
     ax.grid(visible=False)
     dt, dy = 0.5 * (t[1] - t[0]), 0.5 * (y[1] - y[0])
@@ -212,7 +220,7 @@ def _map(ax: Axes, t: Any, y: Any, values: Any, top: float, decades: float) -> A
     )
 
 
-def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     rho = r["density"]
     largest = max(float(rho.max()), 1e-300)
     with np.errstate(divide="ignore"):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from qsim.core.device.device import namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.core.device.device import Array
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
@@ -129,7 +131,7 @@ def bands(
     return np.asarray(lower, complex), np.asarray(main, complex), np.asarray(upper, complex)
 
 
-def mass(lattice: Lattice, psi: Any, a: float = 0.0) -> Any:
+def mass(lattice: Lattice, psi: Array, a: float = 0.0) -> Array:
     """Return ``M psi`` with the phases of the velocity gauge; psi itself for the three-point stencil."""
     if lattice.stencil == "three_point":
         return psi
@@ -140,7 +142,7 @@ def mass(lattice: Lattice, psi: Any, a: float = 0.0) -> Any:
     return out
 
 
-def apply_h(lattice: Lattice, psi: Any, electric: float = 0.0, a: float = 0.0) -> Any:
+def apply_h(lattice: Lattice, psi: Array, electric: float = 0.0, a: float = 0.0) -> Array:
     """Return ``H psi`` without the absorber.
 
     Parameters
@@ -161,25 +163,23 @@ def apply_h(lattice: Lattice, psi: Any, electric: float = 0.0, a: float = 0.0) -
     return out
 
 
-def _kinetic(lattice: Lattice, psi: Any, a: float) -> Any:
+def _kinetic(lattice: Lattice, psi: Array, a: float) -> Array:
     """Return the kinetic part: -D/2 psi, or -M^-1 D/2 psi with the velocity-gauge phases."""
     compact = lattice.stencil == "numerov"
     phase = complex(np.exp(1j * a * lattice.dx)) if a and compact else 1.0
     half = 0.5 / lattice.dx**2
-    out = psi * (2.0 * half)
+    out: Array = psi * (2.0 * half)
     out[:-1] -= psi[1:] * (half * phase)
     out[1:] -= psi[:-1] * (half * np.conj(phase))
     return _inverse_mass(out, phase) if compact else out
 
 
-def _inverse_mass(f: Any, phase: complex | float) -> Any:
+def _inverse_mass(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f``: a banded solve on the host, a sum of images on the device (:func:`_images`)."""
-    n = f.shape[0]
-    if n < 2 * IMAGES and not isinstance(
-        f, np.ndarray
-    ):  # too short for the images: a banded solve on the host
-        return namespace(f).asarray(_inverse_mass(f.get(), phase))
-    if isinstance(f, np.ndarray):
+    n, xp = f.shape[0], namespace(f)
+    if xp is not np and n < 2 * IMAGES:  # too short for the images: a banded solve on the host
+        return xp.asarray(_inverse_mass(xp.asnumpy(f), phase))
+    if xp is np:
         from scipy.linalg import solve_banded
 
         rows = np.full((3, n), 1.0 / 12.0, complex)
@@ -190,11 +190,11 @@ def _inverse_mass(f: Any, phase: complex | float) -> Any:
     return _images(f, phase)
 
 
-def _images(f: Any, phase: complex | float) -> Any:
+def _images(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls off tenfold a point, the walls reflect it with a sign."""
     root = _MASS_ROOT
     first = 12.0 * root / (root * root - 1.0)  # diagonal of the inverse on the endless lattice
-    out = first * f
+    out: Array = first * f
     for k in range(1, IMAGES):
         out[:-k] += (first * (root * phase) ** k) * f[k:]
         out[k:] += (first * (root * np.conj(phase)) ** k) * f[:-k]
@@ -207,6 +207,6 @@ def _images(f: Any, phase: complex | float) -> Any:
     return out
 
 
-def energy(lattice: Lattice, psi: Any, a: float = 0.0) -> float:
+def energy(lattice: Lattice, psi: Array, a: float = 0.0) -> float:
     """Return the field-free energy ``<(p + A)^2/2 + V>``, hartree, for sum |psi|^2 dx = 1 or less (not divided by the norm)."""
     return float((psi.conj() * apply_h(lattice, psi, 0.0, a)).real.sum()) * lattice.dx
