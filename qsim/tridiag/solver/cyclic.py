@@ -1,10 +1,10 @@
 """Cyclic tridiagonal systems: corner elements couple the first and the last row.
 
-``T = T' + u v^T`` with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are solved together
-by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of the cyclic system;
-what is then not accurate in every row (T' may be singular where T is not) is equilibrated and solved with pivoting as a matrix
-with two diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their next but one neighbours at
-most.
+``T = T' + u v^T`` (Eq. T4) with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are
+solved together by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of
+the cyclic system; what is then not accurate in every row (T' may be singular where T is not) is equilibrated and solved with
+pivoting as a matrix with two diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their
+next but one neighbours at most.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ def size(z: Array) -> Array:
 
 
 def largest_share(r: NDArray[Any], whole: NDArray[Any]) -> float:
-    """Return the largest ``|r| / whole`` (Oettli and Prager, Numer. Math. 6, 405 (1964)); infinite if one is not a number.
+    """Return the largest ``|r| / whole`` (Eq. T23); infinite if one is not a number.
+
+    W. Oettli and W. Prager, Numer. Math. 6, 405 (1964).
 
     Scales of rows and columns do not change it, so that large unknowns cannot hide what is wrong with small ones.  Rows that
     underflow (:func:`~qsim.tridiag.kernels.streamed.smallest_row`) do not count.

@@ -1,9 +1,9 @@
 """Solve tridiagonal systems: ``from qsim.tridiag import solve``.
 
-``T x = d`` with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to i + 1).  The
-N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed and climbs
-the ladder of :mod:`qsim.tridiag.solver.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK (pivoted) and the
-Woodbury formula are there to compare with, on the CPU.
+``T x = d`` (Eq. T1) with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to
+i + 1).  The N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed
+and climbs the ladder of :mod:`qsim.tridiag.solver.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK
+(pivoted) and the Woodbury formula are there to compare with, on the CPU.
 """
 
 from __future__ import annotations

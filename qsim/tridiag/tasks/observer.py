@@ -57,7 +57,7 @@ class Observer:
         return (self.xp.vdot(middle, middle).real + ends) * self.lattice.dx
 
     def sums(self, psi: Array) -> tuple[float, float, float]:
-        """Return norm, <x> and <V'> of a state, not divided by the norm."""
+        """Return norm, <x> and <V'> (for the acceleration, Eq. T20) of a state, not divided by the norm."""
         psi = self.problem.device.asarray(psi)  # the serial solvers keep their state on the host
         density, dx = self.xp.abs(psi) ** 2, self.lattice.dx
         slope = 0.0 if self.slope is None else float(density @ self.slope)

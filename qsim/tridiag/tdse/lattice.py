@@ -8,7 +8,8 @@ Two stencils, both tridiagonal.  With ``D = delta^2 / dx^2`` (second difference)
 
 Length gauge adds ``x E(t)`` to V.  In velocity gauge p becomes p + A: the three-point stencil takes the central first
 difference, ``H = p^2/2 + A p + A^2/2 + V``; the compact one multiplies the off-diagonals of D and M by ``exp(+-i A dx)``,
-which is the exact image of the length-gauge lattice under ``exp(-i A x)`` and keeps order 4.
+which is the exact image of the length-gauge lattice under ``exp(-i A x)`` and keeps order 4.  Equations are numbered as on the
+theory page of the documentation: T6 and T7 are the stencils, T12 the gauge.
 
 With a complex absorbing potential ``-i W``, V is ``V - i W`` on both sides of the equation: the right-hand side is ``2 M - T``,
 not the adjoint of T, which would cancel the absorber (misprint 15 of the paper's Eqs. 2 and 3).
@@ -77,7 +78,7 @@ def step_table(
     vector_potential: NDArray[np.float64] | None,
     steps: int,
 ) -> NDArray[np.float64]:
-    """Return the numbers of every step, (steps, 6) float64: what the kernels need besides V.
+    """Return the numbers of every step (Eqs. T8 and T9), (steps, 6) float64: what the kernels need besides V.
 
     Columns: E; ``kappa = -tau/sigma'``; ``1/dx^2 + A^2/2``; ``1/sigma'``; cos and sin of the phase that the upper off-diagonal
     carries.  A step solves ``S y = rhs`` with off-diagonals ``exp(+-i theta)`` and
@@ -132,7 +133,7 @@ def bands(
 
 
 def mass(lattice: Lattice, psi: Array, a: float = 0.0) -> Array:
-    """Return ``M psi`` with the phases of the velocity gauge; psi itself for the three-point stencil."""
+    """Return ``M psi`` (Eq. T7) with the phases of the velocity gauge (Eq. T12); psi itself for the three-point stencil."""
     if lattice.stencil == "three_point":
         return psi
     phase = complex(np.exp(1j * a * lattice.dx)) if a else 1.0
@@ -143,7 +144,7 @@ def mass(lattice: Lattice, psi: Array, a: float = 0.0) -> Array:
 
 
 def apply_h(lattice: Lattice, psi: Array, electric: float = 0.0, a: float = 0.0) -> Array:
-    """Return ``H psi`` without the absorber.
+    """Return ``H psi`` without the absorber (Eqs. T6, T7, T12).
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class Propagator:
         return np.array(samples).reshape(-1, 3)
 
     def _solve_step(self, field: float, a: float) -> Any:
-        """``psi' = 2 T^-1 M psi - psi`` by one solve of the whole system."""
+        """Return ``psi' = 2 T^-1 M psi - psi`` (Eq. T5) by one solve of the whole system."""
         from qsim.tridiag.solver.solve import solve
 
         lower, main, upper = (

@@ -164,6 +164,7 @@ class PulseField:
     # ----------------------------------------------------------------------------- fields in local time
 
     def _local_e(self, tau: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return E, counted from the start of the pulse (Eqs. T17 to T19)."""
         block = self.block
         if self.shape == "table":
             return self._table(tau, derivative=self.given_a)
@@ -188,7 +189,7 @@ class PulseField:
         return -peak * (df * np.sin(phase) + f * omega * np.cos(phase))
 
     def _local_a(self, tau: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return A of a pulse that is defined by it, without the constant that makes A(0) = 0."""
+        """Return A of a pulse that is defined by it (Eqs. T17, T18), without the constant that makes A(0) = 0."""
         if self.shape == "table":
             return self._table(tau)
         if self.shape == "expression":
@@ -216,7 +217,7 @@ class PulseField:
         return np.where((t >= first) & (t <= last), value, 0.0)
 
     def _phase(self, tau: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return theta and its derivative."""
+        """Return theta (Eq. T16) and its derivative."""
         block = self.block
         s = tau - (0.5 * self.length if self.shape in ("sin2", "cosn", "gaussian") else 0.0)
         assert self.omega is not None

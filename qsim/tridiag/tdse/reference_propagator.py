@@ -1,8 +1,8 @@
 """Crank-Nicolson steps through a general solver: `solver: {type: thomas | lapack | woodbury}` of a propagation.
 
-Every step builds the three bands of ``T = M (1 + i dt/2 H)`` and solves ``T y = M psi``, ``psi' = 2 y - psi`` (the Cayley form;
-right with an absorber too).  Slower than :class:`qsim.tridiag.tdse.propagator.Propagator`, and independent of it: the two
-agree to rounding.
+Every step builds the three bands of ``T = M (1 + i dt/2 H)`` and solves ``T y = M psi``, ``psi' = 2 y - psi`` (Eq. T5, the
+Cayley form; right with an absorber too).  Slower than
+:class:`qsim.tridiag.tdse.propagator.Propagator`, and independent of it: the two agree to rounding.
 """
 
 from __future__ import annotations
