@@ -35,6 +35,20 @@ FENCE = re.compile(
 )
 
 
+@pytest.mark.parametrize(("method", "letter"), [("qoc", "Q"), ("tridiag", "T")])
+def test_equations_that_the_code_names_are_those_of_the_theory_page(method, letter):
+    page = (ROOT / "docs" / "theory" / f"{method}.md").read_text(encoding="utf-8")
+    labels = re.findall(rf"\({letter}(\d+)[);,]|\\tag\{{{letter}(\d+)\}}", page)
+    numbers = [int(a or b) for a, b in labels]
+    assert sorted(n for n in numbers) == list(range(1, max(numbers) + 1)), "each label once, none left out"
+    code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "qsim" / method).rglob("*.py"))
+    spans = re.findall(rf"Eqs?\. ((?:{letter}\d+(?:, | and | to |, and )?)+)", code)
+    named = {int(n) for span in spans for n in re.findall(rf"{letter}(\d+)", span)}
+    for first, last in re.findall(rf"{letter}(\d+) to {letter}(\d+)", " ".join(spans)):
+        named |= set(range(int(first), int(last)))
+    assert named == set(numbers), sorted(named ^ set(numbers))
+
+
 @dataclass(frozen=True)
 class Command:
     """A `qsim` command line as a page shows it."""

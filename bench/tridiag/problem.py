@@ -11,7 +11,7 @@ import numpy as np
 from bench.harness import Bench, Cost, Timing, kernel
 from qsim.core.device.device import Device
 from qsim.tridiag.tdse.lattice import Lattice, bands, mass
-from qsim.tridiag.tdse.propagator import Propagator
+from qsim.tridiag.tdse.propagator import Propagator, Stepping
 
 System = tuple[Any, Any, Any, Any]  # a, b, c, d on a device
 
@@ -69,7 +69,7 @@ def propagator(
     """Return a propagator whose field changes in every step, without the sum of V' |psi|^2."""
     psi = wavefunction(grid.points)
     fields = field(gauge, grid, steps, dt, swing)
-    return Propagator(device, grid, psi, dt, **fields, slope=False, **options)
+    return Propagator(device, grid, psi, dt, **fields, how=Stepping(slope=False, **options))
 
 
 def grow(small: Propagator, points: int) -> None:

@@ -248,7 +248,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
 
 
 def capped_probability(alpha: float, dipole: float, duration: float) -> float:
-    """Return P at the maximum of ``sin^2(theta/2) - alpha theta^2 / (2 mu^2 T)``: a resonant pulse of area theta.
+    """Return P at the maximum of ``sin^2(theta/2) - alpha theta^2 / (2 mu^2 T)`` (Eq. Q13): a resonant pulse of area theta.
 
     A carrier ``A cos(omega t)`` of area ``theta = mu A T`` has the fluence ``A^2 T / 2 = theta^2 / (2 mu^2 T)``.
     """

@@ -199,7 +199,7 @@ class Judge:
     ) -> NDArray[np.float64]:
         """Return by how much P differs between two sets of final amplitudes, or easily could: (S,).
 
-        With the overall phases aligned, ``delta = |a - b|`` changes P by at most ``2 sqrt(P (1 - P)) delta + delta^2``.
+        With the overall phases aligned, ``delta = |a - b|`` changes P by at most ``2 sqrt(P (1 - P)) delta + delta^2`` (Eq. Q7).
         Differences of P pass through zero by accident, that of the amplitudes does not, so at least `ALIGNED`
         times this bound is returned.
 
@@ -420,7 +420,7 @@ class _Chain:
         return np.minimum(phases.mean(axis=1), 1.0)
 
     def _mixed(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return the change of P by the mixing of close levels that the reference leaves open: (S,).
+        """Return the change of P by the mixing of close levels that the reference leaves open (Eqs. Q6 and Q7): (S,).
 
         Levels are turned against each other by the angles of :func:`qsim.qoc.reference.refined`.  That changes the start and
         the target; within a list of target levels it changes nothing.

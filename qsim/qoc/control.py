@@ -32,7 +32,7 @@ NEWTON_STEPS = 60
 
 @dataclass(frozen=True)
 class Parametrisation:
-    """Map from free parameters to the field.
+    """Map from free parameters to the field (Eq. Q10).
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Parametrisation:
         return v - shift * s
 
     def _clip(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Soft clip and its slope: w / (1 + |w/b|^p)^(1/p)."""
+        """Return the soft clip ``w / (1 + |w/b|^p)^(1/p)`` (Eq. Q11) and its slope."""
         if not self.soft:
             return w, np.ones_like(w)
         bound = np.where(w >= 0, self.high, -self.low)

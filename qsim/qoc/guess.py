@@ -1,7 +1,7 @@
 """First fields: resonant, ladder, formula, file, random, zero.
 
 A zero field is a critical point (P = |<f|i>|^2 and dP/d eps = 0 when the overlap vanishes), so a gradient method cannot start
-there; carriers on the rungs between the initial and the target levels with a definite pulse area can.
+there; carriers on the rungs between the initial and the target levels with a definite pulse area (Eq. Q12) can.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Molecule:
 
 
 def kinetic_bands(mass: float, dx: float) -> tuple[float, float, float]:
-    """Return diagonal, first and second off-diagonal of the kinetic energy, Eq. (3)."""
+    """Return diagonal, first and second off-diagonal of the kinetic energy (Eq. Q2; Eq. 3 of the paper)."""
     k = 1.0 / (24.0 * mass * dx * dx)
     return 30.0 * k, -16.0 * k, k
 

@@ -5,7 +5,7 @@ with the same numbers.
 
 For one trajectory with target vectors f_1 ... f_r (one for a state, several for "any of these levels")
 ``P = sum_i |<f_i|psi>|^2``; pairs are averaged, coherently (``|mean o|^2``) or not (``mean |o|^2``), and ensemble members are
-averaged.  ``J = P - alpha sum_j eps_j^2 tau``, Eq. (6).
+averaged.  ``J = P - alpha sum_j eps_j^2 tau`` (Eq. Q1; Eq. 6 of the paper).
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Propagator(ABC):
 
 
 class Eigenbasis(Propagator):
-    """Strang splitting in the lowest K eigenstates of each molecule."""
+    """Strang splitting in the lowest K eigenstates of each molecule (Eq. Q4); its gradient is Eq. Q9."""
 
     name = "eigenbasis"
 
@@ -274,7 +274,7 @@ class Eigenbasis(Propagator):
 
 
 class CrankNicolson(Propagator):
-    """The paper's propagator on the grid, with a shift of the energy zero.
+    """The paper's propagator on the grid (Eq. Q3), with a shift of the energy zero; its gradient is Eq. Q8.
 
     Parameters
     ----------

@@ -256,8 +256,8 @@ def refined(
     """Return the levels of a sine basis with the potential and the dipole between its points, and what remains uncertain.
 
     The levels are known everywhere as sums of sines.  With ``M = <i|V|j>`` on a grid `FINER` times finer minus the sum over the
-    points, ``diag(E) + M`` is diagonalised (Rayleigh and Ritz).  Two levels closer than M are mixed by it as the true ones are:
-    no other basis of the same size would show that, as each set of points sees another M.
+    points, ``diag(E) + M`` (Eq. Q5 of the theory page) is diagonalised (Rayleigh and Ritz).  Two levels closer than M are mixed
+    by it as the true ones are: no other basis of the same size would show that, as each set of points sees another M.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def refined(
     missed : (K,) float64
         ``|M_kk|``, hartree: the energy of each level that the points do not see.
     angles : (K, K) float64
-        Angle by which two levels may still mix, at most 1: what the finer grid misses, and rounding, over their distance.
+        Angle by which two levels may still mix (Eq. Q6), at most 1: what the finer grid misses and rounding, over their distance.
     """
     between, rest, dipoles = _between_points(ground, molecule, scale)
     shift = float(molecule.energies[0])

@@ -175,6 +175,7 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
     """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
     block, ground = problem.verify, judge.ground
     levels = problem.initial.shape[1]
+    maker: Callable[..., Molecule]
     if choice == "eigenbasis":
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
         box, points = _spectral_grid(problem, judge, levels)
@@ -198,9 +199,8 @@ def _refined_levels(
     scale: float,
 ) -> Molecule:
     """Return levels in a sine basis with what lies between its points; arguments as of :func:`qsim.qoc.reference.sine_levels`."""
-    return reference.refined(ground, reference.sine_levels(ground, box, points, states, mass, scale), scale)[
-        0
-    ]
+    rough = reference.sine_levels(ground, box, points, states, mass, scale)
+    return reference.refined(ground, rough, scale)[0]
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:

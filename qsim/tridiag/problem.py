@@ -200,34 +200,22 @@ class Propagation:
         """
         solver = self.solver
         made: Propagator | SolverPropagator
-        slope = self.lattice.slope is not None
-        arguments = (
-            self.device,
-            self.lattice,
-            np.array(psi0),
-            self.dt,
-            *self.fields(),
-        )  # psi0 is worked on in place
-        if solver.type == "nshape":
-            from qsim.tridiag.tdse.propagator import Propagator
+        from qsim.tridiag.tdse.propagator import Propagator, Stepping
 
+        how = Stepping(
+            self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
+        )
+        # psi0 is worked on in place
+        arguments = (self.device, self.lattice, np.array(psi0), self.dt, *self.fields(), how)
+        if solver.type == "nshape":
             try:
-                made = Propagator(
-                    *arguments,
-                    precision=self.precision,
-                    blocks=solver.blocks,
-                    iterations=solver.iterations,
-                    mode=solver.mode,
-                    slope=slope,
-                )
+                made = Propagator(*arguments)
             except InvalidInput as error:
                 self.blame(error.key, str(error))
         else:
             from qsim.tridiag.tdse.reference_propagator import SolverPropagator
 
-            made = SolverPropagator(
-                *arguments, solver=solver.type, precision=self.precision, blocks=solver.blocks, slope=slope
-            )
+            made = SolverPropagator(*arguments, solver.type)
         made.step = start
         return made
 

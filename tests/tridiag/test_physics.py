@@ -366,7 +366,7 @@ def test_a_mask_acts_like_a_potential():
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
     from qsim.core.device.device import cpu
-    from qsim.tridiag.tdse.propagator import Propagator
+    from qsim.tridiag.tdse.propagator import Propagator, Stepping
 
     strip = block(Absorber, type="mask", width=12.0, power=0.5)
     x = grid(100, 0.1)
@@ -375,7 +375,7 @@ def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     k, width = 0.5, 14.0
     psi = states.gaussian(x, 20.0, k, width)
     steps = round(2 * 70.0 / k / dt)
-    run = Propagator(cpu(1), lattice, psi, dt, steps=steps, slope=False)
+    run = Propagator(cpu(1), lattice, psi, dt, how=Stepping(slope=False))
     run.advance(steps, steps)
     density = np.abs(run.psi) ** 2 * 0.1
     back = float(density[x < 85].sum())

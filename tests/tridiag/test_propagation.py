@@ -20,7 +20,7 @@ from qsim.tridiag.kernels.cn import Shape
 from qsim.tridiag.tdse import halo as decay
 from qsim.tridiag.tdse import propagator as propagation
 from qsim.tridiag.tdse.lattice import Lattice, apply_h, bands, energy, mass
-from qsim.tridiag.tdse.propagator import Propagator
+from qsim.tridiag.tdse.propagator import Propagator, Stepping
 from tests.pairs import pairwise
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
@@ -156,7 +156,7 @@ def test_modes_agree_with_lapack(device, stencil, absorber, field, options):
     n, dt, steps, every = 889, 0.05, 40, 7
     lattice = soft_core(n, 0.2, stencil, absorber)
     electric, vector = fields(field, steps)
-    propagator = Propagator(device, lattice, noise(n), dt, electric, vector, steps=steps, **options)
+    propagator = Propagator(device, lattice, noise(n), dt, electric, vector, Stepping(**options))
     samples = propagator.advance(steps, every)
     expected = lapack_steps(lattice, noise(n), dt, electric, vector, steps)
     close(device.to_host(propagator.psi), expected[-1], 1e-13)
@@ -176,7 +176,7 @@ def test_short_grids(device, n, stencil):
     lattice = soft_core(n, 0.5, stencil, "cap")
     electric, _ = fields("length", 33)
     for options in ({}, {"mode": "exact"}) + (({"mode": "literal"},) if n > 1 else ()):
-        propagator = Propagator(device, lattice, noise(n), 0.1, electric, **options)
+        propagator = Propagator(device, lattice, noise(n), 0.1, electric, how=Stepping(**options))
         samples = propagator.advance(33, 5)
         if n == 1:
             _, main, _ = zip(*(bands(lattice, 0.1, e) for e in electric), strict=True)
@@ -199,7 +199,7 @@ def test_samples_every_so_many_steps(device, field, every):
     electric, vector = fields(field, steps)
     expected = lapack_steps(lattice, noise(101), 0.02, electric, vector, steps)
     for shape in (None, Shape(9, 101, 6)) if not device.is_cuda else (None,):
-        propagator = Propagator(device, lattice, noise(101), 0.02, electric, vector, steps=steps, shape=shape)
+        propagator = Propagator(device, lattice, noise(101), 0.02, electric, vector, Stepping(shape=shape))
         samples = propagator.advance(steps, every)
         assert samples.shape == (steps // every, 3)
         close(device.to_host(propagator.psi), expected[-1], 1e-13)
@@ -210,9 +210,9 @@ def test_samples_every_so_many_steps(device, field, every):
 def test_samples_without_slope(device):
     lattice = replace(soft_core(600, 0.2), slope=None)
     for mode in ("auto", "exact", "literal"):
-        samples = Propagator(device, lattice, noise(600), 0.02, mode=mode).advance(4, 2)
+        samples = Propagator(device, lattice, noise(600), 0.02, how=Stepping(mode=mode)).advance(4, 2)
         np.testing.assert_array_equal(samples[:, 2], 0)
-    other = Propagator(device, soft_core(600, 0.2), noise(600), 0.02, slope=False).advance(4, 2)
+    other = Propagator(device, soft_core(600, 0.2), noise(600), 0.02, how=Stepping(slope=False)).advance(4, 2)
     np.testing.assert_array_equal(other[:, 2], 0)
 
 
@@ -224,7 +224,7 @@ def test_single_precision(device, mode, absorber):
     lattice = soft_core(n, 0.2, absorber=absorber)
     electric, _ = fields("length", steps)
     one, two = (
-        Propagator(device, lattice, noise(n), 0.05, electric, precision=precision, mode=mode)
+        Propagator(device, lattice, noise(n), 0.05, electric, how=Stepping(precision, mode=mode))
         for precision in ("single", "double")
     )
     samples, expected = one.advance(steps, 10), two.advance(steps, 10)
@@ -243,7 +243,9 @@ def test_threads_and_chunks_do_not_matter():
     electric, _ = fields("length", steps)
 
     def run(threads, shape):
-        propagator = Propagator(Device("cpu", 0, "", threads), lattice, noise(n), 0.02, electric, shape=shape)
+        propagator = Propagator(
+            Device("cpu", 0, "", threads), lattice, noise(n), 0.02, electric, how=Stepping(shape=shape)
+        )
         return propagator.advance(steps, 16), propagator.psi
 
     shape = Shape(100, 90, 8)
@@ -274,7 +276,9 @@ def test_the_norm_does_not_drift(device):
 def test_more_steps_than_fields_are_refused(device):
     electric, _ = fields("length", 50)
     for mode in ("auto", "exact", "literal"):
-        propagator = Propagator(device, soft_core(700, 0.2), noise(700), 0.05, electric, mode=mode)
+        propagator = Propagator(
+            device, soft_core(700, 0.2), noise(700), 0.05, electric, how=Stepping(mode=mode)
+        )
         propagator.advance(30, 1)
         with pytest.raises(ValueError, match="fields have 50 steps"):
             propagator.advance(21, 1)
@@ -285,7 +289,7 @@ def test_more_steps_than_fields_are_refused(device):
 def test_the_initial_state_is_not_written_to(device):
     for mode in ("auto", "exact", "literal"):
         psi = noise(700)
-        Propagator(device, soft_core(700, 0.2), psi, 0.05, mode=mode).advance(40, 1)
+        Propagator(device, soft_core(700, 0.2), psi, 0.05, how=Stepping(mode=mode)).advance(40, 1)
         np.testing.assert_array_equal(psi, noise(700))
 
 
@@ -387,7 +391,7 @@ def test_slow_decay_is_refused_or_done_exactly(device, stencil):
     n, dx, dt = 4001, 0.01, 5.0  # dt/(2 dx^2) = 25000
     lattice = soft_core(n, dx, stencil)
     with pytest.raises(ValueError, match="local needs an inverse that decays .* = 2.5e\\+04 is too large"):
-        Propagator(device, lattice, noise(n), dt, mode="local")
+        Propagator(device, lattice, noise(n), dt, how=Stepping(mode="local"))
     propagator = Propagator(device, lattice, noise(n), dt)
     assert propagator.mode == "exact"
     assert propagator.info()["algorithm"] == "nshape-exact"
@@ -443,7 +447,7 @@ def test_resumed_runs_are_bit_identical(device, mode, field):
     electric, vector = fields(field, 200)
 
     def new(psi):
-        return Propagator(device, lattice, psi, 0.05, electric, vector, steps=200, mode=mode)
+        return Propagator(device, lattice, psi, 0.05, electric, vector, Stepping(mode=mode))
 
     whole = new(noise(700))
     samples = np.concatenate([whole.advance(100, 20), whole.advance(100, 20)])
@@ -469,7 +473,7 @@ def test_static_packet_of_the_reference(device):
     psi = np.exp(-((x + 20) ** 2) / 16 + 1.5j * x)
     psi /= np.sqrt((abs(psi) ** 2).sum() * 0.1)
     for options in ({}, {"mode": "exact"}, {"mode": "literal"}):
-        propagator = Propagator(device, lattice, psi, 0.05, **options)
+        propagator = Propagator(device, lattice, psi, 0.05, how=Stepping(**options))
         samples = propagator.advance(400, 200)
         found, values = device.to_host(propagator.psi), entry["values"]
         density = abs(found) ** 2 * 0.1

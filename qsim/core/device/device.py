@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from qsim.core.device.footprint import (
     CONTEXT,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
+    "Array",
     "CudaStatus",
     "Device",
     "Memory",
@@ -48,6 +49,9 @@ __all__ = [
     "requested_threads",
     "select",
 ]
+
+Array: TypeAlias = "NDArray[Any]"
+"""An array of NumPy or CuPy: on whichever device the problem lives."""
 
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
 

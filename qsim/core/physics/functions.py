@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from scipy.interpolate import CubicSpline
 
 __all__ = ["formula", "formula_slope", "in_chunks", "require_sane", "spline"]
@@ -25,7 +25,7 @@ LARGEST_VALUE = (
 )
 
 
-def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: Any) -> NDArray[np.float64]:
+def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: ArrayLike) -> NDArray[np.float64]:
     """Return ``function(x)`` of a one-dimensional float array, evaluated in chunks."""
     x = np.asarray(x, dtype=float)
     if x.size <= CHUNK:
@@ -97,14 +97,16 @@ def _dual(name: str, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     return value, np.where(df == 0.0, 0.0, slope * df)  # 0 times an infinite slope is 0: sqrt(0 * x)
 
 
-def _power(f: Any, df: Any, g: Any, dg: Any) -> tuple[Any, Any]:
+def _power(
+    f: NDArray[np.float64], df: NDArray[np.float64], g: NDArray[np.float64], dg: NDArray[np.float64]
+) -> tuple[Any, Any]:
     value = f**g
     by_base = np.where((df == 0.0) | (g == 0.0), 0.0, g * f ** (g - 1.0) * df)
     by_exponent = np.where((dg == 0.0) | (value == 0.0), 0.0, value * np.log(f) * dg)
     return value, by_base + by_exponent
 
 
-def _erf(f: Any) -> tuple[Any, Any]:
+def _erf(f: NDArray[np.float64]) -> tuple[Any, Any]:
     from scipy.special import erf
 
     return erf(f), 2.0 / np.sqrt(np.pi) * np.exp(-f * f)

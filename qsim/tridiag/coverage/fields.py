@@ -128,74 +128,95 @@ def pulse(
 
 
 def _pulse(rng: np.random.Generator, folder: Path, horizon: float) -> tuple[dict[str, Any], Curve]:
-    u = lambda low, high: _three(rng, low, high)  # noqa: E731
     kind = str(rng.choice(["sin2", "cosn", "gaussian", "flat_top", "cw", "static", "expression", "table"]))
-    delay = float(rng.choice([0.0, u(0, 0.2) * horizon]))
+    delay = float(rng.choice([0.0, _three(rng, 0, 0.2) * horizon]))
     sign = int(rng.choice([1, -1]))
     block: dict[str, Any] = {"shape": kind, "delay": delay, "polarity": sign}
-    length = u(0.5, 1.0) * (horizon - delay)
-    size = u(0.003, 0.08)
+    length = _three(rng, 0.5, 1.0) * (horizon - delay)
+    size = _three(rng, 0.003, 0.08)
     block["length"] = length
-    if kind == "static":
-        block |= {"E0": size, "ramp": 0.2 * length}
-        return block, _shifted(
-            lambda s: size * np.sin(0.5 * np.pi * np.minimum(s / (0.2 * length), 1)) ** 2, delay, sign
-        )
-    if kind == "expression":
-        block |= {"value": f"{size} * sin(pi * t / T)^2 * cos(0.4 * t)", "duration": length}
-        field = lambda s: size * np.sin(np.pi * s / length) ** 2 * np.cos(0.4 * s)  # noqa: E731
-        return block, _shifted(field, delay, sign, length)
     if kind == "table":
         return _tabled_pulse(block, folder, length, size, delay, sign)
-    omega = u(1.5, 6) * 2 * math.pi / length
-    cep = u(-3, 3)
-    block |= {"cep": cep}
+    if kind in ("static", "expression"):
+        more, field = _without_carrier(kind, length, size)
+        reach = math.inf if kind == "static" else length
+        return block | more, _shifted(field, delay, sign, reach)
+    more, field = _with_carrier(rng, kind, length, size)
+    return block | more, _shifted(field, delay, sign, length)
+
+
+def _without_carrier(kind: str, length: float, size: float) -> tuple[dict[str, Any], Curve]:
+    """Return keys and E(s) of a static field or a formula, s counted from its start."""
+    if kind == "static":
+        ramp = 0.2 * length
+        return {"E0": size, "ramp": ramp}, lambda s: size * _rise(s / ramp)
+    block = {"value": f"{size} * sin(pi * t / T)^2 * cos(0.4 * t)", "duration": length}
+    return block, lambda s: size * np.sin(np.pi * s / length) ** 2 * np.cos(0.4 * s)
+
+
+def _with_carrier(
+    rng: np.random.Generator, kind: str, length: float, size: float
+) -> tuple[dict[str, Any], Curve]:
+    """Return keys and E(s) of an oscillating pulse, s counted from its start."""
+    omega = _three(rng, 1.5, 6) * 2 * math.pi / length
+    cep = _three(rng, -3, 3)
+    block: dict[str, Any] = {"cep": cep, "duration": length}
     block |= {"omega": omega} if rng.random() < 0.5 else {"wavelength": 2 * math.pi * SPEED_OF_LIGHT / omega}
     block |= {"E0": size} if rng.random() < 0.5 else {"intensity": size**2}
     if kind == "cw":
-        ramp = u(0.05, 0.3) * length
-        block |= {"duration": length, "ramp": ramp}
-        field = lambda s: size * np.sin(0.5 * np.pi * np.minimum(s / ramp, 1)) ** 2 * np.cos(omega * s + cep)  # noqa: E731
-        return block, _shifted(field, delay, sign, length)
+        ramp = _three(rng, 0.05, 0.3) * length
+        return block | {"ramp": ramp}, lambda s: size * _rise(s / ramp) * np.cos(omega * s + cep)
     if kind == "flat_top":
         ramp = 0.3 * length
         shape = str(rng.choice(["linear", "sin2"]))
-        block |= {"duration": length, "ramp": ramp, "ramp_shape": shape, "envelope_on": "E"}
 
         def plateau(s: NDArray[np.float64]) -> NDArray[np.float64]:
             y = np.clip(np.minimum(s, length - s) / ramp, 0, 1)
-            return size * (y if shape == "linear" else np.sin(0.5 * np.pi * y) ** 2) * np.sin(omega * s + cep)
+            return size * (y if shape == "linear" else _rise(y)) * np.sin(omega * s + cep)
 
-        return block, _shifted(plateau, delay, sign, length)
-    chirp = float(rng.choice([0.0, u(-0.2, 0.2) * omega / length]))
+        return block | {"ramp": ramp, "ramp_shape": shape, "envelope_on": "E"}, plateau
+    chirp = float(rng.choice([0.0, _three(rng, -0.2, 0.2) * omega / length]))
     on = str(rng.choice(["A", "E"]))
-    power = {"sin2": 2.0, "cosn": u(3, 8)}.get(kind, 0.0)
-    block |= {"chirp": chirp, "envelope_on": on, "duration": length}
+    power = {"sin2": 2.0, "cosn": _three(rng, 3, 8)}.get(kind, 0.0)
+    block |= {"chirp": chirp, "envelope_on": on}
     block |= {"power": power} if kind == "cosn" else {}
-
-    def envelope(s: NDArray[np.float64]) -> NDArray[np.float64]:
-        if power:
-            return np.maximum(np.cos(np.pi * s / length), 0.0) ** power
-        fwhm = length / 6.0
-        edge = math.exp(-2 * math.log(2) * 9.0)
-        return (np.exp(-2 * math.log(2) * (s / fwhm) ** 2) - edge) / (1 - edge)
 
     def wave(s: NDArray[np.float64]) -> NDArray[np.float64]:
         return omega * s + cep + 0.5 * chirp * s * s
 
-    if on == "E":
-        field = lambda s: -size * envelope(s - length / 2) * np.cos(wave(s - length / 2))  # noqa: E731
-        return block, _shifted(field, delay, sign, length)
+    def electric(s: NDArray[np.float64]) -> NDArray[np.float64]:
+        s = s - length / 2
+        return -size * _envelope(s, length, power) * np.cos(wave(s))
 
     def vector(s: NDArray[np.float64]) -> NDArray[np.float64]:
         s = np.clip(s, 0.0, length) - length / 2
-        return size / omega * envelope(s) * np.sin(wave(s))
+        return size / omega * _envelope(s, length, power) * np.sin(wave(s))
+
+    return block, electric if on == "E" else _minus_slope(vector)
+
+
+def _rise(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``sin^2(pi y / 2)``, which stays at 1 for y above 1."""
+    return np.asarray(np.sin(0.5 * np.pi * np.minimum(y, 1)) ** 2)
+
+
+def _envelope(s: NDArray[np.float64], length: float, power: float) -> NDArray[np.float64]:
+    """Return the envelope about its centre: a power of the cosine, or a Gaussian cut at three of its FWHM."""
+    if power:
+        return np.asarray(np.maximum(np.cos(np.pi * s / length), 0.0) ** power)
+    fwhm = length / 6.0
+    edge = math.exp(-2 * math.log(2) * 9.0)
+    return np.asarray((np.exp(-2 * math.log(2) * (s / fwhm) ** 2) - edge) / (1 - edge))
+
+
+def _minus_slope(vector: Curve) -> Curve:
+    """Return ``E = -dA/dt`` by differences of fourth order."""
 
     def electric(s: NDArray[np.float64]) -> NDArray[np.float64]:
         h = STEP
         return -(8 * (vector(s + h) - vector(s - h)) - (vector(s + 2 * h) - vector(s - 2 * h))) / (12 * h)
 
-    return block, _shifted(electric, delay, sign, length)
+    return electric
 
 
 def _shifted(field: Curve, delay: float, sign: int, length: float = math.inf) -> Curve:

@@ -14,6 +14,7 @@ import numpy as np
 
 from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.run.coverage import Claim, Trial
+from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.ladder import BADLY_SCALED
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
+    from qsim.tridiag.solver.systems import Source
 
 __all__ = ["system"]
 
@@ -77,7 +79,7 @@ def _corners(rng: np.random.Generator, block: dict[str, Any], made: _System, n: 
     made.cyclic = True
 
 
-def _generated(source: Any, batch: int) -> _System:
+def _generated(source: Source, batch: int) -> _System:
     a, b, c, d = source.read(0, source.n)
     rows = source.n // batch
     a, b, c = (part.reshape(batch, rows).copy() for part in (a, b, c))
@@ -156,7 +158,8 @@ def _file(rng: np.random.Generator, n: int, single: bool, folder: Path) -> tuple
     if cyclic:
         block["corners"] = "file"
     order: Any = str(rng.choice(["<", ">"]))
-    right = made.d[0] if batch == 1 and columns > 1 else made.d[..., 0] if batch > 1 else made.d[0, :, 0]
+    right = made.d[..., 0] if columns == 1 else made.d[0]
+    right = right[0] if batch == 1 and columns == 1 else right
     bands = [
         (part if batch > 1 else part[0]).astype(part.dtype.newbyteorder(order))
         for part in (made.a, made.b, made.c)
@@ -284,11 +287,10 @@ class _Truth:
             for _repeat in range(REFINEMENTS):
                 r = d - _times(a, b, c, y)
                 y = y + factors.solve(np.asarray(r, matrix.dtype)).astype(wide)
-        inverse = np.abs(factors.solve(np.eye(matrix.shape[0], dtype=matrix.dtype)))
+        inverse, condition = _inverse(matrix, factors)
         sizes = _times(np.abs(a), np.abs(b), np.abs(c), np.abs(y)) + np.abs(d)
         with np.errstate(all="ignore"):
             componentwise = (inverse @ sizes.astype(float)).max(0) / np.abs(y).max(0).astype(float)
-            condition = float(abs(matrix).sum(axis=0).max()) * float(inverse.sum(axis=0).max())
         return y, condition, float(componentwise.max())
 
     def judge(self, results: Results) -> Sequence[Claim]:
@@ -325,6 +327,8 @@ class _Truth:
             by_rows = made.cyclic and made.a.shape[1] > 2
             digits *= 1.0 if by_rows else max(1.0, spread * lost)
             by_norms = np.inf
+        elif not self._plain:
+            by_norms = self._as_equilibrated() * max(backward, eps)
         return [
             Claim("residual", max(0.0, residual - found), found, oracle=eps * scale, warning=warning),
             Claim("backward_error", max(0.0, max(errors) - backward), backward, oracle=eps, warning=warning),
@@ -335,8 +339,34 @@ class _Truth:
     def _scaled_as_judged(self, results: Results) -> bool:
         """Tell whether backward error and pivots are those of a matrix with the scales of the oracle's, or better ones."""
         scalars: Any = results.scalars
-        plain = bool(np.ptp(self.made.rows) == 0.0 and np.ptp(self.made.columns) == 0.0)
-        return plain or ("equilibrated" in scalars and bool(scalars["equilibrated"].value))
+        return self._plain or ("equilibrated" in scalars and bool(scalars["equilibrated"].value))
+
+    @property
+    def _plain(self) -> bool:
+        """Whether rows and columns were left as they were drawn."""
+        return bool(np.ptp(self.made.rows) == 0.0 and np.ptp(self.made.columns) == 0.0)
+
+    def _as_equilibrated(self) -> float:
+        """Return by how much a backward error of the equilibrated systems may grow in the unknowns before they were scaled.
+
+        That is the condition number of ``R T C`` with the scales of the run, times the spread of its unknowns in units of
+        those of the oracle: scales of a matrix are not unique, and a matrix of two rows leaves one of them open.
+        """
+        from scipy.sparse.linalg import splu
+
+        made = self.made
+        scales = equilibrate.find(made.a, made.b, made.c)
+        bands = scales.matrix(made.a, made.b, made.c)
+        worst = 0.0
+        for s in range(len(made.a)):
+            matrix = _sparse(*(np.asarray(v[s], complex if np.iscomplexobj(v) else float) for v in bands))
+            try:
+                _, condition = _inverse(matrix, splu(matrix))
+            except RuntimeError:  # exactly singular
+                return np.inf
+            units = np.log2(made.columns[s].astype(float)) + scales.columns[s]
+            worst = max(worst, condition * 2.0 ** float(np.ptp(units)))
+        return worst
 
     def _solution(self, results: Results) -> NDArray[Any]:
         if "x" in results:
@@ -344,6 +374,12 @@ class _Truth:
         file, datasets = open_datasets(self.folder / str(results.scalars["x_file"].value))
         with file:
             return np.asarray(datasets["x"][()])
+
+
+def _inverse(matrix: Any, factors: Any) -> tuple[NDArray[np.float64], float]:
+    """Return the sizes of the elements of an inverse, and the condition number in the 1-norm."""
+    inverse = np.abs(factors.solve(np.eye(matrix.shape[0], dtype=matrix.dtype)))
+    return inverse, float(abs(matrix).sum(axis=0).max()) * float(inverse.sum(axis=0).max())
 
 
 def _size(z: NDArray[Any]) -> NDArray[Any]:

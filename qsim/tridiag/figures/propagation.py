@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.results.results import Results
 
@@ -172,7 +173,7 @@ def dipole(r: Results) -> Figure | None:
 # ------------------------------------------------------------------------------------------- density
 
 
-def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     rho = r["density"]
     largest = max(float(rho.max()), 1e-300)
     with np.errstate(divide="ignore"):

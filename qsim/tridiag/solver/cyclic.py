@@ -1,10 +1,10 @@
 """Cyclic tridiagonal systems: corner elements couple the first and the last row.
 
-``T = T' + u v^T`` with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are solved together
-by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of the cyclic system;
-what is then not accurate in every row (T' may be singular where T is not) is equilibrated and solved with pivoting as a matrix
-with two diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their next but one neighbours at
-most.
+``T = T' + u v^T`` (Eq. T4) with a tridiagonal T' (Sherman and Morrison): the systems ``T' y = d`` and ``T' z = u`` are
+solved together by any of the tridiagonal solvers, and ``x = y - z (v.y) / (1 + v.z)``.  That is refined by the residual of
+the cyclic system; what is then not accurate in every row (T' may be singular where T is not) is equilibrated and solved with
+pivoting as a matrix with two diagonals on either side: the rows in the order 0, n - 1, 1, n - 2, ... are coupled to their
+next but one neighbours at most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Solve = Callable[[Any, Any, Any, Any], Solution]
+    from qsim.core.device.device import Array
+
+    Solve = Callable[[Array, Array, Array, Array], Solution]
 
 __all__ = ["Matrix", "solve_one"]
 
@@ -39,11 +41,11 @@ CANCELLED = 1e-6  # |1 + v.z| relative to its terms below which the correction i
 class Matrix:
     """A cyclic matrix: diagonal a, lower b, upper c, (n,) each; ``b[0]`` is T[0, n-1] and ``c[n-1]`` is T[n-1, 0]."""
 
-    a: Any
-    b: Any
-    c: Any
+    a: Array
+    b: Array
+    c: Array
 
-    def times(self, x: Any) -> Any:
+    def times(self, x: Array) -> Array:
         """Return ``T x``, x (n, columns)."""
         xp = namespace(x)
         left, right = xp.roll(x, 1, axis=0), xp.roll(x, -1, axis=0)
@@ -54,7 +56,7 @@ class Matrix:
         """Largest row sum of ``|Re z| + |Im z|``."""
         return float((size(self.a) + size(self.b) + size(self.c)).max())
 
-    def rowwise(self, x: Any, d: Any) -> float:
+    def rowwise(self, x: Array, d: Array) -> float:
         """Return the largest ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager, Numer. Math. 6, 405 (1964)).
 
         See :func:`~qsim.tridiag.solver.defect.largest_share`.
@@ -63,7 +65,7 @@ class Matrix:
             whole = Matrix(size(self.a), size(self.b), size(self.c)).times(size(x)) + size(d)
             return largest_share(_host(d - self.times(x)), _host(whole))
 
-    def errors(self, x: Any, d: Any) -> tuple[float, float, float]:
+    def errors(self, x: Array, d: Array) -> tuple[float, float, float]:
         """Return the largest residual, the normwise backward error, and a lower bound of the condition number."""
         with np.errstate(all="ignore"):
             residual = size(d - self.times(x)).max(axis=0)
@@ -76,12 +78,12 @@ class Matrix:
         return float(residual.max()), worst, float(np.max(bound))
 
 
-def _host(array: Any) -> Any:
+def _host(array: Array) -> Array:
     return array.get() if hasattr(array, "get") else array
 
 
 def solve_one(
-    matrix: Matrix, d: Any, inner: Solve, *, pivoting: bool, strict: bool, tolerance: float
+    matrix: Matrix, d: Array, inner: Solve, *, pivoting: bool, strict: bool, tolerance: float
 ) -> Solution:
     """Solve a cyclic system of at least 3 rows.
 
@@ -120,12 +122,12 @@ def solve_one(
     return replace(_folded(matrix, d, tolerance, pivoting), seconds=time.perf_counter() - start)
 
 
-def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) -> Solution | None:
+def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) -> Solution | None:
     """Return the solution by one tridiagonal solution with one more column; None if it is not accurate."""
     xp = namespace(d)
     low, up, first = matrix.b[0], matrix.c[-1], matrix.a[0]
     largest = max(float(abs(v)) for v in (first, low, up))
-    gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest if largest else -1.0)
+    gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest)
     main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
     main[0] = first - gamma
     main[-1] = matrix.a[-1] - low / gamma * up
@@ -140,7 +142,7 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
         if not abs(1.0 + overlap) > CANCELLED * (1.0 + abs(z[0]) + abs(ratio * z[-1])):
             return None
 
-        def corrected(y: Any) -> Any:
+        def corrected(y: Array) -> Array:
             return y - z[:, None] * ((y[0] + ratio * y[-1]) / (1.0 + overlap))[None]
 
         x = corrected(whole.x[:, :-1])
@@ -171,7 +173,7 @@ def _sherman_morrison(matrix: Matrix, d: Any, inner: Solve, tolerance: float) ->
 # -------------------------------------------------------------------------------------------- pivoting
 
 
-def _folded(matrix: Matrix, d: Any, tolerance: float, asked: bool) -> Solution:
+def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution:
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))

@@ -11,7 +11,8 @@ from qsim.tridiag.kernels.streamed import smallest_row
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.solver.systems import Source
+    from qsim.core.device.device import Array
+    from qsim.tridiag.solver.systems import Source, Stored
 
 __all__ = ["Defect", "largest_share", "size"]
 
@@ -21,7 +22,7 @@ CHUNK = 1 << 18  # rows that are looked at together
 class Defect:
     """The system of a correction: same matrix, ``d - T x`` on the right; read in order, while x is being corrected."""
 
-    def __init__(self, source: Source, x: Any) -> None:
+    def __init__(self, source: Source, x: Stored) -> None:
         self._source, self._x = source, x
         self.n, self.columns, self.dtype, self.name = source.n, source.columns, source.dtype, source.name
         self._before: tuple[int, Any] = (
@@ -70,13 +71,15 @@ class Defect:
         return worst
 
 
-def size(z: Any) -> Any:
+def size(z: Array) -> Array:
     """Return ``|Re z| + |Im z|``, which cannot overflow where z does not."""
     return abs(z.real) + abs(z.imag)
 
 
 def largest_share(r: NDArray[Any], whole: NDArray[Any]) -> float:
-    """Return the largest ``|r| / whole`` (Oettli and Prager, Numer. Math. 6, 405 (1964)); infinite if one is not a number.
+    """Return the largest ``|r| / whole`` (Eq. T23); infinite if one is not a number.
+
+    W. Oettli and W. Prager, Numer. Math. 6, 405 (1964).
 
     Scales of rows and columns do not change it, so that large unknowns cannot hide what is wrong with small ones.  Rows that
     underflow (:func:`~qsim.tridiag.kernels.streamed.smallest_row`) do not count.

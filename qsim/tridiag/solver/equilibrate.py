@@ -1,8 +1,8 @@
 """Equilibration: rows and columns of a tridiagonal matrix scaled by powers of two before it is judged.
 
 Whether a matrix is singular must not depend on the units of its equations and unknowns: ``diag(1e30, 2, 2, ...)`` has the
-condition number 1e30 and is as harmless as the unit matrix.  ``(R T C) y = R d``, ``x = C y`` is the same system; with powers
-of two as scales the entries keep all their bits.  The scales follow from the heaviest matching of the matrix
+condition number 1e30 and is as harmless as the unit matrix.  ``(R T C) y = R d``, ``x = C y`` (Eq. T3) is the same system; with
+powers of two as scales the entries keep all their bits.  The scales follow from the heaviest matching of the matrix
 (:mod:`qsim.tridiag.kernels.matching`), whatever its rows and columns were multiplied with.
 """
 

@@ -28,7 +28,7 @@ from qsim.tridiag.solver.partition import auto, joints, levels, shift
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.device import Device
+    from qsim.core.device.device import Array, Device
 
 WEAK_PIVOT = 1e-3  # relative pivots above this lose at most three of sixteen digits
 REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
@@ -96,7 +96,7 @@ class Systems:
         a, b, c = (self.device.asarray(v) for v in scales.matrix(host.a, host.b, host.c))
         return Systems(self.device, a, b, c, self.device.asarray(scales.rhs(host.d)), self.tolerance)
 
-    def errors(self, x: Any, r: Any) -> Errors:
+    def errors(self, x: Array, r: Array) -> Errors:
         """Write the residual to ``r`` and return norms of it."""
         norms = stages.residual(self.device, self.a, self.b, self.c, self.d, x, r)
         return Errors(*norms.T)
@@ -270,7 +270,9 @@ def _which(systems: Systems, s: int) -> str:
     return f" of system {s}" if systems.a.shape[0] > 1 else ""
 
 
-def _refuse(systems: Systems, backward: Any, smallest: Any, outcome: Outcome) -> None:
+def _refuse(
+    systems: Systems, backward: NDArray[np.float64], smallest: NDArray[np.float64], outcome: Outcome
+) -> None:
     """Raise where the ladder would have been needed; note small pivots that did no harm."""
     worst = int(np.argmax(backward))
     if backward[worst] > systems.tolerance:
@@ -304,7 +306,7 @@ def _refine_weak(systems: Systems, outcome: Outcome, weak: NDArray[np.bool_], ag
     outcome.notes.append(f"small pivots: {count} refinement{plural} of {index.size} system(s)")
 
 
-def refine(systems: Systems, x: Any, again: Solver) -> tuple[Any, Errors, int]:
+def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]:
     """Refine solutions until the backward error is at rounding level or no longer shrinks.
 
     Returns
@@ -342,7 +344,7 @@ def refine(systems: Systems, x: Any, again: Solver) -> tuple[Any, Errors, int]:
 def polish(systems: Systems, outcome: Outcome) -> None:
     """Refine solutions of a pivoted elimination, so that each row has a small residual by itself, in place."""
 
-    def again(part: Systems, d: Any) -> Any:
+    def again(part: Systems, d: Array) -> Any:
         one = Systems(part.device, part.a, part.b, part.c, d, part.tolerance)
         return systems.device.asarray(pivoted(one))
 
@@ -356,7 +358,7 @@ def polish(systems: Systems, outcome: Outcome) -> None:
 def literal(device: Device, partition: Sequence[Any]) -> Solver:
     """Return the literal stages with a given partition as an algorithm."""
 
-    def solve(systems: Systems, d: Any) -> Any:
+    def solve(systems: Systems, d: Array) -> Any:
         x = d.copy()
         work = (systems.a.copy(), systems.b.copy(), systems.c.copy())
         stages.solve_levels(device, partition, *work, x, x)
@@ -365,7 +367,9 @@ def literal(device: Device, partition: Sequence[Any]) -> Solver:
     return solve
 
 
-def _shift_bad(systems: Systems, outcome: Outcome, bad: Any, partition: Sequence[Any] | None) -> None:
+def _shift_bad(
+    systems: Systems, outcome: Outcome, bad: NDArray[np.int64], partition: Sequence[Any] | None
+) -> None:
     """Solve some systems again with other joint lines, each with its own."""
     n, device = systems.a.shape[1], systems.device
     if n < 8 or bad.size > SHIFTED_SYSTEMS:

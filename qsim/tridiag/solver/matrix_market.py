@@ -159,8 +159,40 @@ def _read(path: Path) -> _Table:
     return _parse(path, text_lines(path, EXPECTED))
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """First line of a file: format, field and symmetry of the matrix."""
+
+    format: str
+    field: str
+    symmetry: str
+
+    @property
+    def width(self) -> int:
+        """Numbers in a line of the body: the place in a coordinate file, real and imaginary part."""
+        return (2 if self.format == "coordinate" else 0) + (2 if self.field == "complex" else 1)
+
+    def entries(self, rows: int, columns: int) -> int:
+        """Return the number of entries of an array: of its lower triangle where there is a symmetry."""
+        below = rows * (rows - 1) // 2
+        return {"general": rows * columns, "skew-symmetric": below}.get(self.symmetry, below + rows)
+
+
 def _parse(path: Path, lines: Iterator[tuple[int, str]]) -> _Table:
-    words = next(lines, (1, ""))[1].lower().split()
+    """Return the header and the numbers of a file."""
+    kind = _kind(path, next(lines, (1, ""))[1])
+    rows, columns, count = _sizes(path, lines, kind)
+    body = _numbers(path, lines, kind.width, kind.field)
+    if len(body) != count:
+        raise FileError(f"{path}: {count} entries are announced, but {len(body)} found")
+    table = _Table(path, kind.format, kind.field, kind.symmetry, rows, columns, body)
+    _require_finite(table)
+    return table
+
+
+def _kind(path: Path, first: str) -> _Kind:
+    """Return what the first line says, such as ``%%MatrixMarket matrix coordinate real general``."""
+    words = first.lower().split()
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
         raise FileError(
             f"{path}: not a MatrixMarket file",
@@ -171,16 +203,21 @@ def _parse(path: Path, lines: Iterator[tuple[int, str]]) -> _Table:
     ):
         if word not in known:
             raise FileError(f"{path}:1: unknown {what} {shorten(repr(word))}; known are {', '.join(known)}")
-    form, field, symmetry = words[2:]
-    if field == "pattern":
+    kind = _Kind(*words[2:])
+    if kind.field == "pattern":
         raise FileError(f"{path}:1: a pattern has no values; store a real or a complex matrix")
-    if symmetry == "hermitian" and field != "complex":
-        raise FileError(f"{path}:1: a hermitian matrix is complex, not {field}; a real one is symmetric")
+    if kind.symmetry == "hermitian" and kind.field != "complex":
+        raise FileError(f"{path}:1: a hermitian matrix is complex, not {kind.field}; a real one is symmetric")
+    return kind
+
+
+def _sizes(path: Path, lines: Iterator[tuple[int, str]], kind: _Kind) -> tuple[int, int, int]:
+    """Return rows, columns and entries, from the first line that is no comment."""
     number, sizes = 1, ""
     for number, sizes in lines:  # noqa: B007 - the line number is used below
         if sizes.strip() and not sizes.lstrip().startswith("%"):
             break
-    wanted = 3 if form == "coordinate" else 2
+    wanted = 3 if kind.format == "coordinate" else 2
     counts = sizes.split()
     if len(counts) != wanted or not all(word.isdecimal() and len(word) < 19 for word in counts):
         what = "rows, columns and entries" if wanted == 3 else "rows and columns"
@@ -190,23 +227,20 @@ def _parse(path: Path, lines: Iterator[tuple[int, str]]) -> _Table:
     rows, columns, *entries = (int(word) for word in counts)
     if rows < 1 or columns < 1:
         raise FileError(f"{path}:{number}: a matrix of {rows} x {columns} is empty")
-    if symmetry != "general" and rows != columns:
-        raise FileError(f"{path}:{number}: a {symmetry} matrix is square, not {rows} x {columns}")
-    width = (2 if form == "coordinate" else 0) + (2 if field == "complex" else 1)
-    body = _numbers(path, lines, width, field)
-    skew = rows * (rows - 1) // 2
-    expected = {"general": rows * columns, "skew-symmetric": skew}.get(symmetry, skew + rows)
-    count = entries[0] if entries else expected
-    if len(body) != count:
-        raise FileError(f"{path}: {count} entries are announced, but {len(body)} found")
-    table = _Table(path, form, field, symmetry, rows, columns, body)
+    if kind.symmetry != "general" and rows != columns:
+        raise FileError(f"{path}:{number}: a {kind.symmetry} matrix is square, not {rows} x {columns}")
+    return rows, columns, entries[0] if entries else kind.entries(rows, columns)
+
+
+def _require_finite(table: _Table) -> None:
+    """Name the first entry that is NaN or infinite."""
+    body = table.body
     bad = np.flatnonzero(~np.isfinite(body).all(axis=1))
     if len(bad):
         k, place = int(bad[0]), f"entry {int(bad[0]) + 1}"
-        if form == "coordinate":
+        if table.format == "coordinate":
             place = f"entry ({body[k, 0]:g}, {body[k, 1]:g})"
         table.fail(f"{place} is not finite; all numbers must be finite")
-    return table
 
 
 def _numbers(path: Path, lines: Iterator[tuple[int, str]], width: int, field: str) -> NDArray[np.float64]:
@@ -232,5 +266,5 @@ def _numbers(path: Path, lines: Iterator[tuple[int, str]], width: int, field: st
     raise FileError(f"{path}: the numbers cannot be read; expected {width} in a line")
 
 
-def _written(value: Any) -> str:
+def _written(value: complex) -> str:
     return f"{value:.6g}"

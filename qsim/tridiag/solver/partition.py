@@ -4,7 +4,7 @@ Joint lines ``J_0 = 0 < J_1 < ... < J_nbl = n - 1``: block w holds the rows ``J_
 its interior, the rows strictly between two joint lines, may be empty.  The ``n_bl + 1`` joint lines form the reduced system,
 which can be cut again: ``iterations`` counts the nested partitions, 1 being Table 1 of the paper.
 
-Cost (Eqs. 7-9 of Lutsyshyn, Navarrete and Bauer, with ``n_bl(0) = n``):
+Cost (Eq. T2; Eqs. 7-9 of Lutsyshyn, Navarrete and Bauer, with ``n_bl(0) = n``):
 
     t = alpha sum_i n_bl(i) / n_bl(i+1) + beta n_bl(last)
 

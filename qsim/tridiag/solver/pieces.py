@@ -52,7 +52,7 @@ class Reduced:
             **{name: np.concatenate([getattr(p, name) for p in parts], axis.get(name, 0)) for name in names}
         )
 
-    def take(self, index: Any) -> Reduced:
+    def take(self, index: slice | NDArray[np.int64]) -> Reduced:
         """Return some of the pieces."""
         one = {name: getattr(self, name)[index] for name in ("joint", "links", "a", "b", "c", "pivoted")}
         return Reduced(**one, loads=self.loads[:, index], d=self.d[:, index])
@@ -88,7 +88,9 @@ class Reduced:
         return np.ascontiguousarray(x.T)
 
 
-def gtsv(a: Any, b: Any, c: Any, d: Any) -> tuple[NDArray[Any], int | None]:
+def gtsv(
+    a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]
+) -> tuple[NDArray[Any], int | None]:
     """Solve with partial pivoting; return x (n, k) and the row of a pivot that vanishes, or None.
 
     Parameters
@@ -106,7 +108,9 @@ def gtsv(a: Any, b: Any, c: Any, d: Any) -> tuple[NDArray[Any], int | None]:
     return x, (info - 1 if info > 0 else None)
 
 
-def _interior(a: Any, b: Any, c: Any, d: Any) -> tuple[float, NDArray[Any], NDArray[Any]]:
+def _interior(
+    a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]
+) -> tuple[float, NDArray[Any], NDArray[Any]]:
     """Reduce one piece with pivoting; return the growth, links (4,) and loads (k, 2)."""
     m, k = len(a) - 1, d.shape[0]
     links, loads = np.array([0, -1, -1, 0], a.dtype), np.zeros((k, 2), a.dtype)
@@ -122,7 +126,9 @@ def _interior(a: Any, b: Any, c: Any, d: Any) -> tuple[float, NDArray[Any], NDAr
     return growth, np.array([y[0, k], y[0, k + 1], y[-1, k], y[-1, k + 1]]), y[[0, -1], :k].T
 
 
-def stubborn(first: int, a: Any, b: Any, c: Any, d: Any, depth: int = DEPTH) -> Reduced:
+def stubborn(
+    first: int, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any], depth: int = DEPTH
+) -> Reduced:
     """Reduce a piece that elimination without pivoting does not: pivoting, and another joint line where that fails, too.
 
     A joint line inside the piece takes the role of the shifted joint lines of :mod:`qsim.tridiag.solver.ladder`: an interior
@@ -159,7 +165,14 @@ def stubborn(first: int, a: Any, b: Any, c: Any, d: Any, depth: int = DEPTH) -> 
     return Reduced.join(parts)
 
 
-def substitute(a: Any, b: Any, c: Any, d: Any, left: Any, right: Any) -> NDArray[Any]:
+def substitute(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    c: NDArray[Any],
+    d: NDArray[Any],
+    left: NDArray[Any],
+    right: NDArray[Any],
+) -> NDArray[Any]:
     """Return the interior (k, m) of a piece from x at the joint lines before and after it (k,), with pivoting."""
     m = len(a) - 1
     rhs = np.array(d[:, :m].T, order="F")

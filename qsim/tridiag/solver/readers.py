@@ -22,6 +22,8 @@ from qsim.tridiag.solver.systems import ArraySource, System, check_shapes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.solver.systems import Stored
+
 __all__ = ["OpenFile", "open_system", "read_rhs", "read_system"]
 
 SYSTEMS = (".npz", ".h5", ".hdf5", ".mtx", ".mtx.gz")
@@ -128,7 +130,7 @@ class OpenFile:
         a, b, c, d = (self.arrays[letter] for letter in "abcd")
         self.source = ArraySource(a, b, c, d, path.name)
 
-    def _add(self, letter: str, array: Any, path: Path) -> None:
+    def _add(self, letter: str, array: Stored, path: Path) -> None:
         name = f"{path}: {letter}"
         if array.dtype.kind not in "biufc":
             raise FileError(f"{name} holds {array.dtype}, not numbers")

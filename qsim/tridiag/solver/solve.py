@@ -1,9 +1,9 @@
 """Solve tridiagonal systems: ``from qsim.tridiag import solve``.
 
-``T x = d`` with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to i + 1).  The
-N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed and climbs
-the ladder of :mod:`qsim.tridiag.solver.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK (pivoted) and the
-Woodbury formula are there to compare with, on the CPU.
+``T x = d`` (Eq. T1) with T given by its diagonal a, lower b and upper c (``b[i]`` couples row i to i - 1, ``c[i]`` row i to
+i + 1).  The N-shaped partition method runs on CPUs and CUDA devices and does not pivot; what it cannot solve well is noticed
+and climbs the ladder of :mod:`qsim.tridiag.solver.ladder`, so that an answer is accurate or an error.  Thomas, LAPACK
+(pivoted) and the Woodbury formula are there to compare with, on the CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -26,7 +26,14 @@ from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 from qsim.tridiag.solver.solution import Solution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Unpack
+
+    from qsim.core.device.device import Array
+
+    Arrays = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
 __all__ = ["SingularMatrixError", "Solution", "solve"]
 
@@ -35,19 +42,60 @@ Blocks = int | Sequence[int] | Literal["auto"]
 TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number
 
 
+class Options(TypedDict, total=False):
+    """How a system is solved.
+
+    Attributes
+    ----------
+    type
+        Algorithm, ``"nshape"`` by default.  ``thomas``, ``lapack`` and ``woodbury`` run on the CPU.
+    blocks
+        Number of blocks or their sizes.  With ``blocks`` and ``iterations`` both ``"auto"`` (the default) the fastest
+        kernels run; otherwise the literal stages of the paper, with this partition.
+    iterations
+        Number of nested partitions.
+    on_unstable
+        ``"ladder"`` (the default) mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
+    tolerance
+        Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.
+    cyclic
+        ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
+        (:mod:`qsim.tridiag.solver.cyclic`).  False by default.
+    """
+
+    type: Algorithm
+    blocks: Blocks
+    iterations: int | Literal["auto"]
+    on_unstable: Literal["ladder", "error"]
+    tolerance: float | None
+    cyclic: bool
+
+
+@dataclass(frozen=True)
+class _How:
+    """The options with their defaults."""
+
+    type: Algorithm = "nshape"
+    blocks: Blocks = "auto"
+    iterations: int | Literal["auto"] = "auto"
+    on_unstable: Literal["ladder", "error"] = "ladder"
+    tolerance: float | None = None
+    cyclic: bool = False
+
+    @property
+    def pivoted(self) -> bool:
+        """Whether pivoting is asked for."""
+        return self.type == "lapack"
+
+
 def solve(
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
+    a: ArrayLike,
+    b: ArrayLike,
+    c: ArrayLike,
+    d: ArrayLike,
     *,
-    type: Algorithm = "nshape",
-    blocks: Blocks = "auto",
-    iterations: int | Literal["auto"] = "auto",
     device: Device | str | None = None,
-    on_unstable: Literal["ladder", "error"] = "ladder",
-    tolerance: float | None = None,
-    cyclic: bool = False,
+    **options: Unpack[Options],
 ) -> Solution:
     """Solve ``T x = d``.
 
@@ -59,22 +107,10 @@ def solve(
         Lower and upper diagonal.  Of n entries, the first of b and the last of c do not count.
     d : (n,), (n, k) or (batch, n)
         Right-hand sides; columns of a (n, k) array are solved with the same matrix.
-    type
-        Algorithm.  ``thomas``, ``lapack`` and ``woodbury`` run on the CPU.
-    blocks
-        Number of blocks or their sizes.  With ``blocks`` and ``iterations`` both ``"auto"`` the fastest kernels run; otherwise
-        the literal stages of the paper, with this partition.
-    iterations
-        Number of nested partitions.
     device
         Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
-    on_unstable
-        ``"ladder"`` mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
-    tolerance
-        Largest backward error to accept; 1e-14 in double, 1e-6 in single precision.
-    cyclic
-        ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
-        (:mod:`qsim.tridiag.solver.cyclic`).
+    **options
+        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``tolerance`` and ``cyclic``; see :class:`Options`.
 
     Returns
     -------
@@ -91,71 +127,99 @@ def solve(
         If the backward error exceeds the tolerance.
     """
     start = time.perf_counter()
-    if on_unstable not in ("ladder", "error"):
-        raise ValueError(f"on_unstable is 'ladder' or 'error', not {on_unstable!r}")
-    where = _device(device, (a, b, c, d), type)
-    if cyclic:
-        options = {"type": type, "blocks": blocks, "iterations": iterations, "on_unstable": on_unstable}
-        return _solve_cyclic(where, (a, b, c, d), tolerance, options)
+    unknown = sorted(set(options) - set(Options.__annotations__))
+    if unknown:
+        raise TypeError(f"solve has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
+    how = _How(**options)
+    if how.on_unstable not in ("ladder", "error"):
+        raise ValueError(f"on_unstable is 'ladder' or 'error', not {how.on_unstable!r}")
+    arrays = (a, b, c, d)
+    where = _device(device, arrays, how.type)
+    if how.cyclic:
+        return _solve_cyclic(where, arrays, how)
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
-        systems, finish = _prepare(where, a, b, c, d, tolerance)
-        plan = _plan(systems.a.shape[1], where, type, blocks, iterations)
-        outcome, smallest = _first(systems, plan)
-        _finite(outcome, (a, b, c, d), systems)
-        scales = ladder.scales_of(systems, outcome, smallest, always=type == "lapack")
-        judged = systems if scales is None else systems.scaled(scales)
-        if scales is not None:
-            outcome, smallest = _first(judged, plan)
-        ladder.climb(
-            judged,
-            outcome,
-            smallest,
-            None if type == "lapack" else plan.again(where),
-            partition=plan.partition or None,
-            shiftable=type == "nshape",
-            strict=on_unstable == "error",
-        )
-        residual, backward = outcome.errors.residual, outcome.errors.backward
-        if scales is not None:
-            if (
-                outcome.algorithm == "lapack"
-            ):  # R. D. Skeel, Math. Comp. 35, 817 (1980): small components, too
-                ladder.polish(judged, outcome)
-                backward = outcome.errors.backward
-            outcome.x = where.asarray(scales.solution(where.to_host(outcome.x)))
-            residual = systems.errors(outcome.x, where.xp.empty_like(outcome.x)).residual
-        x = finish(outcome.x)
+        systems, finish = _prepare(where, arrays, how.tolerance)
+        plan = _plan(systems.a.shape[1], where, how)
+        found = _climbed(systems, arrays, plan, how)
+        x = finish(found.outcome.x)
     return Solution(
         x,
-        float(residual.max()),
-        float(backward.max()),
-        outcome.algorithm,
+        found.residual,
+        float(found.outcome.errors.backward.max()),
+        found.outcome.algorithm,
         plan.blocks,
         plan.iterations,
-        float(smallest.min()),
-        outcome.refinements,
+        float(found.smallest.min()),
+        found.outcome.refinements,
         time.perf_counter() - start,
-        outcome.notes,
-        scales is not None,
+        found.outcome.notes,
+        found.equilibrated,
     )
 
 
-def _solve_cyclic(
-    device: Device, arrays: tuple[Any, Any, Any, Any], tolerance: float | None, options: dict[str, Any]
-) -> Solution:
+@dataclass(frozen=True)
+class _Found:
+    """Solutions of a batch, with the residual of the systems as they were given, and the smallest pivots."""
+
+    outcome: Outcome
+    residual: float
+    smallest: NDArray[np.float64]
+    equilibrated: bool
+
+
+def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found:
+    """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where it needs pivoting."""
+    outcome, smallest = _first(systems, plan)
+    _finite(outcome, arrays, systems)
+    scales = ladder.scales_of(systems, outcome, smallest, always=how.pivoted)
+    judged = systems if scales is None else systems.scaled(scales)
+    if scales is not None:
+        outcome, smallest = _first(judged, plan)
+    ladder.climb(
+        judged,
+        outcome,
+        smallest,
+        None if how.pivoted else plan.again(systems.device),
+        partition=plan.partition or None,
+        shiftable=how.type == "nshape",
+        strict=how.on_unstable == "error",
+    )
+    residual = outcome.errors.residual
+    if scales is not None:
+        if outcome.algorithm == "lapack":
+            # R. D. Skeel, Math. Comp. 35, 817 (1980): small components, too
+            ladder.polish(judged, outcome)
+        device = systems.device
+        outcome.x = device.asarray(scales.solution(device.to_host(outcome.x)))
+        residual = systems.errors(outcome.x, device.xp.empty_like(outcome.x)).residual
+    return _Found(outcome, float(residual.max()), smallest, scales is not None)
+
+
+def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
     """Solve cyclic systems, one after another."""
-    a, b, c, d = (v if hasattr(v, "__cuda_array_interface__") else np.asarray(v) for v in arrays)
+    a, b, c, d = (_array(v) for v in arrays)
     for name, v in (("b", b), ("c", c)):
         if v.shape[-1:] != a.shape[-1:]:
             raise ValueError(
                 f"{name} has shape {v.shape}; a cyclic system with a of shape {a.shape} needs {a.shape[-1]} entries"
             )
-    systems, finish = _prepare(device, a, b, c, d, tolerance)
+    systems, finish = _prepare(device, (a, b, c, d), how.tolerance)
     count, n = systems.a.shape
     many = a.ndim == 1 and d.ndim == 2  # one matrix, several right-hand sides
 
-    def inner(*parts: Any) -> Solution:
-        return solve(*parts, device=device, tolerance=systems.tolerance, **options)
+    def inner(a: Array, b: Array, c: Array, d: Array) -> Solution:
+        return solve(
+            a,
+            b,
+            c,
+            d,
+            device=device,
+            type=how.type,
+            blocks=how.blocks,
+            iterations=how.iterations,
+            on_unstable=how.on_unstable,
+            tolerance=systems.tolerance,
+        )
 
     found = []
     with device.use():
@@ -170,8 +234,8 @@ def _solve_cyclic(
                 matrix,
                 right,
                 inner,
-                pivoting=options["type"] == "lapack",
-                strict=options["on_unstable"] == "error",
+                pivoting=how.pivoted,
+                strict=how.on_unstable == "error",
                 tolerance=systems.tolerance,
             )
             found.append(one)
@@ -190,7 +254,13 @@ def _solve_cyclic(
     )
 
 
-def _short_cycle(matrix: Any, right: Any, inner: Any) -> Solution:
+def _array(v: ArrayLike) -> Array:
+    """Return an array of a device as it is, anything else as an array of NumPy."""
+    on_device: Any = v
+    return on_device if hasattr(v, "__cuda_array_interface__") else np.asarray(v)
+
+
+def _short_cycle(matrix: cycles.Matrix, right: Array, inner: cycles.Solve) -> Solution:
     """Solve a cyclic system of one or two rows: its corners lie on other elements, which they are added to."""
     a, b, c = matrix.a, matrix.b, matrix.c
     if len(a) == 1:
@@ -217,7 +287,7 @@ class _Plan:
     iterations: int
     partition: tuple[NDArray[np.int64], ...] = ()
 
-    def run(self, systems: Systems, d: Any) -> tuple[Any, Any, str]:
+    def run(self, systems: Systems, d: Array) -> tuple[Array, NDArray[np.float64], str]:
         """Return solutions, smallest pivots (each system or all) and the name of the algorithm."""
         device, matrix = systems.device, (systems.a, systems.b, systems.c)
         if self.type == "lapack":
@@ -267,7 +337,9 @@ def _cached(
     return _Plan(type, max(1, len(partition[0]) - 1), len(partition), partition)
 
 
-def _plan(n: int, device: Device, type: str, blocks: Blocks, iterations: int | Literal["auto"]) -> _Plan:
+def _plan(n: int, device: Device, how: _How) -> _Plan:
+    """Return algorithm and partition for systems of n rows."""
+    type, blocks, iterations = how.type, how.blocks, how.iterations
     if type not in ("nshape", "thomas", "lapack", "woodbury"):
         raise ValueError(f"type is nshape, thomas, lapack or woodbury, not {type!r}")
     sizes = rows_of(blocks)
@@ -300,7 +372,7 @@ def _selected(name: str) -> Device:
     return select(name)[0]
 
 
-def _device(device: Device | str | None, arrays: Sequence[Any], type: str) -> Device:
+def _device(device: Device | str | None, arrays: Arrays, type: str) -> Device:
     if type in ("thomas", "lapack", "woodbury"):
         return device if isinstance(device, Device) and not device.is_cuda else _cpu()
     if isinstance(device, Device):
@@ -309,29 +381,24 @@ def _device(device: Device | str | None, arrays: Sequence[Any], type: str) -> De
         return _selected(device)
     for array in arrays:
         if hasattr(array, "__cuda_array_interface__"):
-            return _selected(f"cuda:{array.device.id}")
+            on_device: Any = array
+            return _selected(f"cuda:{on_device.device.id}")
     return _cpu()
 
 
-def _prepare(device: Device, a: Any, b: Any, c: Any, d: Any, tolerance: float | None) -> tuple[Systems, Any]:
+def _prepare(
+    device: Device, arrays: Arrays, tolerance: float | None
+) -> tuple[Systems, Callable[[Array], Array]]:
     """Return the systems in the layout of the kernels, and what gives a solution the shape of d."""
-    on_device = any(hasattr(v, "__cuda_array_interface__") for v in (a, b, c, d))
+    on_device = any(hasattr(v, "__cuda_array_interface__") for v in arrays)
     xp = device.xp if device.is_cuda else np
-    a, b, c, d = (device.asarray(v) if device.is_cuda or on_device else np.asarray(v) for v in (a, b, c, d))
+    a, b, c, d = (device.asarray(v) if device.is_cuda or on_device else np.asarray(v) for v in arrays)
     dtype = _dtype(a, b, c, d)
-    n = a.shape[-1] if a.ndim else 0
-    if a.ndim not in (1, 2) or n == 0:
-        raise ValueError(f"a has shape {a.shape}; it must be (n,) or (batch, n) with n at least 1")
+    count = _systems(a, d)
+    n = a.shape[-1]
     columns = a.ndim == 1 and d.ndim == 2
-    count = d.shape[1] if columns else a.shape[0] if a.ndim == 2 else 1
-    allowed = [(n,), (n, "k")] if a.ndim == 1 else [a.shape]
-    if (d.shape != (n, count)) if columns else d.shape != a.shape:
-        shapes = " or ".join(str(s).replace("'", "") for s in allowed)
-        raise ValueError(f"d has shape {d.shape}; with a of shape {a.shape} it must be {shapes}")
-    if count == 0:
-        raise ValueError(f"d has shape {d.shape}: there is nothing to solve")
 
-    def fit(v: Any) -> Any:
+    def fit(v: Array) -> Array:
         """Return v with a batch axis; copied only where it has to be."""
         v = v.reshape(1, n) if count == 1 else xp.broadcast_to(v, (count, n))
         return xp.ascontiguousarray(v, dtype=dtype)
@@ -354,16 +421,42 @@ def _prepare(device: Device, a: Any, b: Any, c: Any, d: Any, tolerance: float | 
     rhs = xp.ascontiguousarray(d.T if columns else d.reshape(count, n), dtype=dtype)
     if tolerance is not None and not tolerance > 0.0:
         raise ValueError(f"tolerance must be positive, not {tolerance}")
-    accepted = TOLERANCE[4 if dtype.char in "fF" else 8] if tolerance is None else float(tolerance)
+    accepted = TOLERANCE[dtype.type(0).real.itemsize] if tolerance is None else float(tolerance)
     shape = d.shape
 
-    def finish(x: Any) -> Any:
+    def finish(x: Array) -> Array:
         x = x.T if columns else x.reshape(shape)
         if on_device and not device.is_cuda:
-            return import_module("cupy").asarray(x)
+            moved: Array = import_module("cupy").asarray(x)
+            return moved
         return x if on_device or not device.is_cuda else device.to_host(x)
 
     return Systems(device, matrix[0], matrix[1], matrix[2], rhs, accepted), finish
+
+
+def _systems(a: Array, d: Array) -> int:
+    """Return the number of systems, or of right-hand sides of one matrix.
+
+    Raises
+    ------
+    ValueError
+        If a or d has a shape that is none of those of :func:`solve`.
+    """
+    n = a.shape[-1] if a.ndim else 0
+    if a.ndim not in (1, 2) or n == 0:
+        raise ValueError(f"a has shape {a.shape}; it must be (n,) or (batch, n) with n at least 1")
+    if a.ndim == 1 and d.ndim == 2:  # one matrix, several right-hand sides
+        count = d.shape[1]
+        fits = d.shape == (n, count)
+    else:
+        count = a.shape[0] if a.ndim == 2 else 1
+        fits = d.shape == a.shape
+    if not fits:
+        shapes = f"({n},) or ({n}, k)" if a.ndim == 1 else str(a.shape)
+        raise ValueError(f"d has shape {d.shape}; with a of shape {a.shape} it must be {shapes}")
+    if count == 0:
+        raise ValueError(f"d has shape {d.shape}: there is nothing to solve")
+    return int(count)
 
 
 def _dtype(*arrays: Any) -> np.dtype[Any]:
@@ -380,7 +473,7 @@ def _dtype(*arrays: Any) -> np.dtype[Any]:
     return np.dtype(complex) if wide.kind == "c" else np.dtype(float)
 
 
-def _finite(outcome: Outcome, arrays: Sequence[Any], systems: Systems) -> None:
+def _finite(outcome: Outcome, arrays: Arrays, systems: Systems) -> None:
     """Name an element of the input that is not finite; every such one makes the residual infinite."""
     if np.isfinite(outcome.errors.residual).all():
         return

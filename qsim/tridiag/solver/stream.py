@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -30,10 +30,13 @@ from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from types import ModuleType
 
-    from qsim.core.device.device import Device
-    from qsim.tridiag.solver.systems import Source
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Unpack
+
+    from qsim.core.device.device import Array, Device
+    from qsim.tridiag.solver.systems import Block, Source, Stored
 
 __all__ = ["Streamed", "bytes_needed", "solve_streamed"]
 
@@ -95,22 +98,55 @@ class Streamed:
     notes: list[str] = field(default_factory=list)
 
 
-def bytes_needed(n: int, columns: int, dtype: Any) -> int:
+def bytes_needed(n: int, columns: int, dtype: DTypeLike) -> int:
     """Return the bytes of a system in memory: four arrays, the solution, the residual and a workspace."""
     return int(n) * (4 + 3 * columns) * np.dtype(dtype).itemsize
+
+
+class Options(TypedDict, total=False):
+    """How a system is solved block by block.
+
+    Attributes
+    ----------
+    budget
+        Bytes for the blocks; on a CPU in host memory, on a CUDA device there.  By default 0.4 of what is free.
+    tolerance
+        Backward error above which the solution is refined; by default 1e-14, in single precision 1e-6.
+    on_unstable
+        ``"error"`` refuses a piece with a relative pivot below 1e-3 instead of pivoting.
+    piece
+        Rows of a piece.
+    """
+
+    budget: int | None
+    tolerance: float | None
+    on_unstable: Literal["ladder", "error"]
+    piece: int | None
+
+
+@dataclass(frozen=True)
+class _How:
+    """The options with their defaults."""
+
+    budget: int | None = None
+    tolerance: float | None = None
+    on_unstable: Literal["ladder", "error"] = "ladder"
+    piece: int | None = None
+
+    def limit(self, dtype: DTypeLike) -> float:
+        """Return the backward error above which a solution is refined."""
+        real = np.dtype(dtype).type(0).real.itemsize
+        return TOLERANCE[real] if self.tolerance is None else self.tolerance
 
 
 def solve_streamed(
     source: Source,
     *,
-    budget: int | None = None,
     device: Device | None = None,
-    out: Any = None,
+    out: Stored | None = None,
     keep: bool = True,
-    tolerance: float | None = None,
-    on_unstable: Literal["ladder", "error"] = "ladder",
-    piece: int | None = None,
     progress: Callable[[int, int], object] | None = None,
+    **options: Unpack[Options],
 ) -> Streamed:
     """Solve a system block by block.
 
@@ -118,20 +154,16 @@ def solve_streamed(
     ----------
     source
         The system; see :class:`qsim.tridiag.solver.systems.Source`.
-    budget
-        Bytes for the blocks; on a CPU in host memory, on a CUDA device there.  By default 0.4 of what is free.
+    device
+        Where to compute; by default the CPU.
     out
         Array, memory map or HDF5 dataset for x, (n,) or (n, columns); by default an array in memory.
     keep
         False: x is not kept, only its check sums.
-    tolerance
-        Backward error above which the solution is refined; by default 1e-14, in single precision 1e-6.
-    on_unstable
-        ``"error"`` refuses a piece with a relative pivot below 1e-3 instead of pivoting.
-    piece
-        Rows of a piece.
     progress
         Called as ``progress(blocks_done, blocks_in_all)``, both passes counted.
+    **options
+        ``budget``, ``tolerance``, ``on_unstable`` and ``piece``; see :class:`Options`.
 
     Raises
     ------
@@ -143,41 +175,32 @@ def solve_streamed(
         If there is no accurate solution.
     """
     start = time.perf_counter()
+    how = _How(**options)
     device = device or cpu()
-    real = np.dtype(source.dtype).type(0).real.itemsize
     shape = (source.n,) if source.columns == 1 else (source.n, source.columns)
     if out is None and keep:
         out = np.empty(shape, source.dtype)
     if out is not None and tuple(out.shape) != shape:
         raise ValueError(f"the solution has shape {shape}, but the place for it has {tuple(out.shape)}")
-    limit = TOLERANCE[real] if tolerance is None else tolerance
-    setting = (device, _block_rows(source, device, budget), piece, on_unstable, progress)
-    stream = _Stream(source, *setting)
+    limit = how.limit(source.dtype)
+    rows = _block_rows(source, device, how.budget)
+    stream = _Stream(source, device, rows, how, progress)
     stream.run(out, None)
     refinements = 0
     while stream.backward > limit and refinements < REFINEMENTS and out is not None:
         before = stream
-        stream = _Stream(Defect(source, out), *setting)
+        stream = _Stream(Defect(source, out), device, rows, how, progress)
         stream.run(out, before)
         refinements += 1
-    give_up = max(GIVE_UP[real == 4], 10 * limit)
-    if not stream.backward <= give_up:
-        raise NumericsError(
-            f"the backward error {stream.backward:.2g} of the streamed solution exceeds {give_up:.0e}",
-            hint="a system this close to a singular one needs solver.type: lapack, in memory",
-        )
-    notes = []
-    if stream.backward > limit:
-        notes.append(f"backward error {stream.backward:.2g} after {refinements} refinements, not {limit:.0e}")
-    if stream.pivoted:
-        notes.append(
-            f"{stream.pivoted} of {len(stream.lines.joint)} pieces needed pivoting (smallest pivot {stream.min_pivot:.2g})"
-        )
+    _require_accurate(stream, limit)
+    share = stream.rowwise
+    if out is not None and refinements:
+        share = Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS))
     return Streamed(
         out,
         stream.residual,
         stream.backward,
-        Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS)) if refinements else stream.rowwise,
+        share,
         stream.min_pivot,
         refinements,
         stream.blocks,
@@ -188,8 +211,30 @@ def solve_streamed(
         time.perf_counter() - start,
         stream.checks(),
         stream.profile(),
-        notes=notes,
+        notes=_notes(stream, refinements, limit),
     )
+
+
+def _require_accurate(stream: _Stream, limit: float) -> None:
+    """Refuse a solution whose backward error is far above the limit."""
+    give_up = max(GIVE_UP[stream.real.itemsize == 4], 10 * limit)
+    if not stream.backward <= give_up:
+        raise NumericsError(
+            f"the backward error {stream.backward:.2g} of the streamed solution exceeds {give_up:.0e}",
+            hint="a system this close to a singular one needs solver.type: lapack, in memory",
+        )
+
+
+def _notes(stream: _Stream, refinements: int, limit: float) -> list[str]:
+    """Return what was not done in the plain way."""
+    notes = []
+    if stream.backward > limit:
+        notes.append(f"backward error {stream.backward:.2g} after {refinements} refinements, not {limit:.0e}")
+    if stream.pivoted:
+        notes.append(
+            f"{stream.pivoted} of {len(stream.lines.joint)} pieces needed pivoting (smallest pivot {stream.min_pivot:.2g})"
+        )
+    return notes
 
 
 def _block_rows(source: Source, device: Device, budget: int | None) -> int:
@@ -212,16 +257,15 @@ class _Stream:
 
     def __init__(
         self,
-        source: Any,
+        source: Source,
         device: Device,
         rows: int,
-        piece: int | None,
-        on_unstable: str,
+        how: _How,
         progress: Callable[[int, int], object] | None,
     ) -> None:
-        self.source, self.device, self.rows, self.strict = source, device, rows, on_unstable == "error"
+        self.source, self.device, self.rows, self.strict = source, device, rows, how.on_unstable == "error"
         self.n, self.k, self.dtype = int(source.n), int(source.columns), np.dtype(source.dtype)
-        self.piece = max(1, min(piece or PIECE[device.kind], max(2, rows // 4)))
+        self.piece = max(1, min(how.piece or PIECE[device.kind], max(2, rows // 4)))
         self.blocks = -(-self.n // rows)
         self.real = self.dtype.type(0).real.dtype
         self.largest_read = self.pivoted = 0
@@ -238,7 +282,7 @@ class _Stream:
 
     # ------------------------------------------------------------------------------------------ passes
 
-    def run(self, out: Any, corrected: _Stream | None) -> None:
+    def run(self, out: Stored | None, corrected: _Stream | None) -> None:
         """Solve; `corrected` is the stream whose solution in `out` this one's is added to."""
         with self.device.use(), ThreadPoolExecutor(1, thread_name_prefix="tridiag-read") as reader:
             self._sweep(reader, self._reduce, self._reduced)
@@ -283,20 +327,24 @@ class _Stream:
             if ahead is not None and w + 1 < self.blocks:
                 ahead = reader.submit(self._read, w + 1)
             with slot.stream if slot is not None else nullcontext():
-                arrays = host
-                if slot is not None:
-                    lo, hi = self._bounds(w)
-                    arrays = slot.arrays(hi - lo)
-                    if made_there:
-                        self.largest_read = max(self.largest_read, hi - lo)
-                        self.source.fill(self.device, lo, *arrays)
-                    else:
-                        slot.upload(host)
+                arrays = host if slot is None else self._on_device(w, slot, host)
                 pending.append((w, arrays, slot, begin(w, arrays, slot)))
             if slot is None:
                 self._end(pending.popleft(), end)
         while pending:
             self._end(pending.popleft(), end)
+
+    def _on_device(self, w: int, slot: _Slot, host: Block | None) -> list[Array]:
+        """Return a block on the device: copied there, or made there if there is none on the host."""
+        lo, hi = self._bounds(w)
+        arrays = slot.arrays(hi - lo)
+        if host is not None:
+            slot.upload(host)
+        else:
+            self.largest_read = max(self.largest_read, hi - lo)
+            source: Any = self.source  # one that can `fill`
+            source.fill(self.device, lo, *arrays)
+        return arrays
 
     def _end(self, block: tuple[Any, ...], end: Callable[..., None]) -> None:
         slot = block[2]
@@ -311,7 +359,7 @@ class _Stream:
 
     # ---------------------------------------------------------------------------------- first pass
 
-    def _reduce(self, w: int, arrays: Any, slot: Any) -> Any:
+    def _reduce(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
         a, b, c, d = arrays
         xp, pieces = self.device.xp, -(-len(a) // self.piece)
         edges = np.minimum(np.arange(pieces + 1, dtype=np.int64) * self.piece, len(a))
@@ -323,7 +371,7 @@ class _Stream:
         last = there[1:] - 1
         return edges, pivots, links, loads, a[last], b[last], c[last], d[:, last]
 
-    def _reduced(self, w: int, arrays: Any, slot: Any, begun: Any) -> None:
+    def _reduced(self, w: int, arrays: Block, slot: _Slot | None, begun: tuple[Array, ...]) -> None:
         lo, _hi = self._bounds(w)
         edges, *parts = begun
         pivots, *rest = (self.device.to_host(part) for part in parts)
@@ -349,10 +397,10 @@ class _Stream:
             self.pivoted += int(part.pivoted.sum())
         self._parts.append(part)
 
-    def _host(self, arrays: Any, rows: slice) -> list[NDArray[Any]]:
+    def _host(self, arrays: Block, rows: slice) -> list[NDArray[Any]]:
         return [self.device.to_host(part[..., rows]) for part in arrays]
 
-    def _require_finite(self, lo: int, arrays: Any) -> None:
+    def _require_finite(self, lo: int, arrays: Block) -> None:
         """Name the first element of the block that is NaN or infinite."""
         for name, part in zip("abcd", arrays, strict=True):
             good = np.isfinite(self.device.to_host(part))
@@ -364,7 +412,7 @@ class _Stream:
 
     # --------------------------------------------------------------------------------- second pass
 
-    def _substitute(self, w: int, arrays: Any, slot: Any) -> Any:
+    def _substitute(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
         a, b, c, d = arrays
         lo, hi = self._bounds(w)
         xp, device, rows = self.device.xp, self.device, hi - lo
@@ -398,7 +446,7 @@ class _Stream:
         ends = [part[..., -1] for part in arrays]
         return x, stats, sums, ends
 
-    def _substituted(self, w: int, arrays: Any, slot: Any, begun: Any) -> None:
+    def _substituted(self, w: int, arrays: Block, slot: _Slot | None, begun: Any) -> None:
         lo, hi = self._bounds(w)
         x, stats, sums, ends = begun
         stats, sums = self.device.to_host(stats).astype(float), self.device.to_host(sums)
@@ -414,7 +462,11 @@ class _Stream:
             self._residuals[-1][-1] = max(self._residuals[-1][-1], float(r.max()))
         self._carry = None
         if hi < self.n:
-            before = x[:, -2] if hi - lo > 1 else self.x[:, self._first[w] - 1] if w else 0 * x[:, 0]
+            before = 0 * x[:, 0]
+            if hi - lo > 1:
+                before = x[:, -2]
+            elif w:
+                before = self.x[:, self._first[w] - 1]
             self._carry = [self.device.to_host(part) for part in ends], np.stack([before, x[:, -1]], 1)
         self._residuals.append(stats[:, :, 0].max(0))
         self._matrix = max(self._matrix, float(sums.max()))
@@ -436,7 +488,7 @@ class _Stream:
             sums = np.empty((parts, 4), complex)
             values = np.ascontiguousarray(column)
 
-            def work(first: int, last: int, values: Any = values, sums: Any = sums) -> None:
+            def work(first: int, last: int, values: NDArray[Any] = values, sums: NDArray[Any] = sums) -> None:
                 kernel.checksum_rows(first, last, CHECK_ROWS, values, lo, sums)
 
             each_part(work, parts, hi - lo, self.device.threads)
@@ -482,10 +534,10 @@ class _Slot:
         """Return x (columns, rows) on the device."""
         return self._view(self._flat[4], 4, rows)
 
-    def _view(self, flat: Any, i: int, rows: int) -> Any:
+    def _view(self, flat: Array, i: int, rows: int) -> Any:
         return flat[:rows] if i < 3 else flat[: rows * self._columns].reshape(self._columns, rows)
 
-    def upload(self, host: Any) -> None:
+    def upload(self, host: Block) -> None:
         """Start copying a block to the device."""
         rows = len(host[0])
         for i, part in enumerate(host):
@@ -503,6 +555,6 @@ class _Slot:
         return view
 
 
-def _pinned(xp: Any, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _pinned(xp: ModuleType, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     memory = xp.cuda.alloc_pinned_memory(max(1, size) * dtype.itemsize)
     return np.frombuffer(memory, dtype, size)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from qsim.core.device.device import Device
+    from qsim.core.device.device import Array, Device
 
 __all__ = [
     "ArraySource",
@@ -38,6 +38,7 @@ __all__ = [
     "LaplaceSource",
     "RandomSource",
     "Source",
+    "Stored",
     "System",
     "crank_nicolson",
     "laplace",
@@ -45,7 +46,8 @@ __all__ = [
     "random",
 ]
 
-Block = tuple[Any, Any, Any, Any]
+Block: TypeAlias = "tuple[Array, Array, Array, Array]"
+"""Rows of a system: a, b, c (rows,) and d (columns, rows)."""
 STATE_EVERY = 1 << 20  # numbers between two kept states of a sequential generator
 WORDS = {"complex": np.complex128, "real": np.float64}
 
@@ -97,6 +99,24 @@ class System:
     def source(self) -> ArraySource:
         """Return the system as a source of blocks; systems of a batch lie one after another."""
         return ArraySource(self.a, self.b, self.c, self.d, self.name)
+
+
+class Stored(Protocol):
+    """An array, memory map or HDF5 dataset: shape, type, and slices of it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Return a part as an array."""
+
+    def __setitem__(self, index: Any, value: Any, /) -> None:
+        """Write a part."""
 
 
 class Source(Protocol):
@@ -158,7 +178,7 @@ class ArraySource:
     """
 
     def __init__(
-        self, a: Any, b: Any, c: Any, d: Any, name: str = "arrays", dtype: DTypeLike | None = None
+        self, a: Stored, b: Stored, c: Stored, d: Stored, name: str = "arrays", dtype: DTypeLike | None = None
     ) -> None:
 
         check_shapes(a.shape, b.shape, c.shape, d.shape)
@@ -194,7 +214,7 @@ class ArraySource:
             return None
         return np.atleast_1d(np.asarray(self._b[..., 0])), np.atleast_1d(np.asarray(self._c[..., -1]))
 
-    def _take(self, array: Any, lo: int, hi: int, shift: int = 0) -> NDArray[Any]:
+    def _take(self, array: Stored, lo: int, hi: int, shift: int = 0) -> NDArray[Any]:
         """Return a copy of rows lo .. hi - 1; entry i of `array` belongs to row i + shift, missing ones are zero."""
         out = np.zeros(hi - lo, self.dtype)
         size = int(array.shape[-1])
@@ -250,7 +270,7 @@ class RandomSource:
         self.fill(self._device, lo, a, b, c, d)
         return a, b, c, d
 
-    def fill(self, device: Device, lo: int, a: Any, b: Any, c: Any, d: Any) -> None:
+    def fill(self, device: Device, lo: int, a: Array, b: Array, c: Array, d: Array) -> None:
         """Write the rows lo .. into arrays on a device, where they are made."""
         from qsim.tridiag.kernels.streamed import random_rows
 

@@ -44,7 +44,7 @@ from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.tdse.lattice import Lattice
-from qsim.tridiag.tdse.propagator import Propagator
+from qsim.tridiag.tdse.propagator import Propagator, Stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -274,15 +274,9 @@ class Companions:
 
 def _run(problem: Propagation, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
-    propagator = Propagator(
-        problem.device,
-        problem.lattice,
-        np.array(problem.psi0),
-        problem.dt,
-        *problem.fields(),
-        precision=problem.precision,
-        slope=False,
-    )
+    how = Stepping(problem.precision, slope=False)
+    psi = np.array(problem.psi0)
+    propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
     observer = Observer(problem)
     rows = [observer.row(0, propagator.psi, observer.sums(propagator.psi))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
@@ -358,7 +352,7 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
 def _differences(
     problem: Propagation, found: Mapping[str, float], others: Companions
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return ``|e_t|``, or that of three steps, and ``|e_x|`` of every number."""
+    """Return ``|e_t|`` (Eq. T24), or that of three steps, and ``|e_x|`` (Eq. T25) of every number."""
     a, b, *third = others.numbers
     step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
@@ -383,7 +377,7 @@ def _of_slopes(whole: float, half: float, quarter: float) -> float:
 
 
 def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
-    """Return the errors of norms in parts of the box by the cells that their edges cut.
+    """Return the errors of norms in parts of the box by the cells that their edges cut (Eq. T27).
 
     A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
     1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of

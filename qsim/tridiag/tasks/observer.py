@@ -10,6 +10,11 @@ import numpy as np
 from qsim.tridiag.tdse.lattice import Lattice, apply_h, energy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Array
     from qsim.tridiag.problem import Propagation
 
 __all__ = ["Observer"]
@@ -40,7 +45,7 @@ class Observer:
         first, last = math.floor(cells[0]), math.ceil(cells[1]) - 1
         return first, last, first + 1.0 - cells[0], cells[1] - last
 
-    def _inside(self, psi: Any, part: tuple[int, int, float, float]) -> Any:
+    def _inside(self, psi: Array, part: tuple[int, int, float, float]) -> Array:
         """Return the norm in an interval of `_part`, a number of the device."""
         first, last, left, right = part
         if last < first:
@@ -51,14 +56,14 @@ class Observer:
         middle = psi[first + 1 : last]
         return (self.xp.vdot(middle, middle).real + ends) * self.lattice.dx
 
-    def sums(self, psi: Any) -> tuple[float, float, float]:
-        """Return norm, <x> and <V'> of a state, not divided by the norm."""
+    def sums(self, psi: Array) -> tuple[float, float, float]:
+        """Return norm, <x> and <V'> (for the acceleration, Eq. T20) of a state, not divided by the norm."""
         psi = self.problem.device.asarray(psi)  # the serial solvers keep their state on the host
         density, dx = self.xp.abs(psi) ** 2, self.lattice.dx
         slope = 0.0 if self.slope is None else float(density @ self.slope)
         return float(density.sum()) * dx, float(density @ self.x) * dx, slope * dx
 
-    def row(self, step: int, psi: Any, sums: Any) -> dict[str, Any]:
+    def row(self, step: int, psi: Array, sums: Sequence[float] | NDArray[np.float64]) -> dict[str, Any]:
         """Return the row of an output time; `sums` as `Propagator.advance` returns them."""
         problem, xp = self.problem, self.xp
         psi = problem.device.asarray(psi)
@@ -90,14 +95,14 @@ class Observer:
             "velocity": float(found["velocity"][0]) + a * norm,
         }
 
-    def _current(self, psi: Any) -> Any:
+    def _current(self, psi: Array) -> Array:
         """Return ``<p>`` by the central difference, of the order of the stencil; a number of the device."""
         current = self.xp.vdot(psi[:-1], psi[1:]).imag
         if self.lattice.stencil == "numerov":
             current = (8.0 * current - self.xp.vdot(psi[:-2], psi[2:]).imag) / 6.0
         return self.xp.asarray(current)
 
-    def _energy(self, psi: Any, a: float) -> float:
+    def _energy(self, psi: Array, a: float) -> float:
         """Return the field-free energy, in windows on a large grid: what H needs of a window's surroundings is local.
 
         In double precision throughout: the differences of the kinetic part cancel all but ``(k dx)^2`` of their terms, and in
@@ -121,7 +126,7 @@ class Observer:
             total += float(self.xp.vdot(psi[low:high], h[low - first : high - first]).real)
         return total * lattice.dx
 
-    def _populations(self, psi: Any, a: float) -> Any:
+    def _populations(self, psi: Array, a: float) -> Array:
         """Return ``|<n|psi>|^2`` of the levels, of the length-gauge state in either gauge."""
         states, dx = self.states, self.lattice.dx
         assert states is not None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.device import Array, Device
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import SolveProblem
@@ -111,7 +112,7 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
         # systems of a batch apart, else one long system without couplings
         alone = batch > 1 and source.columns == 1
         a2, b2, c2 = (part.reshape(batch, rows) if alone else part for part in (a, b, c))
-        right = d.reshape(batch, rows) if alone else d[0] if source.columns == 1 else d.T
+        right = d.T if source.columns > 1 else d.reshape(a2.shape)
     options: dict[str, Any] = {
         "type": solver.type,
         "blocks": solver.blocks,
@@ -211,7 +212,7 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
     return numbers[:1].astype(source.dtype), numbers[1:].astype(source.dtype)
 
 
-def _solve_cyclic(a: Any, b: Any, c: Any, d: Any, rows: int, options: dict[str, Any]) -> Any:
+def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: dict[str, Any]) -> Any:
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
     from qsim.core.device.device import namespace
     from qsim.tridiag.solver.solve import solve
@@ -260,7 +261,7 @@ def _rowwise_cyclic(parts: list[Any], x: NDArray[Any], rows: int) -> float:
 class _Arrays:
     """A source whose blocks have all been read."""
 
-    def __init__(self, source: Any, parts: list[Any]) -> None:
+    def __init__(self, source: BatchSource, parts: list[Any]) -> None:
         self.n, self.columns, self.dtype, self.name = source.n, source.columns, source.dtype, source.name
         self._parts = parts
 
@@ -270,7 +271,7 @@ class _Arrays:
         return a, b, c, d
 
 
-def _whole(source: Any, device: Any) -> tuple[Any, Any, Any, Any]:
+def _whole(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:
     """Return the whole system; a random one is made on the device that needs it."""
     if not (device.is_cuda and isinstance(source, RandomSource)):
         return source.read(0, source.n)
@@ -289,7 +290,7 @@ def _require_finite(*arrays: Any) -> None:
                 raise ValueError(f"{letter}[{row}] is not finite; all elements must be finite")
 
 
-def _warm_up(options: dict[str, Any], dtype: Any, alone: bool, device: Any) -> None:
+def _warm_up(options: dict[str, Any], dtype: np.dtype[Any], alone: bool, device: Device) -> None:
     """Solve something small first, so that the time of the solution is not that of the compiler."""
     n = 64
     arrays = [np.full(n, value, dtype) for value in (4.0, 1.0, 1.0, 1.0)]
@@ -359,8 +360,9 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
         info["x_file"] = path.name
         monitor.note(f"solution written to {path}")
     columns = () if source.columns == 1 else (source.columns,)
+    whole = (batch, rows, *columns) if batch > 1 else (rows, *columns)
     return SolveResult(
-        None if not stored else found.x.reshape((batch, rows, *columns) if batch > 1 else (rows, *columns)),
+        found.x.reshape(whole) if stored else None,
         info,
         source.name,
         str(np.dtype(source.dtype)),

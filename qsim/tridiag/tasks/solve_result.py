@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.tridiag.solver.defect import Defect
+
 __all__ = ["CHUNK", "NAMES", "SolveResult", "checks_of", "profile_of"]
 
 PROFILE_POINTS = 2000
@@ -145,7 +147,9 @@ CHECKS = {
 }
 
 
-def profile_of(defect: Any, x: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]:
+def profile_of(
+    defect: Defect, x: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]:
     """Return rows, x and the residual, decimated to at most `PROFILE_POINTS`."""
     n = len(x)
     step = -(-n // PROFILE_POINTS)

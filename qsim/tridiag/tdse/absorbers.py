@@ -27,10 +27,11 @@ def evaluate(
     ``cap`` is W >= 0 of ``-i W`` in hartree, ``mask`` the factor of psi after every step.  The strips lie inside the box,
     ``xmax - width`` to ``xmax`` and the mirror image; d is the depth in them:
 
-    * cap: ``W = strength (d / width)^power``;
-    * manolopoulos: ``W = kmin^2/2 (a u - b u^3 + 4/(c-u)^2 - 4/(c+u)^2)`` with ``u = 2 delta kmin d``, J. Chem. Phys. 117, 9552
-      (2002), Eqs. (2.19)-(2.25); u = c lies where psi vanishes, one spacing beyond the last point;
-    * mask: ``cos(pi/2 d/width)^power``, which is 1 at the inner edge of a strip and 0 at xmin and xmax.
+    * cap: ``W = strength (d / width)^power`` (Eq. T13);
+    * manolopoulos (Eq. T14): ``W = kmin^2/2 (a u - b u^3 + 4/(c-u)^2 - 4/(c+u)^2)`` with ``u = 2 delta kmin d``,
+      D. E. Manolopoulos, J. Chem. Phys. 117, 9552 (2002), Eqs. (2.19)-(2.25); u = c lies where psi vanishes, one spacing
+      beyond the last point;
+    * mask: ``cos(pi/2 d/width)^power`` (Eq. T15), which is 1 at the inner edge of a strip and 0 at xmin and xmax.
 
     Parameters
     ----------

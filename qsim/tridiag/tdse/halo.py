@@ -4,8 +4,9 @@ On an endless lattice with a constant potential, K steps are a convolution with 
 
     ((1 - i tau eps(k)) / (1 + i tau eps(k)))^K,   eps = (1 - cos k)/dx^2 + V0  (over 1 - (1 - cos k)/6 for Numerov),
 
-whose entries fall off as exp(-kappa |j|), kappa = Re arccosh(1 - i/s) for one step, s = dt/(2 dx^2), V0 = 0.  A potential
-moves the resonance -1/(i tau) relative to the band, so the slowest decay over the range of V + x E counts, not that at V0 = 0.
+(Eq. T11) whose entries fall off as exp(-kappa |j|), kappa = Re arccosh(1 - i/s) for one step, s = dt/(2 dx^2), V0 = 0
+(Eq. T10).  A potential moves the resonance -1/(i tau) relative to the band, so the slowest decay over the range of V + x E counts,
+not that at V0 = 0.
 """
 
 from __future__ import annotations

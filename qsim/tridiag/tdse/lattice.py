@@ -8,7 +8,8 @@ Two stencils, both tridiagonal.  With ``D = delta^2 / dx^2`` (second difference)
 
 Length gauge adds ``x E(t)`` to V.  In velocity gauge p becomes p + A: the three-point stencil takes the central first
 difference, ``H = p^2/2 + A p + A^2/2 + V``; the compact one multiplies the off-diagonals of D and M by ``exp(+-i A dx)``,
-which is the exact image of the length-gauge lattice under ``exp(-i A x)`` and keeps order 4.
+which is the exact image of the length-gauge lattice under ``exp(-i A x)`` and keeps order 4.  Equations are numbered as on the
+theory page of the documentation: T6 and T7 are the stencils, T12 the gauge.
 
 With a complex absorbing potential ``-i W``, V is ``V - i W`` on both sides of the equation: the right-hand side is ``2 M - T``,
 not the adjoint of T, which would cancel the absorber (misprint 15 of the paper's Eqs. 2 and 3).
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from qsim.core.device.device import namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.core.device.device import Array
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
@@ -75,7 +78,7 @@ def step_table(
     vector_potential: NDArray[np.float64] | None,
     steps: int,
 ) -> NDArray[np.float64]:
-    """Return the numbers of every step, (steps, 6) float64: what the kernels need besides V.
+    """Return the numbers of every step (Eqs. T8 and T9), (steps, 6) float64: what the kernels need besides V.
 
     Columns: E; ``kappa = -tau/sigma'``; ``1/dx^2 + A^2/2``; ``1/sigma'``; cos and sin of the phase that the upper off-diagonal
     carries.  A step solves ``S y = rhs`` with off-diagonals ``exp(+-i theta)`` and
@@ -129,8 +132,8 @@ def bands(
     return np.asarray(lower, complex), np.asarray(main, complex), np.asarray(upper, complex)
 
 
-def mass(lattice: Lattice, psi: Any, a: float = 0.0) -> Any:
-    """Return ``M psi`` with the phases of the velocity gauge; psi itself for the three-point stencil."""
+def mass(lattice: Lattice, psi: Array, a: float = 0.0) -> Array:
+    """Return ``M psi`` (Eq. T7) with the phases of the velocity gauge (Eq. T12); psi itself for the three-point stencil."""
     if lattice.stencil == "three_point":
         return psi
     phase = complex(np.exp(1j * a * lattice.dx)) if a else 1.0
@@ -140,8 +143,8 @@ def mass(lattice: Lattice, psi: Any, a: float = 0.0) -> Any:
     return out
 
 
-def apply_h(lattice: Lattice, psi: Any, electric: float = 0.0, a: float = 0.0) -> Any:
-    """Return ``H psi`` without the absorber.
+def apply_h(lattice: Lattice, psi: Array, electric: float = 0.0, a: float = 0.0) -> Array:
+    """Return ``H psi`` without the absorber (Eqs. T6, T7, T12).
 
     Parameters
     ----------
@@ -161,25 +164,23 @@ def apply_h(lattice: Lattice, psi: Any, electric: float = 0.0, a: float = 0.0) -
     return out
 
 
-def _kinetic(lattice: Lattice, psi: Any, a: float) -> Any:
+def _kinetic(lattice: Lattice, psi: Array, a: float) -> Array:
     """Return the kinetic part: -D/2 psi, or -M^-1 D/2 psi with the velocity-gauge phases."""
     compact = lattice.stencil == "numerov"
     phase = complex(np.exp(1j * a * lattice.dx)) if a and compact else 1.0
     half = 0.5 / lattice.dx**2
-    out = psi * (2.0 * half)
+    out: Array = psi * (2.0 * half)
     out[:-1] -= psi[1:] * (half * phase)
     out[1:] -= psi[:-1] * (half * np.conj(phase))
     return _inverse_mass(out, phase) if compact else out
 
 
-def _inverse_mass(f: Any, phase: complex | float) -> Any:
+def _inverse_mass(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f``: a banded solve on the host, a sum of images on the device (:func:`_images`)."""
-    n = f.shape[0]
-    if n < 2 * IMAGES and not isinstance(
-        f, np.ndarray
-    ):  # too short for the images: a banded solve on the host
-        return namespace(f).asarray(_inverse_mass(f.get(), phase))
-    if isinstance(f, np.ndarray):
+    n, xp = f.shape[0], namespace(f)
+    if xp is not np and n < 2 * IMAGES:  # too short for the images: a banded solve on the host
+        return xp.asarray(_inverse_mass(xp.asnumpy(f), phase))
+    if xp is np:
         from scipy.linalg import solve_banded
 
         rows = np.full((3, n), 1.0 / 12.0, complex)
@@ -190,11 +191,11 @@ def _inverse_mass(f: Any, phase: complex | float) -> Any:
     return _images(f, phase)
 
 
-def _images(f: Any, phase: complex | float) -> Any:
+def _images(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls off tenfold a point, the walls reflect it with a sign."""
     root = _MASS_ROOT
     first = 12.0 * root / (root * root - 1.0)  # diagonal of the inverse on the endless lattice
-    out = first * f
+    out: Array = first * f
     for k in range(1, IMAGES):
         out[:-k] += (first * (root * phase) ** k) * f[k:]
         out[k:] += (first * (root * np.conj(phase)) ** k) * f[:-k]
@@ -207,6 +208,6 @@ def _images(f: Any, phase: complex | float) -> Any:
     return out
 
 
-def energy(lattice: Lattice, psi: Any, a: float = 0.0) -> float:
+def energy(lattice: Lattice, psi: Array, a: float = 0.0) -> float:
     """Return the field-free energy ``<(p + A)^2/2 + V>``, hartree, for sum |psi|^2 dx = 1 or less (not divided by the norm)."""
     return float((psi.conj() * apply_h(lattice, psi, 0.0, a)).real.sum()) * lattice.dx

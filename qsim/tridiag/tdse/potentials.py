@@ -63,7 +63,8 @@ def threshold(block: PotentialBlock, potential: NDArray[np.float64]) -> float | 
 def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potential") -> NDArray[np.float64]:
     """Return V as a density feels it that is known at the grid points, (n,) float64, hartree.
 
-    With ``l_i`` the function that interpolates between the points (1 at point i, 0 at all others, of degree 5 in each cell),
+    Eq. T26 of the theory page.  With ``l_i`` the function that interpolates between the points (1 at point i, 0 at all
+    others, of degree 5 in each cell),
 
         ``Vbar_i = integral V(x) l_i(x) dx / dx``,    ``sum_i |psi_i|^2 Vbar_i dx = integral V |psi|^2 dx``.
 

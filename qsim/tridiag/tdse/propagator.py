@@ -9,6 +9,7 @@ assumes no decay.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from qsim.tridiag.tdse.halo import halo, range_of_potential
 from qsim.tridiag.tdse.lattice import bands, mass, step_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,6 +48,40 @@ SHARED = 227 * 1024  # bytes of a multiprocessor (compute capability 9.0); small
 EXACT_ROWS = 512  # below this a CPU grid is propagated whole
 
 
+@dataclass(frozen=True)
+class Stepping:
+    """How the steps are done.
+
+    Attributes
+    ----------
+    precision : {"double", "single"}
+        On the CPU, single precision stores psi in single and computes in double.
+    blocks, iterations
+        ``"auto"``, or a partition for the literal stages.
+    mode : {"auto", "exact", "local", "literal"}
+    slope : bool
+        Whether to sum V' |psi|^2 (the lattice must have it).
+    shape : Shape or None
+        Chunks to use instead of the chosen ones, for measurements.
+    """
+
+    precision: str = "double"
+    blocks: int | Sequence[int] | Literal["auto"] = "auto"
+    iterations: int | Literal["auto"] = "auto"
+    mode: Mode = "auto"
+    slope: bool = True
+    shape: Shape | None = None
+
+    @property
+    def wanted(self) -> Mode:
+        """The mode; a given partition asks for the literal stages where none is named."""
+        given = self.blocks != "auto" or self.iterations != "auto"
+        return "literal" if given and self.mode == "auto" else self.mode
+
+
+AUTOMATIC = Stepping()
+
+
 class Propagator:
     """Crank-Nicolson propagation of one wavefunction.
 
@@ -61,15 +96,7 @@ class Propagator:
         E at the midpoints of the steps (length gauge).
     vector_potential : (steps,) float64 or None
         A at the midpoints (velocity gauge).
-    precision : {"double", "single"}
-        On the CPU, single precision stores psi in single and computes in double.
-    blocks, iterations
-        ``"auto"``, or a partition for the literal stages.
-    mode : {"auto", "exact", "local", "literal"}
-    slope : bool
-        Whether to sum V' |psi|^2 (the lattice must have it).
-    shape : Shape or None
-        Chunks to use instead of the chosen ones, for measurements.
+    how : Stepping
 
     Attributes
     ----------
@@ -88,50 +115,52 @@ class Propagator:
         self,
         device: Device,
         lattice: Lattice,
-        psi0: Any,
+        psi0: NDArray[np.complexfloating],
         dt: float,
         electric: NDArray[np.float64] | None = None,
         vector_potential: NDArray[np.float64] | None = None,
-        *,
-        steps: int | None = None,
-        precision: str = "double",
-        blocks: Any = "auto",
-        iterations: Any = "auto",
-        mode: Mode = "auto",
-        slope: bool = True,
-        shape: Shape | None = None,
+        how: Stepping = AUTOMATIC,
     ) -> None:
         self.device, self.lattice, self.dt = device, lattice, dt
-        self.single = precision == "single"
+        self.single = how.precision == "single"
         self.real = np.dtype(np.float32 if self.single else np.float64)
         self.complex = np.dtype(np.complex64 if self.single else np.complex128)
-        count = next((len(f) for f in (electric, vector_potential) if f is not None), steps or 1)
         self._static = electric is None and vector_potential is None
         self._fields = (electric, vector_potential)
-        self._host_table = step_table(lattice, dt, electric, vector_potential, 1 if self._static else count)
-        if blocks != "auto" or iterations != "auto":
-            mode = "literal" if mode in ("auto", "literal") else mode
-        self.blocks, self.iterations = blocks, iterations
+        count = next((len(f) for f in self._fields if f is not None), 1)
+        self._host_table = step_table(lattice, dt, electric, vector_potential, count)
+        self.blocks, self.iterations = how.blocks, how.iterations
         self.margin = 1.0
-        self.shape = shape or self._choose(mode)
-        self.mode: str = mode if mode in ("exact", "literal") and shape is None else "local"
-        if self.shape is None:
-            if mode == "local":
-                raise InvalidInput(
-                    "solver.mode",
-                    f"local needs an inverse that decays within a few hundred points; dt/(2 dx^2) = "
-                    f"{dt / (2 * lattice.dx**2):.3g} is too large for it (use mode: exact, a smaller dt or a larger dx)",
-                )
-            self.mode = "literal" if mode == "literal" else "exact"
-        elif self.mode == "local" and self.shape.halo == 0:
-            self.mode = "exact"
+        self.shape = how.shape or self._choose(how.wanted)
+        self.mode = self._mode(how)
         with device.use():
             # a copy: passes write to both their arrays
             self.psi = device.asarray(np.array(psi0, self.complex))
-            self._operator = self._make_operator(lattice, slope, device)
+            self._operator = self._make_operator(lattice, how.slope, device)
             self._table: Any = None if self.shape is None else self._device_table()
             self._out = None if self.shape is None else device.xp.empty_like(self.psi)
         self.step = 0
+
+    def _mode(self, how: Stepping) -> str:
+        """Return the mode in which the chosen chunks are propagated: exact, literal or local.
+
+        Raises
+        ------
+        InvalidInput
+            If local chunks are asked for and none are short enough.
+        """
+        wanted = how.wanted
+        if self.shape is None:
+            if wanted == "local":
+                raise InvalidInput(
+                    "solver.mode",
+                    f"local needs an inverse that decays within a few hundred points; dt/(2 dx^2) = "
+                    f"{self.dt / (2 * self.lattice.dx**2):.3g} is too large for it (use mode: exact, a smaller dt or larger dx)",
+                )
+            return "literal" if wanted == "literal" else "exact"
+        if how.shape is None and wanted in ("exact", "literal"):
+            return wanted
+        return "local" if self.shape.halo else "exact"
 
     # ------------------------------------------------------------------------------------- stepping
 
@@ -199,7 +228,7 @@ class Propagator:
         return np.array(samples).reshape(-1, 3)
 
     def _solve_step(self, field: float, a: float) -> Any:
-        """``psi' = 2 T^-1 M psi - psi`` by one solve of the whole system."""
+        """Return ``psi' = 2 T^-1 M psi - psi`` (Eq. T5) by one solve of the whole system."""
         from qsim.tridiag.solver.solve import solve
 
         lower, main, upper = (
@@ -250,12 +279,15 @@ class Propagator:
 
     def _make_operator(self, lattice: Lattice, slope: bool, device: Device) -> Operator:
         real = self.real if device.is_cuda else np.dtype(float)
-        absorber = lattice.cap if lattice.cap is not None else lattice.mask
-        kind = 0 if absorber is None else 1 if lattice.cap is not None else 2
         if lattice.cap is not None and lattice.mask is not None:
             raise ValueError("a lattice has a complex potential or a mask, not both")
+        kind, absorber = 0, None
+        if lattice.cap is not None:
+            kind, absorber = 1, lattice.cap
+        elif lattice.mask is not None:
+            kind, absorber = 2, lattice.mask
 
-        def move(array: Any) -> Any:
+        def move(array: NDArray[np.float64] | None) -> NDArray[np.floating] | None:
             return None if array is None else device.asarray(np.ascontiguousarray(array), real)
 
         return Operator(

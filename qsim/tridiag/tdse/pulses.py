@@ -32,9 +32,9 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.physics.functions import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.tridiag.deck.laser import Laser
 
@@ -101,11 +101,11 @@ class PulseField:
         """End of the pulse, atomic units; ``inf`` for an endless one."""
         return self.start + self.length
 
-    def electric(self, t: Any) -> NDArray[np.float64]:
+    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return E(t), float64, for times of any shape; zero before the start and after the end."""
         return self._on(t, self._local_e, 0.0)
 
-    def vector_potential(self, t: Any) -> NDArray[np.float64]:
+    def vector_potential(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return A(t) = -integral of E, float64; zero before the start, constant after the end."""
         if not self.given_a:
             return self._on(t, self._integral, self._final)
@@ -120,7 +120,9 @@ class PulseField:
         value = self._local_a(whole) - self._offset if self.given_a else self._integral(whole)
         return float(value[0])
 
-    def _on(self, t: Any, function: Any, after: float) -> NDArray[np.float64]:
+    def _on(
+        self, t: ArrayLike, function: Callable[[NDArray[Any]], NDArray[Any]], after: float
+    ) -> NDArray[np.float64]:
         t = np.asarray(t, dtype=float)
         tau = t.ravel() - self.start
         out = np.zeros(tau.size)
@@ -162,6 +164,7 @@ class PulseField:
     # ----------------------------------------------------------------------------- fields in local time
 
     def _local_e(self, tau: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return E, counted from the start of the pulse (Eqs. T17 to T19)."""
         block = self.block
         if self.shape == "table":
             return self._table(tau, derivative=self.given_a)
@@ -186,7 +189,7 @@ class PulseField:
         return -peak * (df * np.sin(phase) + f * omega * np.cos(phase))
 
     def _local_a(self, tau: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return A of a pulse that is defined by it, without the constant that makes A(0) = 0."""
+        """Return A of a pulse that is defined by it (Eqs. T17, T18), without the constant that makes A(0) = 0."""
         if self.shape == "table":
             return self._table(tau)
         if self.shape == "expression":
@@ -214,7 +217,7 @@ class PulseField:
         return np.where((t >= first) & (t <= last), value, 0.0)
 
     def _phase(self, tau: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return theta and its derivative."""
+        """Return theta (Eq. T16) and its derivative."""
         block = self.block
         s = tau - (0.5 * self.length if self.shape in ("sin2", "cosn", "gaussian") else 0.0)
         assert self.omega is not None
@@ -338,12 +341,12 @@ class LaserField:
         self.duration = max((pulse.end for pulse in self.pulses), default=0.0)
         self.key = key
 
-    def electric(self, t: Any) -> NDArray[np.float64]:
+    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return E(t), float64, for times of any shape."""
         t = np.asarray(t, dtype=float)
         return sum((pulse.electric(t) for pulse in self.pulses), start=np.zeros(t.shape))
 
-    def vector_potential(self, t: Any) -> NDArray[np.float64]:
+    def vector_potential(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return A(t) = -integral of E from 0, float64, for times of any shape."""
         t = np.asarray(t, dtype=float)
         return sum((pulse.vector_potential(t) for pulse in self.pulses), start=np.zeros(t.shape))

@@ -1,13 +1,13 @@
 """Crank-Nicolson steps through a general solver: `solver: {type: thomas | lapack | woodbury}` of a propagation.
 
-Every step builds the three bands of ``T = M (1 + i dt/2 H)`` and solves ``T y = M psi``, ``psi' = 2 y - psi`` (the Cayley form;
-right with an absorber too).  Slower than :class:`qsim.tridiag.tdse.propagator.Propagator`, and independent of it: the two
-agree to rounding.
+Every step builds the three bands of ``T = M (1 + i dt/2 H)`` and solves ``T y = M psi``, ``psi' = 2 y - psi`` (Eq. T5, the
+Cayley form; right with an absorber too).  Slower than
+:class:`qsim.tridiag.tdse.propagator.Propagator`, and independent of it: the two agree to rounding.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,10 +18,21 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.tridiag.tdse.lattice import Lattice
+    from qsim.tridiag.tdse.propagator import Stepping
+
+Vector: TypeAlias = "NDArray[Any]"
 
 
 class SolverPropagator:
-    """The interface of ``Propagator``, one solve a step, on the host.
+    """The interface of ``Propagator``, one solve per step, on the host.
+
+    Parameters
+    ----------
+    device, lattice, psi0, dt, electric, vector_potential
+        As for :class:`qsim.tridiag.tdse.propagator.Propagator`.
+    how : Stepping
+        Precision, blocks (of ``woodbury``) and whether to sum V' |psi|^2.
+    solver : {"lapack", "thomas", "woodbury"}
 
     Attributes
     ----------
@@ -34,20 +45,17 @@ class SolverPropagator:
         self,
         device: Device,
         lattice: Lattice,
-        psi0: Any,
+        psi0: NDArray[np.complexfloating],
         dt: float,
         electric: NDArray[np.float64] | None,
         vector_potential: NDArray[np.float64] | None,
-        *,
-        solver: str = "lapack",
-        blocks: Any = "auto",
-        precision: str = "double",
-        slope: bool = True,
+        how: Stepping,
+        solver: Literal["lapack", "thomas", "woodbury"] = "lapack",
     ) -> None:
         self.device, self.lattice, self.dt = device, lattice, dt
         self.electric, self.vector_potential = electric, vector_potential
-        self.solver, self.blocks, self.slope = solver, blocks, slope
-        self.dtype = np.complex64 if precision == "single" else np.complex128
+        self.solver, self.blocks, self.slope = solver, how.blocks, how.slope
+        self.dtype = np.complex64 if how.precision == "single" else np.complex128
         self.psi: NDArray[Any] = np.array(device.to_host(psi0), dtype=self.dtype)
         self.step = 0
         self._count = 1
@@ -73,7 +81,8 @@ class SolverPropagator:
         self.psi = np.asarray(self.psi, self.dtype)
         self.step += 1
 
-    def _solve(self, main: Any, lower: Any, upper: Any, right: Any) -> Any:
+    def _solve(self, main: Vector, lower: Vector, upper: Vector, right: Vector) -> Vector:
+        """Solve ``T y = right`` with the bands of T, (n,) each."""
         if self.solver == "lapack":
             from scipy.linalg import get_lapack_funcs
 
@@ -81,12 +90,12 @@ class SolverPropagator:
             *_, y, info = gtsv(lower[1:], main, upper[:-1], right)
             if info:
                 raise ZeroDivisionError(f"gtsv: pivot {info} is zero")  # Re T >= 1: cannot happen
-            return y
+            return np.asarray(y)
         from qsim.tridiag.solver.solve import solve
 
-        found = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)  # type: ignore[arg-type]
+        found = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
         self._count = found.blocks
-        return found.x
+        return np.asarray(found.x)
 
     def _sums(self) -> tuple[float, float, float]:
         density = np.abs(self.psi) ** 2

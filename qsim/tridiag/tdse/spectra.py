@@ -60,7 +60,7 @@ def hhg(
     form: str = "acceleration",
     points_per_order: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return harmonic orders and the harmonic spectrum S.
+    """Return harmonic orders and the harmonic spectrum S (Eq. T21).
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def photoelectrons(
     vector_potential: float = 0.0,
     each: Callable[[int], None] | None = None,
 ) -> Photoelectrons:
-    """Return the energy distribution of a wavefunction by the window operator.
+    """Return the energy distribution of a wavefunction by the window operator (Eq. T22).
 
     ``P(E) = <psi|W(E)|psi> / (gamma (pi / q) / sin(pi / 2q))``, ``q = 2^(order-1)``: the divisor is the area of the window,
     so that ``integral P dE`` over the spectrum of H is the norm.  A line has the width 2 gamma.
