@@ -67,6 +67,7 @@ GOOD = {
         },
     },
     "energies of a scan": change(BASE, {"task__energy": REMOVE, "scan": {"energy": [1.5, 2.0]}}),
+    "energies of a scan, fast electrons": born(task__ejected=REMOVE, scan={"energy": ["20 eV", "30 eV"]}),
     "resonances": change(BASE, {"task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
 }  # fmt: skip
 
@@ -105,6 +106,21 @@ ERRORS = {
         "scan.alpha: a collision scans N, l_max, R, order, energy",
     ),
     "energies twice": (change(BASE, {"scan": {"energy": [1.0]}}), "scan.energy: give the energies once"),
+    "ejected energies twice": (
+        born(scan={"energy": ["20 eV"]}),
+        "scan.energy: give the energies once, here or as task.ejected",
+    ),
+    "no ejected energies": (born(task__ejected=REMOVE), "task.ejected: required for process: born"),
+    "energies of resonances": (
+        change(
+            BASE,
+            {
+                "task": {"type": "scatter", "process": "resonances", "near": [-0.149]},
+                "scan": {"energy": [1.0]},
+            },
+        ),
+        "scan.energy: process: resonances has no energies to scan; give task.near",
+    ),
     "initial state of a target": (
         change(BASE, {"initial": {"S": 1}}),
         "initial: the target of e_h is the 1s level",

@@ -397,6 +397,23 @@ def test_energies_in_one_run_are_those_of_single_runs(sturmian):
         assert summary_of(sturmian, scanned)[f"{name}_0"] == pytest.approx(alone[f"{name}_0"], rel=1e-8)
 
 
+def test_energies_of_fast_electrons_in_one_run_are_those_of_single_runs(sturmian):
+    deck = {
+        "system": {"Z": 2},
+        "grid": {"R": 14, "order": 9, "ecs": {"angle": 0.3, "length": 16}},
+        "basis": {"type": "fedvr"},
+        "channels": {"L": [0, 1], "l_max": 1},
+        "task": {"type": "scatter", "process": "born", "incident": "5599 eV", "q": 0.24, "errors": False},
+        "solver": {"tolerance": 1e-10},
+    }
+    both = summary_of(sturmian, {**deck, "scan": {"energy": ["25 eV", "30 eV"]}, "grid": {**deck["grid"], "elements": 14}})
+    for k, energy in enumerate(("12.5 eV", "15 eV")):
+        one = change(deck, {"task__ejected": [energy, energy], "grid__elements": 14})
+        one = summary_of(sturmian, one)
+        for name in ("sigma_total", "sigma_double", "sigma_double_L1"):
+            assert both[f"{name}_{k}"] == pytest.approx(one[f"{name}_0"], rel=1e-7)
+
+
 def test_a_lie_about_the_grid_is_caught_by_the_claims(sturmian, monkeypatch):
     """With a source that is wrong by two per cent the claims must not hold: what checks them is awake."""
     original = sources.electron

@@ -204,11 +204,10 @@ class Problem:
         assert initial is not None
         if self.process == "photo":
             return [kinematics.photon(excess, initial.energy) for excess in self.energies()]
-        assert task.ejected is not None
         assert task.incident is not None
         assert task.q is not None
         try:
-            return [kinematics.fast(task.incident, task.q, sum(task.ejected), initial.energy)]
+            return [kinematics.fast(task.incident, task.q, E, initial.energy) for E in self.energies()]
         except ValueError as error:
             raise NumericsError(f"task.q: {error}", hint="another task.q or task.incident") from error
 
