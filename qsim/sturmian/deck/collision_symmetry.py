@@ -88,7 +88,7 @@ def solver_of(deck: SturmianDeck) -> Solver:
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:
-    """Return the energies of a deck, from the task or from ``scan.energy``: of the impact, the excess, or both ejected electrons."""
+    """Return the energies of a deck, from the task or ``scan.energy``: of the impact, the excess, or both ejected electrons."""
     task = deck.task
     assert isinstance(task, Scatter)
     if task.process == "born" and task.ejected is not None:
