@@ -406,7 +406,9 @@ def test_energies_of_fast_electrons_in_one_run_are_those_of_single_runs(sturmian
         "task": {"type": "scatter", "process": "born", "incident": "5599 eV", "q": 0.24, "errors": False},
         "solver": {"tolerance": 1e-10},
     }
-    both = summary_of(sturmian, {**deck, "scan": {"energy": ["25 eV", "30 eV"]}, "grid": {**deck["grid"], "elements": 14}})
+    both = summary_of(
+        sturmian, {**deck, "scan": {"energy": ["25 eV", "30 eV"]}, "grid": {**deck["grid"], "elements": 14}}
+    )
     for k, energy in enumerate(("12.5 eV", "15 eV")):
         one = change(deck, {"task__ejected": [energy, energy], "grid__elements": 14})
         one = summary_of(sturmian, one)

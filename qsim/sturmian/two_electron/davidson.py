@@ -8,7 +8,8 @@ missed for lack of overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -104,20 +105,12 @@ def lowest(
     block = min(roots + GUARDS, operator.size)
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
     most = max(10 * block, 24)
-    if restored is None:
+    space = _Space.of(operator, restored) if restored is not None else None
+    if space is None:
         start = xp.zeros((min(block, model_values.size), *operator.shape))
         start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
-        if guess is not None:
-            start = xp.concatenate([guess, start])
-        V = _orthonormal(xp, operator.symmetrise(start), None)
-        AV = operator.apply(V)
-        iteration, products, history = 0, int(V.shape[0]), []
-    else:
-        vectors = (None, *operator.shape)
-        V = operator.device.asarray(fitting(restored, "V", vectors))
-        AV = operator.device.asarray(fitting(restored, "AV", vectors))
-        iteration, products = int(restored["iteration"]), int(restored["products"])
-        history = [np.asarray(row) for row in restored["history"]]
+        space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
+    V, AV, iteration, products, history = space
     best, since = np.inf, 0
     while True:
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
@@ -165,20 +158,47 @@ def lowest(
         AV = xp.concatenate([AV, operator.apply(T)])
         iteration, products = iteration + 1, products + int(T.shape[0])
         if observe is not None:
+            reached = _Space(V, AV, iteration, products, history)
+            observe(iteration, float(values[0]), worst, partial(reached.state, operator))
 
-            def state(
-                V: Any = V, AV: Any = AV, iteration: int = iteration, products: int = products
-            ) -> dict[str, Any]:
-                host = operator.device.to_host
-                return {
-                    "V": host(V),
-                    "AV": host(AV),
-                    "iteration": iteration,
-                    "products": products,
-                    "history": np.array(history),
-                }
 
-            observe(iteration, float(values[0]), worst, state)
+class _Space(NamedTuple):
+    """What a search consists of: directions, their products with H, and its past."""
+
+    V: Any
+    AV: Any
+    iteration: int
+    products: int
+    history: list[NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, operator: TwoElectron, state: Mapping[str, Any]) -> _Space:
+        """Return that of a saved state."""
+        vectors = (None, *operator.shape)
+        return cls(
+            operator.device.asarray(fitting(state, "V", vectors)),
+            operator.device.asarray(fitting(state, "AV", vectors)),
+            int(state["iteration"]),
+            int(state["products"]),
+            [np.asarray(row) for row in state["history"]],
+        )
+
+    @classmethod
+    def begun(cls, operator: TwoElectron, start: Any) -> _Space:
+        """Return that of the first vectors."""
+        V = _orthonormal(operator.device.xp, operator.symmetrise(start), None)
+        return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
+
+    def state(self, operator: TwoElectron) -> dict[str, Any]:
+        """Return the state to save, on the host."""
+        host = operator.device.to_host
+        return {
+            "V": host(self.V),
+            "AV": host(self.AV),
+            "iteration": self.iteration,
+            "products": self.products,
+            "history": np.array(self.history),
+        }
 
 
 def relax(
