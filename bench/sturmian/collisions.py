@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def step(bench: Bench) -> None:
                 bench.device.xp.repeat(operator.source(s[:1]), vectors, axis=0)
             )
             E = bench.device.asarray(np.full(vectors, energies[0], complex))
-            timing = kernel(bench.device, lambda y=y, E=E, operator=operator: operator.step(y, E), 0.5)
+            timing = kernel(bench.device, partial(operator.step, y, E), 0.5)
             planes = 16.0 * operator.points**2 * len(operator.multipoles)
             moved = planes + vectors * (operator.traffic - planes)
             bench.row(
@@ -86,13 +87,14 @@ def step(bench: Bench) -> None:
 )
 def whole(bench: Bench) -> None:
     """Time all solutions of some decks, without reading, writing and drawing."""
+    no_numbers: dict[str, Any] = {}
     for label, (name, overrides, limit) in WHOLE.items():
         if not bench.quick:
             collisions(bench.device, name, (*overrides, *SMALL)).advance(lambda _: None)  # compile, load
         made, timing = _timed(bench.device, name, (*overrides, *(SMALL if bench.quick else ())))
         steps = [int(number) for solved in made.solved for number in solved.iterations]
         spent = sum(solved.seconds for solved in made.solved)
-        numbers = {
+        numbers: dict[str, Any] = {
             "times_paper_cpu": PAPER_CPU / timing.seconds,
             "times_paper_gpu": PAPER_GPU / timing.seconds,
         }
@@ -103,7 +105,7 @@ def whole(bench: Bench) -> None:
             iterations=max(steps),
             solver_s=spent,
             flop_per_s=sum(solved.flops * float(solved.iterations.sum()) for solved in made.solved) / spent,
-            **(numbers if name == "e3e" else {}),
+            **(numbers if name == "e3e" else no_numbers),
         )
         if limit is not None and not bench.device.is_cuda:
             bench.goal(f"{label}, one core", timing.seconds, limit, "s")

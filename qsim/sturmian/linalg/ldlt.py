@@ -15,13 +15,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.sturmian.linalg.blas import subtract_product
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
 
 __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 
@@ -60,7 +65,7 @@ def flops(n: int, is_complex: bool = True) -> float:
     return (4.0 if is_complex else 1.0) * n**3 / 3.0
 
 
-def factor(A: Any, block: int | None = None, *, overwrite: bool = False) -> Factors:
+def factor(A: NDArray[Any], block: int | None = None, *, overwrite: bool = False) -> Factors:
     """Factor a symmetric matrix.
 
     Parameters
@@ -120,7 +125,7 @@ def factor(A: Any, block: int | None = None, *, overwrite: bool = False) -> Fact
     return Factors(A, inverses, bounds, growth, condition)
 
 
-def _inverse(xp: Any, D: Any) -> Any:
+def _inverse(xp: ModuleType, D: NDArray[Any]) -> Any:
     try:
         inverse = xp.linalg.inv(D)
     except np.linalg.LinAlgError as error:
@@ -128,7 +133,9 @@ def _inverse(xp: Any, D: Any) -> Any:
     return 0.5 * (inverse + inverse.T)
 
 
-def _divide_by_transpose(A: Any, W: Any, bounds: list[int], first: int, last: int, origin: int) -> None:
+def _divide_by_transpose(
+    A: NDArray[Any], W: NDArray[Any], bounds: list[int], first: int, last: int, origin: int
+) -> None:
     """Overwrite W, columns of the blocks first .. last - 1, by ``W L^-T``; column 0 of W is row ``origin`` of A."""
     if last - first == 1:
         return  # a block of L on the diagonal is the identity
@@ -140,7 +147,7 @@ def _divide_by_transpose(A: Any, W: Any, bounds: list[int], first: int, last: in
 
 
 def _subtract_lower(
-    A: Any, W: Any, bounds: list[int], first: int, last: int, lo: int, mid: int, origin: int
+    A: NDArray[Any], W: NDArray[Any], bounds: list[int], first: int, last: int, lo: int, mid: int, origin: int
 ) -> None:
     """Subtract ``L21 W^T`` from the lower blocks first .. last - 1 of A; L21 lies in the columns lo .. mid - 1 of A."""
     top, bottom = bounds[first], bounds[last]
@@ -156,7 +163,7 @@ def _subtract_lower(
     _subtract_lower(A, W, bounds, middle, last, lo, mid, origin)
 
 
-def _apply_inverse(factors: Factors, b: Any) -> Any:
+def _apply_inverse(factors: Factors, b: NDArray[Any]) -> Any:
     """Return ``L^-T D^-1 L^-1 b`` for b (n, k)."""
     x, bounds, L = b.copy(), factors.bounds, factors.L
     parts = list(itertools.pairwise(bounds))
@@ -172,8 +179,8 @@ def _apply_inverse(factors: Factors, b: Any) -> Any:
 
 
 def solve(
-    A: Any,
-    b: Any,
+    A: NDArray[Any],
+    b: NDArray[Any],
     factors: Factors | None = None,
     *,
     tolerance: float = 1e-13,

@@ -29,6 +29,7 @@ from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -130,7 +131,7 @@ class Driven:
 
     # ------------------------------------------------------------------------------------- products
 
-    def _transform(self, x: Any, left: Mapping[int, Any], right: Mapping[int, Any]) -> Any:
+    def _transform(self, x: NDArray[np.complex128], left: Mapping[int, Any], right: Mapping[int, Any]) -> Any:
         """Return ``left[la] x_p right[lb]`` of every pair."""
         xp = self.device.xp
         rows = left[self.pairs[0][0]].shape[0]
@@ -140,15 +141,15 @@ class Driven:
             out[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
         return out
 
-    def on_grid(self, x: Any) -> Any:
+    def on_grid(self, x: NDArray[np.complex128]) -> Any:
         """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n)."""
         return self._transform(x, self._C, self._Ct)
 
-    def project(self, w: Any) -> Any:
+    def project(self, w: NDArray[np.complex128]) -> Any:
         """Return functions on the product grid, (m, P, n, n), projected on the basis, (m, P, N, N)."""
         return self._transform(w, self._Ct, self._C)
 
-    def repel(self, u: Any) -> Any:
+    def repel(self, u: NDArray[np.complex128]) -> Any:
         """Return the repulsion times functions on the product grid, (m, P, n, n)."""
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         m = u.shape[0]
@@ -162,25 +163,27 @@ class Driven:
         coupling(self.device, self._G, F.reshape(m, self.components, n * n), self._terms, out)
         return out.reshape(m, P, n, n)
 
-    def green(self, y: Any, E: Any) -> Any:
+    def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
         x = self.project(y) if self.whole else y.copy()
         for p, (a, b) in enumerate(self.pairs):
             x[:, p] /= E[:, None, None] - self._e[a][None, :, None] - self._e[b][None, None, :]
         return self.on_grid(x)
 
-    def step(self, y: Any, E: Any) -> Any:
+    def step(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``(1 - V G0) y``, (m, P, M, M)."""
         w = self.repel(self.green(y, E))
         if not self.whole:
             w = self.project(w)
         return y - w
 
-    def source(self, s: Any) -> Any:
+    def source(self, s: NDArray[np.complex128]) -> Any:
         """Return sources on the product grid, (m, P, n, n), in the form of the unknowns."""
         return s if self.whole else self.project(s)
 
-    def residual(self, u: Any, s: Any, E: Any) -> Any:
+    def residual(
+        self, u: NDArray[np.complex128], s: NDArray[np.complex128], E: NDArray[np.complex128]
+    ) -> Any:
         """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied."""
         xp = self.device.xp
         if not self._h:
@@ -240,13 +243,13 @@ GMRES = Krylov()
 
 def solve(
     operator: Driven,
-    s: Any,
+    s: NDArray[np.complex128],
     E: NDArray[np.float64] | NDArray[np.complex128],
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 300,
     krylov: Krylov = GMRES,
-    start: Any = None,
+    start: NDArray[np.complex128] | None = None,
     observe: Callable[[], None] | None = None,
 ) -> Solution:
     """Solve (E - H) u = s for some right-hand sides together.
@@ -319,7 +322,7 @@ def _nothing() -> None:
     pass
 
 
-def _norms(x: Any) -> NDArray[np.float64]:
+def _norms(x: NDArray[np.complex128]) -> NDArray[np.float64]:
     from qsim.core.device.device import namespace
 
     xp = namespace(x)
@@ -330,8 +333,8 @@ def _norms(x: Any) -> NDArray[np.float64]:
 
 def _gmres(
     operator: Driven,
-    b: Any,
-    E: Any,
+    b: NDArray[np.complex128],
+    E: NDArray[np.complex128],
     goal: NDArray[np.float64],
     limit: int,
     restart: int,
@@ -375,7 +378,14 @@ class _Cycle:
         Most directions.
     """
 
-    def __init__(self, operator: Driven, r: Any, numbers: NDArray[np.int64], E: Any, size: int) -> None:
+    def __init__(
+        self,
+        operator: Driven,
+        r: NDArray[np.complex128],
+        numbers: NDArray[np.int64],
+        E: NDArray[np.complex128],
+        size: int,
+    ) -> None:
         self.operator, self.E, self.size = operator, E, size
         self.xp = operator.device.xp
         norms = _norms(r)
@@ -387,7 +397,11 @@ class _Cycle:
         self.left = numbers[:0]
 
     def run(
-        self, y: Any, goal: NDArray[np.float64], history: list[list[float]], observe: Callable[[], None]
+        self,
+        y: NDArray[np.complex128],
+        goal: NDArray[np.float64],
+        history: list[list[float]],
+        observe: Callable[[], None],
     ) -> None:
         """Make directions until all residuals are small or the room is used up, and add what they give to y."""
         device, operator = self.operator.device, self.operator
@@ -413,9 +427,9 @@ class _Cycle:
         self.left = self.running
         self._finish(np.ones(self.running.size, bool), y)
 
-    def _finish(self, done: NDArray[np.bool_], y: Any) -> None:
+    def _finish(self, done: NDArray[np.bool_], y: NDArray[np.complex128]) -> None:
         """Add the solutions of some right-hand sides to y, and close up the directions of the others, in place."""
-        keep = []
+        keep: list[int] = []
         for j, number in enumerate(self.running):
             if done[j]:
                 c = self.operator.device.asarray(self.small[j].solve())
@@ -428,7 +442,9 @@ class _Cycle:
         self.small = [self.small[j] for j in keep]
 
 
-def _orthogonalise(xp: Any, basis: Any, w: Any) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+def _orthogonalise(
+    xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]
+) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
     """Subtract from each w (m, size) its part along the rows of its basis (m, k, size), in place.
 
     Returns
@@ -448,14 +464,14 @@ def _orthogonalise(xp: Any, basis: Any, w: Any) -> tuple[NDArray[np.complex128],
     return found, np.sqrt(after.real)
 
 
-def _along(xp: Any, basis: Any, w: Any) -> Any:
+def _along(xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]) -> Any:
     """Subtract the part of each w along its basis; return the coefficients (m, k)."""
     h = xp.conj(xp.matmul(basis, xp.conj(w)[:, :, None]))[:, :, 0]
     w -= xp.matmul(h[:, None, :], basis)[:, 0]
     return h
 
 
-def _square(xp: Any, w: Any) -> Any:
+def _square(xp: ModuleType, w: NDArray[np.complex128]) -> Any:
     """Return the squared norms of the rows of w (m, size), on the device."""
     return xp.stack([xp.vdot(row, row).real for row in w])
 
@@ -511,8 +527,8 @@ class _Hessenberg:
 
 def _cocg(
     operator: Driven,
-    b: Any,
-    E: Any,
+    b: NDArray[np.complex128],
+    E: NDArray[np.complex128],
     goal: NDArray[np.float64],
     limit: int,
     restart: int,
@@ -563,7 +579,7 @@ def _cocg(
     return y, history
 
 
-def _products(xp: Any, x: Any, y: Any) -> Any:
+def _products(xp: ModuleType, x: NDArray[np.complex128], y: NDArray[np.complex128]) -> Any:
     """Return the products x^T y of each right-hand side, without conjugation, on the device."""
     m = x.shape[0]
     return xp.matmul(x.reshape(m, 1, -1), y.reshape(m, -1, 1))[:, 0, 0]

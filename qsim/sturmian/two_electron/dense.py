@@ -265,8 +265,8 @@ class _Assembly:
         with device.use():
             self.H = device.xp.zeros((n, n), self.kind)
             self.overlaps = None if orthonormal else device.xp.zeros((n, n), self.kind)
-            self.places = [None if kept is None else device.asarray(kept) for kept in rows]
-            self.factors = [
+            self.places: list[Any] = [None if kept is None else device.asarray(kept) for kept in rows]
+            self.factors: list[Any] = [
                 None if kept is None else device.asarray(np.where(_on_diagonal(kept, Nb), np.sqrt(0.5), 1.0))
                 for kept, (_, Nb) in zip(rows, self.sizes, strict=True)
             ]
@@ -283,12 +283,12 @@ class _Assembly:
         here = slice(self.bounds[p], self.bounds[p + 1])
         there = slice(self.bounds[q], self.bounds[q + 1])
         bra, ket = self.pairs[p], self.pairs[q]
-        D = self._repulsion(bra, ket)
-        if D is None:
-            size = (self.sizes[p][0] * self.sizes[p][1], self.sizes[q][0] * self.sizes[q][1])
-            D = self.device.xp.zeros(size, self.kind)
+        made = self._repulsion(bra, ket)
+        size = (self.sizes[p][0] * self.sizes[p][1], self.sizes[q][0] * self.sizes[q][1])
+        D = self.device.xp.zeros(size, self.kind) if made is None else made
         if p == q:
             self._one_electron(p, D)
+        X: NDArray[Any] | None
         if self.places[q] is not None:
             X = self._exchanged(D, q)
         else:
@@ -334,7 +334,8 @@ class _Assembly:
             if l not in self.kernels:
                 self.kernels[l] = repulsion_kernel(self.grid, l)
         K = np.einsum("k,kij->ij", list(coefficients.values()), [self.kernels[l] for l in coefficients])
-        c = tuple(self.basis[l].c for l in (bra[0], ket[0], bra[1], ket[1]))
+        basis = self.basis
+        c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
         made = repulsion_pairs(self.device, K, c, dtype=self.kind, use_root=False)
         self.integrals += made.count
         self.flops += made.flops
