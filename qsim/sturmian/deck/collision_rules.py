@@ -22,7 +22,7 @@ KEYS = {
     "resonances": ("near",),
 }
 OWN = ("energy", "excess", "gauges", "incident", "q", "near")
-SCANNED = ("N", "l_max", "R", "order", "energy")
+SCANNED = ("N", "l_max", "R", "order", "angle", "length", "energy")
 
 
 def of_deck(deck: SturmianDeck) -> Iterator[Finding]:

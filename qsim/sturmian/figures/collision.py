@@ -25,6 +25,8 @@ SHOWN = 4  # fixed angles of a polar plot
 KEYS = {
     "R": "$R$ (bohr)",
     "order": "points per element",
+    "angle": "angle (rad)",
+    "length": "length (bohr)",
     "N": "functions per $l$",
     "l_max": r"$l_\mathrm{max}$",
 }
