@@ -196,7 +196,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
         Quantity("scan/*/value", "", "values of the scanned key, atomic units", _scanned("value", "value"), ("value",)),
         Quantity("scan/*/sigma_total", unit, "all channels at each value", _scanned("total", "sigma_total"), ("value", *both)),
-        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value", _scanned("ionisation", "sigma_ionisation"),
+        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes", _scanned("ionisation", "sigma_ionisation"),
                  ("value", *both)),
     )  # fmt: skip
 
