@@ -80,7 +80,8 @@ def helium_dense(device: Device, N: int, l_max: int) -> float:
     V, v = -problem.Z / grid.r, np.exp(-problem.ALPHA * grid.r) / grid.r
     pairs = [(l, l) for l in range(l_max + 1)]
     functions = {l: sturmians(grid, l, V, problem.ENERGY, v, N) for l, _ in pairs}
-    return float(dense.solve(grid, V, functions, 0, 0, pairs, 1, device, v=v, U=V)[0][0])
+    field, symmetry = dense.Field(grid, V, v, V), dense.Symmetry(0, 0, pairs)
+    return float(dense.solve(field, functions, symmetry, 1, device)[0][0])
 
 
 @case("sturmian-helium", "helium, N = 64 and five pairs: the paper's example, from nothing to the energy")

@@ -17,6 +17,7 @@ from qsim.sturmian.linalg import ldlt
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.two_electron import davidson, dense, integrals
+from qsim.sturmian.two_electron.dense import Field, Symmetry
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
@@ -219,7 +220,7 @@ def test_helium_energies(device, name, generalised):
     V = -2.0 / HELIUM.r
     v = np.exp(-0.6 * HELIUM.r) / HELIUM.r
     energies, _, info = dense.solve(
-        HELIUM, V, functions, 0, 0, pairs, 1, device, v=v, U=V, generalised=generalised
+        Field(HELIUM, V, v, V), functions, Symmetry(0, 0, pairs), 1, device, generalised=generalised
     )
     assert abs(energies[0] - entry["value"]) < entry["tol"]
     assert info["unknowns"] == len(pairs) * entry["N"] * (entry["N"] + 1) // 2
@@ -242,7 +243,7 @@ def test_dense_states_are_those_of_the_matrix_free_operator(device, L, S, pairs)
     V = -2.0 / grid.r
     ls = sorted({l for pair in pairs for l in pair})
     functions = {l: yukawa(l, 7 + l % 2, grid, E=-0.6, alpha=0.3) for l in ls}
-    energies, vectors, info = dense.solve(grid, V, functions, L, S, pairs, 3, device)
+    energies, vectors, info = dense.solve(Field(grid, V), functions, Symmetry(L, S, pairs), 3, device)
     orbitals = {l: gsf.orbitals(grid, l, V, functions[l].c) for l in ls}
     operator = TwoElectron(device, grid, orbitals, L, S, pairs)
     found = davidson.lowest(operator, 3, tolerance=1e-9)
@@ -276,12 +277,12 @@ def test_dependent_functions_are_refused():
         0, -0.9, np.repeat(functions.beta, 2), np.repeat(functions.c, 2, axis=1), 0.0, 5, 0.0
     )
     with pytest.raises(NumericsError, match="only 5 of 10"):
-        dense.solve(HELIUM, -2.0 / HELIUM.r, {0: doubled}, 0, 0, [(0, 0)], 1, CPU)
+        dense.solve(Field(HELIUM, -2.0 / HELIUM.r), {0: doubled}, Symmetry(0, 0, [(0, 0)]), 1, CPU)
 
 
 def test_too_many_states_are_refused():
     with pytest.raises(NumericsError, match="3 functions only"):
-        dense.solve(HELIUM, -2.0 / HELIUM.r, {0: yukawa(0, 3)}, 0, 1, [(0, 0)], 4, CPU)
+        dense.solve(Field(HELIUM, -2.0 / HELIUM.r), {0: yukawa(0, 3)}, Symmetry(0, 1, [(0, 0)]), 4, CPU)
 
 
 # --------------------------------------------------------------------------- complex symmetric factors

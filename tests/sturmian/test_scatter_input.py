@@ -1,11 +1,16 @@
 """Decks of collisions that are wrong, or that ask for what box, contour or basis cannot give, and decks that are right."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from qsim.core.errors import DeckError, NumericsError
+from qsim.core.device.device import cpu
+from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
+from qsim.sturmian.scattering import outgoing
 from tests.changes import REMOVE, change
 
 BASE = {
@@ -67,6 +72,7 @@ GOOD = {
         },
     },
     "energies of a scan": change(BASE, {"task__energy": REMOVE, "scan": {"energy": [1.5, 2.0]}}),
+    "energies of a scan, fast electrons": born(task__ejected=REMOVE, scan={"energy": ["20 eV", "30 eV"]}),
     "resonances": change(BASE, {"task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
 }  # fmt: skip
 
@@ -102,9 +108,36 @@ ERRORS = {
     ),
     "scan of alpha": (
         change(BASE, {"scan": {"alpha": [0.1]}}),
-        "scan.alpha: a collision scans N, l_max, R, order, energy",
+        "scan.alpha: a collision scans N, l_max, R, order, angle, length, energy",
+    ),
+    "scanned box inside of the target": (
+        change(BASE, {"scan": {"R": [30, 10]}}),
+        "scan.R.1: the contour begins at R = 10 bohr, inside of the target",
+    ),
+    "scanned order of too few points": (
+        change(BASE, {"scan": {"order": [11, 4]}, "grid__elements": 12}),
+        "scan.order.1: .*points per wavelength",
+    ),
+    "scanned contour of bound states": (
+        {"system": {"Z": 2}, "scan": {"angle": [0.3]}},
+        "scan.angle: the angle of a contour belongs to task: scatter",
     ),
     "energies twice": (change(BASE, {"scan": {"energy": [1.0]}}), "scan.energy: give the energies once"),
+    "ejected energies twice": (
+        born(scan={"energy": ["20 eV"]}),
+        "scan.energy: give the energies once, here or as task.ejected",
+    ),
+    "no ejected energies": (born(task__ejected=REMOVE), "task.ejected: required for process: born"),
+    "energies of resonances": (
+        change(
+            BASE,
+            {
+                "task": {"type": "scatter", "process": "resonances", "near": [-0.149]},
+                "scan": {"energy": [1.0]},
+            },
+        ),
+        "scan.energy: process: resonances has no energies to scan; give task.near",
+    ),
     "initial state of a target": (
         change(BASE, {"initial": {"S": 1}}),
         "initial: the target of e_h is the 1s level",
@@ -232,6 +265,29 @@ def test_doubtful_decks(sturmian, name):
     deck, message = WARNINGS[name]
     (warning,) = sturmian.load(**deck).warnings
     assert re.search(message, warning)
+
+
+def test_a_contour_whose_eigenvectors_are_nearly_dependent(sturmian, monkeypatch):
+    monkeypatch.setattr(outgoing, "CONDITION", 1e3)
+    monitor = Monitor.silent()
+    sturmian.run(monitor, **change(BASE, {"channels__S": 0, "grid__R": 20}))
+    assert any(
+        re.search(r"nearly dependent, condition .*; a smaller grid.ecs.angle", text)
+        for text in monitor.warnings
+    )
+
+
+def test_a_dense_matrix_that_does_not_fit(sturmian):
+    """The paper's (e,3e) example, 35 280 rows, needs 20 GB for one L."""
+    deck = change(
+        BASE, {"basis": {**GSF, "N": 84}, "solver": "dense", "channels": {"L": 0, "S": 0, "l_max": 4}}
+    )
+    loaded = sturmian.load(**change(deck, {"grid__R": 45, "grid__order": 13}))
+    plan = stage("sturmian", "build").plan(loaded)
+    assert plan.memory.parts["matrix"] == 2 * 16 * (5 * 84**2) ** 2
+    with pytest.raises(MemoryLimitError, match=r"matrix 39.8 GB") as caught:
+        cpu(1).require(replace(plan.memory, device=10**15))  # more than any machine has
+    assert "basis.N" in str(caught.value.hint)
 
 
 def test_no_cross_section_from_an_equation_that_does_not_converge(sturmian):

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 KEYS = {
     "e_h": ("energy",),
     "photo": ("excess", "gauges"),
-    "born": ("incident", "q", "ejected"),
+    "born": ("ejected", "incident", "q"),
     "resonances": ("near",),
 }
 OWN = ("energy", "excess", "gauges", "incident", "q", "near")
-SCANNED = ("N", "l_max", "R", "order", "energy")
+SCANNED = ("N", "l_max", "R", "order", "angle", "length", "energy")
 
 
 def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     for key in own:
         if key == "gauges" or getattr(task, key) is not None:
             continue
-        if key in ("energy", "excess") and scanned:
+        if key in ("energy", "excess", "ejected") and scanned:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
     yield from _energies(deck, task, own[0])
@@ -215,9 +215,9 @@ def _scan(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 
 
 def _scanned_energies(task: Scatter, values: list[float]) -> Iterator[Finding]:
-    key = "energy" if task.process == "e_h" else "excess"
-    if task.process not in ("e_h", "photo"):
-        yield Finding("scan.energy", f"process: {task.process} has no energies to scan")
+    key = {"e_h": "energy", "photo": "excess", "born": "ejected"}.get(task.process, "near")
+    if task.process == "resonances":
+        yield Finding("scan.energy", f"process: {task.process} has no energies to scan; give task.near")
     elif getattr(task, key) is not None:
         yield Finding("scan.energy", f"give the energies once, here or as task.{key}")
     for k, value in enumerate(values):

@@ -88,11 +88,11 @@ def solver_of(deck: SturmianDeck) -> Solver:
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:
-    """Return the energies of a deck: impact energies, or excess energies, from the task or from ``scan.energy``."""
+    """Return the energies of a deck, from the task or ``scan.energy``: of the impact, the excess, or both ejected electrons."""
     task = deck.task
     assert isinstance(task, Scatter)
-    if task.process == "born":
-        return [sum(task.ejected or [])]
+    if task.process == "born" and task.ejected is not None:
+        return [sum(task.ejected)]
     given = task.energy if task.process == "e_h" else task.excess
     if given is None and deck.scan is not None and deck.scan.energy:
         return list(deck.scan.energy)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, PositiveCount, short_form
-from qsim.core.deck.units import Energy, InverseLength, Length
+from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 from qsim.sturmian.deck.blocks import (
     AUTO,
     MAX_L,
@@ -162,6 +162,12 @@ class Scans(Block):
         ]
         | None
     ) = Field(default=None, description="points of an element of the grid")
+    angle: (
+        Annotated[list[Annotated[Angle, Field(gt=0.0, lt=0.785)]], Field(min_length=1, max_length=50)] | None
+    ) = Field(default=None, description="angle of the contour (scatter)")
+    length: (
+        Annotated[list[Annotated[Length, Field(gt=1e-3, lt=1e6)]], Field(min_length=1, max_length=50)] | None
+    ) = Field(default=None, description="length of the contour (scatter)")
 
     def given(self) -> dict[str, list[Any]]:
         """Return the values of the keys that are given."""

@@ -226,6 +226,9 @@ def _scan(deck: SturmianDeck) -> Iterator[Finding]:
         for k, value in enumerate(values):
             if value in values[:k]:
                 yield Finding(f"scan.{key}.{k}", f"the value {value:g} stands twice")
+    for key in ("angle", "length"):
+        if key in given:
+            yield Finding(f"scan.{key}", f"the {key} of a contour belongs to task: scatter")
     yield from _scanned_functions(deck, given)
     if "R" in given and isinstance(deck.grid.elements, list):
         yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")

@@ -47,7 +47,9 @@ def states_of(deck: SturmianDeck) -> list[tuple[int, int, str, int]]:
 
 def parity_of(L: int, parity: str) -> str:
     """Return ``even`` or ``odd`` for ``natural`` too."""
-    return ("odd" if L % 2 else "even") if parity == "natural" else parity
+    if parity != "natural":
+        return parity
+    return "odd" if L % 2 else "even"
 
 
 def default_l_max(channels: Channels, L: int) -> int:

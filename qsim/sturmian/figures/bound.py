@@ -186,7 +186,9 @@ def _distance_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
     for k, name in enumerate(names):
         color = CYCLE[k % len(CYCLE)]
         limit, exact = _limit(r, k), _exact(r, k)
-        reference = exact if any_exact else limit[0] if limit is not None else None
+        reference = None if limit is None else limit[0]
+        if any_exact:
+            reference = exact
         if reference is None:
             continue
         above = energies[:, k] - reference

@@ -25,6 +25,8 @@ SHOWN = 4  # fixed angles of a polar plot
 KEYS = {
     "R": "$R$ (bohr)",
     "order": "points per element",
+    "angle": "angle (rad)",
+    "length": "length (bohr)",
     "N": "functions per $l$",
     "l_max": r"$l_\mathrm{max}$",
 }
@@ -232,12 +234,14 @@ def scans(r: Results) -> Figure | None:
     fig = figure("single" if len(keys) == 1 else "double", 2.6)
     axes = np.atleast_1d(fig.subplots(1, len(keys), squeeze=False)[0])
     labels = _labels(r)
+    axes[0].set_ylabel("relative deviation from the deck's own")
     for ax, key in zip(axes, keys, strict=True):
         x = r[f"scan/{key}/value"]
         order = np.argsort(x)
         for j, label in enumerate(labels):
             for name, line in (("sigma_total", "-"), ("sigma_ionisation", "--")):
-                own = r[name][0, j]
+                # scans hold the break-up from amplitudes alone, which is the sum of what each L gives
+                own = r[name][0, j] if name == "sigma_total" else r["sigma_ionisation_L"][0, j].sum()
                 values = r[f"scan/{key}/{name}"][:, 0, j]
                 deviation = np.abs(values / own - 1.0)[order]
                 good = np.isfinite(deviation) & (deviation > 0.0)
@@ -254,8 +258,7 @@ def scans(r: Results) -> Figure | None:
         ax.set_xlabel(KEYS.get(key, key))
         if key != "R":
             ax.set_xticks(np.sort(x))
-        ax.set_ylabel("relative deviation from the deck's own")
-    axes[0].legend(fontsize=6)
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=6)
     return fig
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.sturmian.linalg.blas import subtract_product
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
 
 __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 
@@ -61,7 +66,7 @@ def flops(n: int, is_complex: bool = True) -> float:
     return (4.0 if is_complex else 1.0) * n**3 / 3.0
 
 
-def factor(A: Any, block: int | None = None, *, overwrite: bool = False) -> Factors:
+def factor(A: NDArray[Any], block: int | None = None, *, overwrite: bool = False) -> Factors:
     """Factor a symmetric matrix.
 
     Parameters
@@ -122,7 +127,7 @@ def factor(A: Any, block: int | None = None, *, overwrite: bool = False) -> Fact
     return Factors(A, inverses, bounds, growth, condition)
 
 
-def _inverse(xp: Any, D: Any) -> Any:
+def _inverse(xp: ModuleType, D: NDArray[Any]) -> Any:
     try:
         inverse = xp.linalg.inv(D)
     except np.linalg.LinAlgError as error:
@@ -130,7 +135,9 @@ def _inverse(xp: Any, D: Any) -> Any:
     return 0.5 * (inverse + inverse.T)
 
 
-def _divide_by_transpose(A: Any, W: Any, bounds: list[int], first: int, last: int, origin: int) -> None:
+def _divide_by_transpose(
+    A: NDArray[Any], W: NDArray[Any], bounds: list[int], first: int, last: int, origin: int
+) -> None:
     """Overwrite W, columns of the blocks first .. last - 1, by ``W L^-T``; column 0 of W is row ``origin`` of A."""
     if last - first == 1:
         return  # a block of L on the diagonal is the identity
@@ -142,7 +149,7 @@ def _divide_by_transpose(A: Any, W: Any, bounds: list[int], first: int, last: in
 
 
 def _subtract_lower(
-    A: Any, W: Any, bounds: list[int], first: int, last: int, lo: int, mid: int, origin: int
+    A: NDArray[Any], W: NDArray[Any], bounds: list[int], first: int, last: int, lo: int, mid: int, origin: int
 ) -> None:
     """Subtract ``L21 W^T`` from the lower blocks first .. last - 1 of A; L21 lies in the columns lo .. mid - 1 of A."""
     top, bottom = bounds[first], bounds[last]
@@ -158,7 +165,7 @@ def _subtract_lower(
     _subtract_lower(A, W, bounds, middle, last, lo, mid, origin)
 
 
-def _apply_inverse(factors: Factors, b: Any) -> Any:
+def _apply_inverse(factors: Factors, b: NDArray[Any]) -> Any:
     """Return ``L^-T D^-1 L^-1 b`` for b (n, k)."""
     x, bounds, L = b.copy(), factors.bounds, factors.L
     parts = list(itertools.pairwise(bounds))
@@ -174,8 +181,8 @@ def _apply_inverse(factors: Factors, b: Any) -> Any:
 
 
 def solve(
-    A: Any,
-    b: Any,
+    A: NDArray[Any],
+    b: NDArray[Any],
     factors: Factors | None = None,
     *,
     tolerance: float = 1e-13,

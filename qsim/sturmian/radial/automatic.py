@@ -51,7 +51,7 @@ def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natu
     if L == 0 and S == 0 and root == 0:
         energy = sum(term * charge ** (2 - k) for k, term in enumerate(GROUND))
         return max(WEAKEST, -0.5 * charge**2 - energy)
-    n = (root + 1 if S == 0 else root + 2) if L == 0 else L + 1 + root
+    n = L + 1 + root + (1 if L == 0 and S == 1 else 0)
     defect = DEFECTS.get((L, S), 0.0) * min(1.0, 2.0 / max(charge, 1.0))
     return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (n - defect)) ** 2)
 

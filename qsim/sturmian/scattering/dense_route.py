@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["solve_dense"]
 
 
-def solve_dense(operator: Driven, s: Any, E: NDArray[np.float64]) -> Solution:
+def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float64]) -> Solution:
     """Solve (E - H) u = s with the matrix of H, one factorisation per energy.
 
     Parameters

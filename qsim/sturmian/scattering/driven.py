@@ -29,6 +29,7 @@ from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -130,7 +131,7 @@ class Driven:
 
     # ------------------------------------------------------------------------------------- products
 
-    def _transform(self, x: Any, left: Mapping[int, Any], right: Mapping[int, Any]) -> Any:
+    def _transform(self, x: NDArray[np.complex128], left: Mapping[int, Any], right: Mapping[int, Any]) -> Any:
         """Return ``left[la] x_p right[lb]`` of every pair."""
         xp = self.device.xp
         rows = left[self.pairs[0][0]].shape[0]
@@ -140,15 +141,15 @@ class Driven:
             out[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
         return out
 
-    def on_grid(self, x: Any) -> Any:
+    def on_grid(self, x: NDArray[np.complex128]) -> Any:
         """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n)."""
         return self._transform(x, self._C, self._Ct)
 
-    def project(self, w: Any) -> Any:
+    def project(self, w: NDArray[np.complex128]) -> Any:
         """Return functions on the product grid, (m, P, n, n), projected on the basis, (m, P, N, N)."""
         return self._transform(w, self._Ct, self._C)
 
-    def repel(self, u: Any) -> Any:
+    def repel(self, u: NDArray[np.complex128]) -> Any:
         """Return the repulsion times functions on the product grid, (m, P, n, n)."""
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         m = u.shape[0]
@@ -162,25 +163,27 @@ class Driven:
         coupling(self.device, self._G, F.reshape(m, self.components, n * n), self._terms, out)
         return out.reshape(m, P, n, n)
 
-    def green(self, y: Any, E: Any) -> Any:
+    def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
         x = self.project(y) if self.whole else y.copy()
         for p, (a, b) in enumerate(self.pairs):
             x[:, p] /= E[:, None, None] - self._e[a][None, :, None] - self._e[b][None, None, :]
         return self.on_grid(x)
 
-    def step(self, y: Any, E: Any) -> Any:
+    def step(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``(1 - V G0) y``, (m, P, M, M)."""
         w = self.repel(self.green(y, E))
         if not self.whole:
             w = self.project(w)
         return y - w
 
-    def source(self, s: Any) -> Any:
+    def source(self, s: NDArray[np.complex128]) -> Any:
         """Return sources on the product grid, (m, P, n, n), in the form of the unknowns."""
         return s if self.whole else self.project(s)
 
-    def residual(self, u: Any, s: Any, E: Any) -> Any:
+    def residual(
+        self, u: NDArray[np.complex128], s: NDArray[np.complex128], E: NDArray[np.complex128]
+    ) -> Any:
         """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied."""
         xp = self.device.xp
         if not self._h:
@@ -240,13 +243,13 @@ GMRES = Krylov()
 
 def solve(
     operator: Driven,
-    s: Any,
+    s: NDArray[np.complex128],
     E: NDArray[np.float64] | NDArray[np.complex128],
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 300,
     krylov: Krylov = GMRES,
-    start: Any = None,
+    start: NDArray[np.complex128] | None = None,
     observe: Callable[[], None] | None = None,
 ) -> Solution:
     """Solve (E - H) u = s for some right-hand sides together.
@@ -319,7 +322,7 @@ def _nothing() -> None:
     pass
 
 
-def _norms(x: Any) -> NDArray[np.float64]:
+def _norms(x: NDArray[np.complex128]) -> NDArray[np.float64]:
     from qsim.core.device.device import namespace
 
     xp = namespace(x)
@@ -330,8 +333,8 @@ def _norms(x: Any) -> NDArray[np.float64]:
 
 def _gmres(
     operator: Driven,
-    b: Any,
-    E: Any,
+    b: NDArray[np.complex128],
+    E: NDArray[np.complex128],
     goal: NDArray[np.float64],
     limit: int,
     restart: int,
@@ -339,59 +342,153 @@ def _gmres(
 ) -> tuple[Any, list[list[float]]]:
     """Restarted GMRES of every right-hand side, in step with each other; those that have converged drop out."""
     device, m = operator.device, b.shape[0]
-    xp, size = device.xp, int(np.prod(b.shape[1:]))
-    y = xp.zeros_like(b)
+    y = device.xp.zeros_like(b)
     history: list[list[float]] = [[] for _ in range(m)]
     active = np.arange(m)
     r = b
     while active.size:
-        part = device.asarray(active)
-        norms = _norms(r)
         k_max = min(restart, limit - max(len(history[k]) for k in active))
         if k_max < 1:
             break
-        basis = xp.empty((active.size, k_max + 1, size), complex)
-        basis[:, 0] = r.reshape(active.size, size) / device.asarray(norms)[:, None]
-        small = [_Hessenberg(k_max, norm) for norm in norms]
-        running = list(range(active.size))
-        for k in range(k_max):
-            chosen = device.asarray(np.array(running))
-            w = operator.step(basis[chosen, k].reshape(len(running), *operator.shape), E[part][chosen])
-            w = w.reshape(len(running), size)
-            for place, j in enumerate(list(running)):
-                h, norm = _orthogonalise(xp, basis[j, : k + 1], w[place])
-                residual = small[j].add(k, h, norm)
-                history[active[j]].append(residual)
-                if residual <= goal[active[j]] or norm == 0.0:
-                    running.remove(j)
-                else:
-                    xp.multiply(w[place], 1.0 / norm, out=basis[j, k + 1])
-            observe()
-            if not running:
-                break
-        for j, k in enumerate(active):
-            coefficients_ = small[j].solve()
-            y[k] += (device.asarray(coefficients_) @ basis[j, : coefficients_.size]).reshape(y.shape[1:])
-        finished = [small[j].residual <= goal[k] for j, k in enumerate(active)]
-        active = active[~np.array(finished)]
+        cycle = _Cycle(operator, r, active, E, k_max)
+        cycle.run(y, goal, history, observe)
+        active = cycle.left
         if active.size:
             part = device.asarray(active)
             r = b[part] - operator.step(y[part], E[part])
     return y, history
 
 
-def _orthogonalise(xp: Any, basis: Any, w: Any) -> tuple[NDArray[np.complex128], float]:
-    """Subtract from w its part along the rows of `basis`, in place; return the coefficients and the norm that is left."""
-    before = float(xp.linalg.norm(w))
-    h = xp.conj(basis @ xp.conj(w))
-    w -= h @ basis
-    norm = float(xp.linalg.norm(w))
-    if norm < LOST * before:
-        more = xp.conj(basis @ xp.conj(w))
-        w -= more @ basis
-        h = h + more
-        norm = float(xp.linalg.norm(w))
-    return np.asarray(h.get() if hasattr(h, "get") else h), norm
+class _Cycle:
+    """Directions of some right-hand sides between two restarts.
+
+    On a GPU a step waits once for the device, for the coefficients of all right-hand sides together, and a second time where the
+    orthogonalisation is repeated.
+
+    Parameters
+    ----------
+    operator : Driven
+    r : (m, P, M, M) complex128
+        Residuals.
+    numbers : (m,) int64
+        Which right-hand sides they are.
+    E : (all,) complex128
+        Energies of all right-hand sides, on the device.
+    size : int
+        Most directions.
+    """
+
+    def __init__(
+        self,
+        operator: Driven,
+        r: NDArray[np.complex128],
+        numbers: NDArray[np.int64],
+        E: NDArray[np.complex128],
+        size: int,
+    ) -> None:
+        self.operator, self.E, self.size = operator, E, size
+        self.xp = operator.device.xp
+        norms = _norms(r)
+        flat = r.reshape(r.shape[0], -1)
+        self.basis = self.xp.empty((r.shape[0], size + 1, flat.shape[1]), complex)
+        self.basis[:, 0] = flat / operator.device.asarray(norms)[:, None]
+        self.running = numbers
+        self.small = [_Hessenberg(size, norm) for norm in norms]
+        self.left = numbers[:0]
+
+    def run(
+        self,
+        y: NDArray[np.complex128],
+        goal: NDArray[np.float64],
+        history: list[list[float]],
+        observe: Callable[[], None],
+    ) -> None:
+        """Make directions until all residuals are small or the room is used up, and add what they give to y."""
+        device, operator = self.operator.device, self.operator
+        for k in range(self.size):
+            count = self.running.size
+            energies = self.E[device.asarray(self.running)]
+            v = self.xp.ascontiguousarray(self.basis[:count, k]).reshape(count, *operator.shape)
+            w = operator.step(v, energies).reshape(count, -1)
+            h, norms = _orthogonalise(self.xp, self.basis[:count, : k + 1], w)
+            found = np.array(
+                [small.add(k, *of) for small, of in zip(self.small, zip(h, norms, strict=True), strict=True)]
+            )
+            for number, value in zip(self.running, found, strict=True):
+                history[number].append(float(value))
+            observe()
+            done = (found <= goal[self.running]) | (norms == 0.0)
+            if k + 1 < self.size and not done.all():
+                scale = device.asarray(1.0 / np.where(norms > 0.0, norms, 1.0))
+                self.xp.multiply(w, scale[:, None], out=self.basis[:count, k + 1])
+            self._finish(done, y)
+            if not self.running.size:
+                return
+        self.left = self.running
+        self._finish(np.ones(self.running.size, bool), y)
+
+    def _finish(self, done: NDArray[np.bool_], y: NDArray[np.complex128]) -> None:
+        """Add the solutions of some right-hand sides to y, and close up the directions of the others, in place."""
+        keep: list[int] = []
+        for j, number in enumerate(self.running):
+            if done[j]:
+                c = self.operator.device.asarray(self.small[j].solve())
+                y[number] += (c @ self.basis[j, : c.size]).reshape(y.shape[1:])
+                continue
+            if len(keep) < j:
+                self.basis[len(keep)] = self.basis[j]
+            keep.append(j)
+        self.running = self.running[keep]
+        self.small = [self.small[j] for j in keep]
+
+
+def _orthogonalise(
+    xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]
+) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    """Subtract from each w (m, size) its part along the rows of its basis (m, k, size), in place.
+
+    Returns
+    -------
+    h : (m, k) complex128
+        Coefficients.
+    norms : (m,) float64
+        What is left of each.
+    """
+    before = _square(xp, w)
+    h = _along(xp, basis, w)
+    found, after, first = _host(h, _square(xp, w), before)
+    if np.any(after < LOST**2 * first):
+        more = _along(xp, basis, w)
+        extra, after = _host(more, _square(xp, w))
+        found = found + extra
+    return found, np.sqrt(after.real)
+
+
+def _along(xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]) -> Any:
+    """Subtract the part of each w along its basis; return the coefficients (m, k)."""
+    h = xp.conj(xp.matmul(basis, xp.conj(w)[:, :, None]))[:, :, 0]
+    w -= xp.matmul(h[:, None, :], basis)[:, 0]
+    return h
+
+
+def _square(xp: ModuleType, w: NDArray[np.complex128]) -> Any:
+    """Return the squared norms of the rows of w (m, size), on the device."""
+    return xp.stack([xp.vdot(row, row).real for row in w])
+
+
+def _host(*values: Any) -> tuple[NDArray[Any], ...]:
+    """Return arrays (m,) or (m, k) on the host, brought there together."""
+    from qsim.core.device.device import namespace
+
+    xp = namespace(values[0])
+    if xp is np:
+        return values
+    joined = xp.concatenate([value.reshape(value.shape[0], -1) for value in values], axis=1).get()
+    ends = np.cumsum([value.reshape(value.shape[0], -1).shape[1] for value in values])[:-1]
+    parts = np.split(joined, ends, axis=1)
+    return tuple(
+        part if value.ndim > 1 else part[:, 0].real for part, value in zip(parts, values, strict=True)
+    )
 
 
 class _Hessenberg:
@@ -430,8 +527,8 @@ class _Hessenberg:
 
 def _cocg(
     operator: Driven,
-    b: Any,
-    E: Any,
+    b: NDArray[np.complex128],
+    E: NDArray[np.complex128],
     goal: NDArray[np.float64],
     limit: int,
     restart: int,
@@ -458,7 +555,7 @@ def _cocg(
         w = operator.repel(gr)
         if not operator.whole:
             w, gr = operator.project(w), operator.project(gr)
-        fresh = xp.stack([xp.sum(p * q) for p, q in zip(r[part], gr, strict=True)])
+        fresh = _products(xp, r[part], gr)
         if rho is None or z is None or d is None or dp is None:
             z, d, dp = gr, r[part].copy(), w
         else:
@@ -466,7 +563,7 @@ def _cocg(
             z, d, dp = gr + beta * z, r[part] + beta * d, w + beta * dp
         rho = fresh
         q = d - dp  # (E - H) p, as d = G0^-1 p and dp = V p
-        bottom = xp.stack([xp.sum(x * t) for x, t in zip(z, q, strict=True)])
+        bottom = _products(xp, z, q)
         alpha = (rho / bottom)[:, None, None, None]
         y[part] += alpha * d
         r[part] -= alpha * q
@@ -480,3 +577,9 @@ def _cocg(
             z, d, dp, rho = z[kept], d[kept], dp[kept], rho[kept]
             active = active[keep]
     return y, history
+
+
+def _products(xp: ModuleType, x: NDArray[np.complex128], y: NDArray[np.complex128]) -> Any:
+    """Return the products x^T y of each right-hand side, without conjugation, on the device."""
+    m = x.shape[0]
+    return xp.matmul(x.reshape(m, 1, -1), y.reshape(m, -1, 1))[:, 0, 0]

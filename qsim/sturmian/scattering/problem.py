@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
@@ -22,7 +23,7 @@ from qsim.sturmian.scattering.driven import BATCH, RESTART
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -153,7 +154,7 @@ class Problem:
         return self.asked.scan
 
     def changed(self, key: str, value: float) -> Problem:
-        """Return the problem with another R, order, N or l_max."""
+        """Return the problem with another R, order, angle, length, N or l_max."""
         if key == "l_max":
             channels = self.asked.channels.model_copy(update={"l_max": int(value)})
             return replace(self, asked=replace(self.asked, channels=channels))
@@ -161,6 +162,8 @@ class Problem:
             kind = float if key == "R" else int
             asked = replace(self.asked, grid=self.asked.grid.model_copy(update={key: kind(value)}))
             return replace(self, asked=asked, numbers=numbers_of(asked)[0])
+        if key in ("angle", "length"):
+            return replace(self, numbers=replace(self.numbers, **{key: float(value)}))
         return replace(self, numbers=replace(self.numbers, sizes=(int(value),)))
 
     def setup(self, *, coarser: bool = False) -> Setup:
@@ -204,11 +207,10 @@ class Problem:
         assert initial is not None
         if self.process == "photo":
             return [kinematics.photon(excess, initial.energy) for excess in self.energies()]
-        assert task.ejected is not None
         assert task.incident is not None
         assert task.q is not None
         try:
-            return [kinematics.fast(task.incident, task.q, sum(task.ejected), initial.energy)]
+            return [kinematics.fast(task.incident, task.q, E, initial.energy) for E in self.energies()]
         except ValueError as error:
             raise NumericsError(f"task.q: {error}", hint="another task.q or task.incident") from error
 
@@ -328,13 +330,11 @@ def _radius(asked: Asked) -> float:
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
-    from qsim.core.deck.blocks import Finding
-
     asked = Asked.of(loaded.deck)
     try:
         numbers, _ = numbers_of(asked)
         grid = numbers.bounds(float(asked.system.Z))
-        findings = list(of_numbers(asked, numbers, grid))
+        findings = [*of_numbers(asked, numbers, grid), *_scanned(asked)]
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     sectors = sectors_of(loaded.deck)
@@ -363,7 +363,11 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     host = parts["one-electron functions"]
     return Plan(
         memory=Memory(
-            host=host, device=sum(parts.values()) - host, parts=parts, reduce="grid.R", library="cublas"
+            host=host,
+            device=sum(parts.values()) - host,
+            parts=parts,
+            reduce="basis.N" if "matrix" in parts else "grid.R",
+            library="cublas",
         ),
         sizes=sizes,
         steps=0,
@@ -371,6 +375,17 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         # a product with the matrix for each energy and symmetry: functions of one electron to its grid and back
         work=Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max"),
     )
+
+
+def _scanned(asked: Asked) -> Iterator[Finding]:
+    """Yield what scanned boxes and grids do to the waves of the collision; a scan of N may begin with too few."""
+    kinds = {"R": float, "order": int}
+    for key in kinds:
+        for k, value in enumerate(asked.scan.get(key, [])):
+            changed = replace(asked, grid=asked.grid.model_copy(update={key: kinds[key](value)}), basis=None)
+            numbers, _ = numbers_of(changed)
+            for finding in of_numbers(changed, numbers, numbers.bounds(float(asked.system.Z))):
+                yield Finding(f"scan.{key}.{k}", finding.message, finding.severity)
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:

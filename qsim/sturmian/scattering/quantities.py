@@ -131,6 +131,14 @@ def _history(result: CollisionResult) -> Array:
     return np.array([np.pad(part, (0, longest - part.size), constant_values=np.nan) for part in found])
 
 
+def _picture(attribute: str) -> Callable[[CollisionResult], Array]:
+    return lambda result: getattr(result.wave, attribute)
+
+
+def _initial(attribute: str) -> Callable[[CollisionResult], float]:
+    return lambda result: float(getattr(result.initial, attribute))
+
+
 def _scanned(entry: str, to: str) -> Callable[[CollisionResult], dict[str, Array]]:
     return lambda result: {
         f"scan/{key}/{to}": np.asarray(scan[entry], float) for key, scan in result.convergence.items()
@@ -178,8 +186,8 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("fdcs_error", per_angle, "its error", _curve("fdcs_error"), angles, when=_has_angles),
         Quantity("ejected", "hartree", "energies of the electrons of fdcs",
                  lambda r: np.array([r.problem.ejected(kin) for kin in r.kinematics]), ("point", "electron"), when=_has_angles),
-        Quantity("wave/r", "bohr", "arc length along the contour", lambda r: r.wave.r, ("wave_r",), when=drawn),
-        Quantity("wave/u", "", "modulus of the largest component of the first solution", lambda r: r.wave.u,
+        Quantity("wave/r", "bohr", "arc length along the contour", _picture("r"), ("wave_r",), when=drawn),
+        Quantity("wave/u", "", "modulus of the largest component of the first solution", _picture("u"),
                  ("wave_r", "wave_r2"), when=drawn),
         Quantity("solution", "", "symmetry, spin or gauge and energy of the driven equations",
                  lambda r: np.array([name for name, _ in _histories(r)], dtype=object), ("solution",)),
@@ -188,7 +196,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
         Quantity("scan/*/value", "", "values of the scanned key, atomic units", _scanned("value", "value"), ("value",)),
         Quantity("scan/*/sigma_total", unit, "all channels at each value", _scanned("total", "sigma_total"), ("value", *both)),
-        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value", _scanned("ionisation", "sigma_ionisation"),
+        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes", _scanned("ionisation", "sigma_ionisation"),
                  ("value", *both)),
     )  # fmt: skip
 
@@ -422,8 +430,8 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("solver", "", "solver of the driven equations", lambda r: r.problem.asked.solver.type),
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
-                 lambda r: r.initial.energy, when=bound),
-        Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", lambda r: r.initial.residual, when=bound),
+                 _initial("energy"), when=bound),
+        Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", _initial("residual"), when=bound),
         Quantity("partial_wave_tail", "", "estimated relative weight of L beyond the largest one", lambda r: max(_tails(r)),
                  when=lambda r: electron(r) and bool(_tails(r))),
     )  # fmt: skip

@@ -172,7 +172,9 @@ class Setup:
     def orbitals(self, l: int, E: float) -> Outgoing:
         """Return the outgoing functions of an l for a total energy E."""
         numbers = self.numbers
-        energy = None if numbers.whole else (E if numbers.energy is None else numbers.energy)
+        energy = None
+        if not numbers.whole:
+            energy = E if numbers.energy is None else numbers.energy
         if (l, energy) not in self._orbitals:
             c = None
             if energy is not None:

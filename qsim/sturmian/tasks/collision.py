@@ -231,47 +231,37 @@ class Collisions:
         tolerance = self.rounds[job.round].tolerance
         return max(tolerance, ROUGHEST) if job.variant > 0 else tolerance
 
-    def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
-        kinematics = self._kinematics(job, poll)
-        grid, part = self._grid(job.round), self.rounds[job.round]
-        energies = [kinematics[i].E for i in job.points]
+    def equation(self, job: Job, poll: Callable[[], None]) -> tuple[driven.Driven, Any, list[float]]:
+        """Return E - H, sources on the device and energies of a job."""
+        energies = [self._kinematics(job, poll)[i].E for i in job.points]
         operator = self._operator(job, energies[0])
+        return operator, operator.device.asarray(self._source(job, operator, job.label)), energies
+
+    def _source(self, job: Job, operator: driven.Driven, label: str) -> NDArray[np.complex128]:
+        grid, problem = self._grid(job.round), self.rounds[job.round].problem
+        initial, kinematics = grid.initial.get(job.variant), grid.kinematics[job.variant]
+        return np.stack(
+            [_source(problem, grid.setup, operator, kinematics[i], initial, label) for i in job.points]
+        )
+
+    def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
+        operator, s, energies = self.equation(job, poll)
+        setup, part = self._grid(job.round).setup, self.rounds[job.round]
         if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
             self.kept.clear()
-
-        def source(label: str) -> NDArray[np.complex128]:
-            initial = grid.initial.get(job.variant)
-            rows = [
-                _source(part.problem, grid.setup, operator, kinematics[i], initial, label) for i in job.points
-            ]
-            return np.stack(rows)
-
-        s = operator.device.asarray(source(job.label))
-        start = self._start(job, operator, source, poll)
+        start = self._start(job, operator, poll)
         found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
             self.kept[job.variant, job.label] = found.u
-        grid_real = amplitudes.inside(operator, grid.setup.grid, found.u, s)
-        for i, solution in zip(job.points, grid_real, strict=True):
-            seen = observe(
-                solution,
-                grid.setup,
-                kinematics[i],
-                operator.L,
-                operator.S,
-                part.problem.wants,
-                part.problem.ejected(kinematics[i]),
-            )
+        kinematics, wants = self._kinematics(job, poll), part.problem.wants
+        real = amplitudes.inside(operator, setup.grid, found.u, s)
+        for i, solution in zip(job.points, real, strict=True):
+            ejected = part.problem.ejected(kinematics[i])
+            seen = observe(solution, setup, kinematics[i], operator.L, operator.S, wants, ejected)
             self.observed.setdefault((job.round, job.variant, job.label, i), []).append(seen)
         return found
 
-    def _start(
-        self,
-        job: Job,
-        operator: driven.Driven,
-        source: Callable[[str], NDArray[np.complex128]],
-        poll: Callable[[], None],
-    ) -> Any:
+    def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
         """Return what is known of a solution: that with fewer momenta, or that in another gauge; None if nothing is."""
         device, part = operator.device, self.rounds[job.round]
         full = self.kept.get((0, job.label))
@@ -292,7 +282,7 @@ class Collisions:
         for (
             other
         ) in steps:  # u of one gauge and that of the next add up to the source of the first over omega
-            u = device.asarray(source(other)) / omega[:, None, None, None] - u
+            u = device.asarray(self._source(job, operator, other)) / omega[:, None, None, None] - u
         return u
 
     def _sign(self, job: Job, poll: Callable[[], None]) -> float:

@@ -8,7 +8,8 @@ missed for lack of overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from qsim.core.run.checkpoint import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -67,7 +69,7 @@ def lowest(
     roots: int,
     *,
     tolerance: float = 1e-10,
-    guess: Any = None,
+    guess: NDArray[np.float64] | None = None,
     max_iterations: int = 300,
     restored: Mapping[str, Any] | None = None,
     observe: Callable[[int, float, float, Callable[[], dict[str, Any]]], None] | None = None,
@@ -104,20 +106,12 @@ def lowest(
     block = min(roots + GUARDS, operator.size)
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
     most = max(10 * block, 24)
-    if restored is None:
+    space = _Space.of(operator, restored) if restored is not None else None
+    if space is None:
         start = xp.zeros((min(block, model_values.size), *operator.shape))
         start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
-        if guess is not None:
-            start = xp.concatenate([guess, start])
-        V = _orthonormal(xp, operator.symmetrise(start), None)
-        AV = operator.apply(V)
-        iteration, products, history = 0, int(V.shape[0]), []
-    else:
-        vectors = (None, *operator.shape)
-        V = operator.device.asarray(fitting(restored, "V", vectors))
-        AV = operator.device.asarray(fitting(restored, "AV", vectors))
-        iteration, products = int(restored["iteration"]), int(restored["products"])
-        history = [np.asarray(row) for row in restored["history"]]
+        space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
+    V, AV, iteration, products, history = space
     best, since = np.inf, 0
     while True:
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
@@ -165,25 +159,52 @@ def lowest(
         AV = xp.concatenate([AV, operator.apply(T)])
         iteration, products = iteration + 1, products + int(T.shape[0])
         if observe is not None:
+            reached = _Space(V, AV, iteration, products, history)
+            observe(iteration, float(values[0]), worst, partial(reached.state, operator))
 
-            def state(
-                V: Any = V, AV: Any = AV, iteration: int = iteration, products: int = products
-            ) -> dict[str, Any]:
-                host = operator.device.to_host
-                return {
-                    "V": host(V),
-                    "AV": host(AV),
-                    "iteration": iteration,
-                    "products": products,
-                    "history": np.array(history),
-                }
 
-            observe(iteration, float(values[0]), worst, state)
+class _Space(NamedTuple):
+    """What a search consists of: directions, their products with H, and its past."""
+
+    V: Any
+    AV: Any
+    iteration: int
+    products: int
+    history: list[NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, operator: TwoElectron, state: Mapping[str, Any]) -> _Space:
+        """Return that of a saved state."""
+        vectors = (None, *operator.shape)
+        return cls(
+            operator.device.asarray(fitting(state, "V", vectors)),
+            operator.device.asarray(fitting(state, "AV", vectors)),
+            int(state["iteration"]),
+            int(state["products"]),
+            [np.asarray(row) for row in state["history"]],
+        )
+
+    @classmethod
+    def begun(cls, operator: TwoElectron, start: NDArray[np.float64]) -> _Space:
+        """Return that of the first vectors."""
+        V = _orthonormal(operator.device.xp, operator.symmetrise(start), None)
+        return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
+
+    def state(self, operator: TwoElectron) -> dict[str, Any]:
+        """Return the state to save, on the host."""
+        host = operator.device.to_host
+        return {
+            "V": host(self.V),
+            "AV": host(self.AV),
+            "iteration": self.iteration,
+            "products": self.products,
+            "history": np.array(self.history),
+        }
 
 
 def relax(
     operator: TwoElectron,
-    start: Any,
+    start: NDArray[np.float64],
     energies: NDArray[np.float64],
     gaps: NDArray[np.float64],
     *,
@@ -255,7 +276,7 @@ def relax(
 
 
 def _second_order(
-    operator: TwoElectron, diagonal: Any, R: Any, values: NDArray[np.float64]
+    operator: TwoElectron, diagonal: NDArray[np.float64], R: NDArray[np.float64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return ``sum_k |<k|R>|^2 / (H_kk - E)`` of residuals R (m, P, M, M), hartree."""
     xp = operator.device.xp
@@ -263,7 +284,7 @@ def _second_order(
     return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
 
 
-def _gram(operator: TwoElectron, V: Any, AV: Any) -> NDArray[np.float64]:
+def _gram(operator: TwoElectron, V: NDArray[np.float64], AV: NDArray[np.float64]) -> NDArray[np.float64]:
     k = V.shape[0]
     H = np.asarray(operator.device.to_host(V.reshape(k, -1) @ AV.reshape(k, -1).T))
     return 0.5 * (H + H.T)
@@ -275,7 +296,9 @@ def _gaps(values: NDArray[np.float64], roots: int) -> NDArray[np.float64]:
     return np.minimum(padded[1:-1] - padded[:-2], padded[2:] - padded[1:-1])[:roots]
 
 
-def _orthonormal(xp: Any, block: Any, V: Any) -> Any:
+def _orthonormal(
+    xp: ModuleType, block: NDArray[np.float64], V: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     """Return an orthonormal basis of ``block`` outside of ``V``; directions that are not new are dropped.
 
     Twice: the first pass leaves rounding of the size of what it removed.
@@ -308,7 +331,7 @@ class _Preconditioner:
         self.values = values
         self.vectors = operator.device.asarray(vectors.reshape(values.size, -1))
 
-    def __call__(self, R: Any, X: Any, theta: NDArray[np.float64]) -> Any:
+    def __call__(self, R: NDArray[np.float64], X: NDArray[np.float64], theta: NDArray[np.float64]) -> Any:
         """Return corrections for residuals R (k, P, M, M) of the Ritz pairs X, theta.
 
         The part along X that the inverse brings in is taken out (J. Olsen et al., Chem. Phys. Lett. 169, 463 (1990)); else a good
@@ -319,7 +342,7 @@ class _Preconditioner:
         weight = xp.sum(X * correction, axis=(1, 2, 3)) / xp.sum(X * along, axis=(1, 2, 3))
         return correction - weight[:, None, None, None] * along
 
-    def _inverse(self, R: Any, theta: NDArray[np.float64]) -> Any:
+    def _inverse(self, R: NDArray[np.float64], theta: NDArray[np.float64]) -> Any:
         xp, m = self.device.xp, self.m
         shift = self.device.asarray(np.ascontiguousarray(theta))[:, None, None, None]
         T = R / _away(xp, self.diagonal - shift)
@@ -330,6 +353,6 @@ class _Preconditioner:
         return T
 
 
-def _away(xp: Any, gap: Any) -> Any:
+def _away(xp: ModuleType, gap: NDArray[np.float64]) -> Any:
     """Keep denominators away from zero."""
     return xp.where(xp.abs(gap) < LEVEL_SHIFT, xp.copysign(LEVEL_SHIFT, gap), gap)

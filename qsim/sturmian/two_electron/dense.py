@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,16 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
-__all__ = ["Assembled", "OneElectron", "assemble", "one_electron", "orthonormalised", "solve"]
+__all__ = [
+    "Assembled",
+    "Field",
+    "OneElectron",
+    "Symmetry",
+    "assemble",
+    "one_electron",
+    "orthonormalised",
+    "solve",
+]
 
 Pair = tuple[int, int]
 RANK = 1e-12  # diagonal of R relative to the largest, below which functions are dependent: gsf.RANK
@@ -220,88 +229,131 @@ def assemble(
     MemoryLimitError
         If matrices and integrals do not fit on the device.
     """
-    xp = device.xp
-    signs = [_sign(pair, L, S) for pair in pairs]
-    sizes = [(basis[la].size, basis[lb].size) for la, lb in pairs]
-    rows = [_rows(*part) for part in zip(pairs, sizes, signs, strict=True)]
-    counts = [Na * Nb if kept is None else kept.size for (Na, Nb), kept in zip(sizes, rows, strict=True)]
-    bounds = [0, *np.cumsum(counts).tolist()]
-    n, kind = bounds[-1], np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)
-    orthonormal = all(np.array_equal(one.O, np.eye(one.size)) for one in basis.values())
-    largest = max(Na * Nb for Na, Nb in sizes) ** 2 * kind.itemsize
-    matrices = (1 if orthonormal else 2) * n * n * kind.itemsize
-    device.require(
-        Memory(device=matrices + 4 * largest, parts={"H": matrices, "integrals": largest}, reduce="basis.N")
-    )
-    kernels: dict[int, NDArray[Any]] = {}
-    flops, integrals = 0.0, 0
+    made = _Assembly(device, grid, basis, L, S, pairs)
     with device.use():
-        H = xp.zeros((n, n), kind)
-        overlaps = None if orthonormal else xp.zeros((n, n), kind)
-        places = [None if kept is None else device.asarray(kept) for kept in rows]
-        factors: list[Any] = [
-            None if kept is None else device.asarray(np.where(_on_diagonal(kept, Nb), np.sqrt(0.5), 1.0))
-            for kept, (_, Nb) in zip(rows, sizes, strict=True)
-        ]
-
-        def symmetric(D: Any, X: Any, p: int, q: int) -> Any:
-            """Return ``f' f (D + s X)`` of the kept rows and columns."""
-            M = D if X is None else D + signs[q] * X
-            if places[p] is not None:
-                M = M[places[p]] * factors[p][:, None]
-            if places[q] is not None:
-                M = M[:, places[q]] * factors[q]
-            return M
-
-        def exchanged(D: Any, p: int, q: int) -> Any:
-            """Return the block D with the functions of its ket exchanged."""
-            Na, Nb = sizes[q]
-            return D.reshape(-1, Na, Nb).transpose(0, 2, 1).reshape(D.shape)
-
-        def repulsion(p: int, ket: Pair) -> Any:
-            """Return ``sum_l A_l R_l`` between a pair and any ordered ket; None if all A_l are zero."""
-            nonlocal flops, integrals
-            bra = pairs[p]
-            coefficients = _coefficients(L, bra, ket)
-            if not coefficients:
-                return None
-            for l in coefficients:
-                if l not in kernels:
-                    kernels[l] = repulsion_kernel(grid, l)
-            K = np.einsum("k,kij->ij", list(coefficients.values()), [kernels[l] for l in coefficients])
-            c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
-            made = repulsion_pairs(device, K, c, dtype=kind, use_root=False)
-            integrals += made.count
-            flops += made.flops
-            return made.expand()
-
-        for p, bra in enumerate(pairs):
-            here = slice(bounds[p], bounds[p + 1])
+        for p in range(len(pairs)):
             for q in range(p + 1):
-                ket = pairs[q]
-                there = slice(bounds[q], bounds[q + 1])
-                D = repulsion(p, ket)
-                if D is None:
-                    D = xp.zeros((sizes[p][0] * sizes[p][1], sizes[q][0] * sizes[q][1]), kind)
-                if p == q:
-                    overlap_ab, h = _on(device, kind, basis, bra)
-                    kronecker(h[0], overlap_ab[1], D, accumulate=True)
-                    kronecker(overlap_ab[0], h[1], D, accumulate=True)
-                    if overlaps is not None:
-                        W = kronecker(*overlap_ab)
-                        X = exchanged(W, p, q) if places[q] is not None else None
-                        overlaps[here, there] = symmetric(W, X, p, q)
-                if places[q] is not None:
-                    X = exchanged(D, p, q)
-                else:
-                    X = repulsion(p, (ket[1], ket[0]))
-                    if X is not None:  # the ket's functions come in the order (b, a)
-                        Na, Nb = sizes[q]
-                        X = X.reshape(-1, Nb, Na).transpose(0, 2, 1).reshape(D.shape)
-                H[here, there] = symmetric(D, X, p, q)
-                if q < p:
-                    H[there, here] = H[here, there].T
-    return Assembled(H, overlaps, list(pairs), sizes, bounds, signs, flops, integrals)
+                made.block(p, q)
+    return made.result()
+
+
+class _Assembly:
+    """The matrices of one symmetry while they are made; parameters as for `assemble`."""
+
+    def __init__(
+        self,
+        device: Device,
+        grid: RadialGrid,
+        basis: Mapping[int, OneElectron],
+        L: int,
+        S: int,
+        pairs: Sequence[Pair],
+    ) -> None:
+        self.device, self.grid, self.basis, self.L, self.pairs = device, grid, basis, L, list(pairs)
+        self.signs = [_sign(pair, L, S) for pair in pairs]
+        self.sizes = [(basis[la].size, basis[lb].size) for la, lb in pairs]
+        rows = [_rows(*part) for part in zip(pairs, self.sizes, self.signs, strict=True)]
+        counts = [
+            Na * Nb if kept is None else kept.size for (Na, Nb), kept in zip(self.sizes, rows, strict=True)
+        ]
+        self.bounds = [0, *np.cumsum(counts).tolist()]
+        n = self.bounds[-1]
+        self.kind = np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)
+        orthonormal = all(np.array_equal(one.O, np.eye(one.size)) for one in basis.values())
+        self._require(n, orthonormal)
+        self.kernels: dict[int, NDArray[Any]] = {}
+        self.flops, self.integrals = 0.0, 0
+        with device.use():
+            self.H = device.xp.zeros((n, n), self.kind)
+            self.overlaps = None if orthonormal else device.xp.zeros((n, n), self.kind)
+            self.places: list[Any] = [None if kept is None else device.asarray(kept) for kept in rows]
+            self.factors: list[Any] = [
+                None if kept is None else device.asarray(np.where(_on_diagonal(kept, Nb), np.sqrt(0.5), 1.0))
+                for kept, (_, Nb) in zip(rows, self.sizes, strict=True)
+            ]
+
+    def _require(self, n: int, orthonormal: bool) -> None:
+        item = self.kind.itemsize
+        largest = max(Na * Nb for Na, Nb in self.sizes) ** 2 * item
+        matrices = (1 if orthonormal else 2) * n * n * item
+        parts = {"H": matrices, "integrals": largest}
+        self.device.require(Memory(device=matrices + 4 * largest, parts=parts, reduce="basis.N"))
+
+    def block(self, p: int, q: int) -> None:
+        """Fill the block of two pairs, q <= p, and the one across the diagonal."""
+        here = slice(self.bounds[p], self.bounds[p + 1])
+        there = slice(self.bounds[q], self.bounds[q + 1])
+        bra, ket = self.pairs[p], self.pairs[q]
+        made = self._repulsion(bra, ket)
+        size = (self.sizes[p][0] * self.sizes[p][1], self.sizes[q][0] * self.sizes[q][1])
+        D = self.device.xp.zeros(size, self.kind) if made is None else made
+        if p == q:
+            self._one_electron(p, D)
+        X: NDArray[Any] | None
+        if self.places[q] is not None:
+            X = self._exchanged(D, q)
+        else:
+            X = self._repulsion(bra, (ket[1], ket[0]))
+            if X is not None:  # the ket's functions come in the order (b, a)
+                Na, Nb = self.sizes[q]
+                X = X.reshape(-1, Nb, Na).transpose(0, 2, 1).reshape(D.shape)
+        self.H[here, there] = self._symmetric(D, X, p, q)
+        if q < p:
+            self.H[there, here] = self.H[here, there].T
+
+    def _one_electron(self, p: int, D: NDArray[Any]) -> None:
+        """Add the one-electron integrals of a pair to its block, and fill that of the overlap."""
+        overlap_ab, h = _on(self.device, self.kind, self.basis, self.pairs[p])
+        kronecker(h[0], overlap_ab[1], D, accumulate=True)
+        kronecker(overlap_ab[0], h[1], D, accumulate=True)
+        if self.overlaps is not None:
+            here = slice(self.bounds[p], self.bounds[p + 1])
+            W = kronecker(*overlap_ab)
+            X = self._exchanged(W, p) if self.places[p] is not None else None
+            self.overlaps[here, here] = self._symmetric(W, X, p, p)
+
+    def _symmetric(self, D: NDArray[Any], X: NDArray[Any] | None, p: int, q: int) -> NDArray[Any]:
+        """Return ``f' f (D + s X)`` of the kept rows and columns."""
+        M = D if X is None else D + self.signs[q] * X
+        if self.places[p] is not None:
+            M = M[self.places[p]] * self.factors[p][:, None]
+        if self.places[q] is not None:
+            M = M[:, self.places[q]] * self.factors[q]
+        return M
+
+    def _exchanged(self, D: NDArray[Any], q: int) -> NDArray[Any]:
+        """Return the block D with the functions of its ket exchanged."""
+        Na, Nb = self.sizes[q]
+        return D.reshape(-1, Na, Nb).transpose(0, 2, 1).reshape(D.shape)
+
+    def _repulsion(self, bra: Pair, ket: Pair) -> NDArray[Any] | None:
+        """Return ``sum_l A_l R_l`` between a pair and any ordered ket; None if all A_l are zero."""
+        coefficients = _coefficients(self.L, bra, ket)
+        if not coefficients:
+            return None
+        for l in coefficients:
+            if l not in self.kernels:
+                self.kernels[l] = repulsion_kernel(self.grid, l)
+        K = np.einsum("k,kij->ij", list(coefficients.values()), [self.kernels[l] for l in coefficients])
+        basis = self.basis
+        c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
+        made = repulsion_pairs(self.device, K, c, dtype=self.kind, use_root=False)
+        self.integrals += made.count
+        self.flops += made.flops
+        return made.expand()
+
+    def result(self) -> Assembled:
+        """Return the matrices; complete once all blocks are filled."""
+        return Assembled(
+            self.H,
+            self.overlaps,
+            self.pairs,
+            self.sizes,
+            self.bounds,
+            self.signs,
+            self.flops,
+            self.integrals,
+        )
 
 
 def _coefficients(L: int, bra: Pair, ket: Pair) -> dict[int, float]:
@@ -323,30 +375,49 @@ def _on(
 # --------------------------------------------------------------------------------------- eigenvalues
 
 
+class Field(NamedTuple):
+    """Grid and potentials of one electron.
+
+    Attributes
+    ----------
+    grid : RadialGrid
+    V : (n,)
+        One-body potential of the Hamiltonian at the nodes, hartree.
+    v, U : (n,), optional
+        Generating and auxiliary potential of the functions, as for `one_electron`.
+    """
+
+    grid: RadialGrid
+    V: NDArray[Any]
+    v: NDArray[Any] | None = None
+    U: NDArray[Any] | None = None
+
+
+class Symmetry(NamedTuple):
+    """Total orbital and spin angular momentum, and pairs with la <= lb."""
+
+    L: int
+    S: int
+    pairs: Sequence[Pair]
+
+
 def solve(
-    grid: RadialGrid,
-    V: NDArray[Any],
+    field: Field,
     functions: Mapping[int, Sturmians],
-    L: int,
-    S: int,
-    pairs: Sequence[Pair],
+    symmetry: Symmetry,
     n_roots: int,
     device: Device,
     *,
-    v: NDArray[Any] | None = None,
-    U: NDArray[Any] | None = None,
     generalised: bool = False,
 ) -> tuple[NDArray[np.float64], list[list[NDArray[np.float64]]], dict[str, Any]]:
     """Return the lowest states of one symmetry by dense linear algebra.
 
     Parameters
     ----------
-    grid, V, v, U
-        As for `one_electron`.
+    field : Field
     functions : dict of l to Sturmians
-        Real (bound) functions of every l in ``pairs``.
-    L, S, pairs
-        Symmetry; pairs with la <= lb.
+        Real (bound) functions of every l of the pairs.
+    symmetry : Symmetry
     n_roots : int
         Number of states.
     device
@@ -368,6 +439,8 @@ def solve(
     NumericsError
         If the functions are dependent, or for ``generalised`` if LAPACK cannot factor their overlap.
     """
+    grid, V, v, U = field
+    L, S, pairs = symmetry
     one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}
     reduced = {l: orthonormalised(part) for l, part in one.items()}
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}

@@ -29,7 +29,9 @@ TERMS = 4  # more are fitted to rounding errors
 
 def leading_power(S: int, *, natural: bool = True) -> int:
     """Return the power p with which increments fall, see the module."""
-    return (6 if S else 4) if natural else (6 if S else 8)
+    if S:
+        return 6
+    return 4 if natural else 8
 
 
 def partial_wave_limit(

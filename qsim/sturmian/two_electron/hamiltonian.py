@@ -146,14 +146,14 @@ class TwoElectron:
 
     # ------------------------------------------------------------------------------------- products
 
-    def symmetrise(self, x: Any) -> Any:
+    def symmetrise(self, x: NDArray[np.float64]) -> Any:
         """Project the components with la = lb on the symmetry of the spin, in place; returns x."""
         if self._same:
             part = x[:, self._same]
             x[:, self._same] = 0.5 * (part + self._signs * part.transpose(0, 1, 3, 2))
         return x
 
-    def on_grid(self, x: Any) -> Any:
+    def on_grid(self, x: NDArray[np.float64]) -> Any:
         """Return all components on the product grid, (m, C, n, n): stored pairs, then the other order of those with la != lb.
 
         Values are coefficients of the normalised FE-DVR basis, ``u(r_i, r_j) sqrt(w_i w_j)``; signs of exchange are not applied.
@@ -168,23 +168,23 @@ class TwoElectron:
             xp.matmul(xp.matmul(self._a, x), self._bt, out=F)
         return F
 
-    def repel(self, F: Any) -> Any:
+    def repel(self, F: NDArray[np.float64]) -> Any:
         """Return the repulsion times a function on the grid: (m, C, n, n) to (m, P, n, n)."""
         m, C, n, _ = F.shape
         out = self.device.xp.empty((m, len(self.pairs), n * n), F.dtype)
         coupling(self.device, self._G, F.reshape(m, C, n * n), self._A, out)
         return out.reshape(m, len(self.pairs), n, n)
 
-    def project(self, W: Any) -> Any:
+    def project(self, W: NDArray[np.float64]) -> Any:
         """Return a function on the grid, (m, P, n, n), in the basis, (m, P, M, M)."""
         xp = self.device.xp
         return xp.matmul(xp.matmul(self._at, W), self._b)
 
-    def repulsion(self, x: Any) -> Any:
+    def repulsion(self, x: NDArray[np.float64]) -> Any:
         """Return the repulsion times ``x`` (m, P, M, M)."""
         return self.symmetrise(self.project(self.repel(self.on_grid(x))))
 
-    def apply(self, x: Any) -> Any:
+    def apply(self, x: NDArray[np.float64]) -> Any:
         """Return ``H x`` for ``x`` (m, P, M, M)."""
         y = self.repulsion(x)
         y += self.one_body * x

@@ -28,7 +28,7 @@ from qsim.sturmian.linalg.blas import symmetric_square
 from qsim.sturmian.linalg.ldlt import symmetric_root
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from qsim.core.device.device import Device
     from qsim.sturmian.radial.grid import RadialGrid
@@ -56,17 +56,19 @@ Multipoles = int | Mapping[int, float]
 # -------------------------------------------------------------------------------------- one electron
 
 
-def overlap(bra: Any, ket: Any) -> Any:
+def overlap(bra: NDArray[Any], ket: NDArray[Any]) -> Any:
     """Return Eq. (13), ``int u' u dr`` of functions (n, N') and (n, N): (N', N), never conjugated."""
     return bra.T @ ket
 
 
-def potential_matrix(bra: Any, v: Any, ket: Any) -> Any:
+def potential_matrix(bra: NDArray[Any], v: NDArray[Any], ket: NDArray[Any]) -> Any:
     """Return Eq. (14), ``int u' v u dr`` for v (n,) at the nodes: (N', N)."""
     return bra.T @ (v[:, None] * ket)
 
 
-def kronecker(A: Any, B: Any, out: Any = None, *, accumulate: bool = False) -> Any:
+def kronecker(
+    A: NDArray[Any], B: NDArray[Any], out: NDArray[Any] | None = None, *, accumulate: bool = False
+) -> Any:
     """Return Eq. (20), the two-electron matrix ``A[a', a] B[b', b]`` with rows (a', b') and columns (a, b).
 
     Parameters
@@ -126,7 +128,9 @@ class PairIntegrals:
         each = 8.0 if self.values.dtype.kind == "c" else 2.0
         return each * self.points * self.values.size * (0.5 if self.lower else 1.0)
 
-    def expand(self, out: Any = None, *, factor: float = 1.0, accumulate: bool = False) -> Any:
+    def expand(
+        self, out: NDArray[Any] | None = None, *, factor: float = 1.0, accumulate: bool = False
+    ) -> Any:
         """Return ``factor`` times all integrals as the matrix (Na' Nb', Na Nb) of a block of Eq. (12), or add them to ``out``."""
         na1, na0, nb1, nb0 = self.shape
         if out is None:
@@ -158,9 +162,9 @@ def repulsion_pairs(
     kernel: NDArray[Any],
     functions: tuple[Any, Any, Any, Any],
     *,
-    root: Any = None,
+    root: NDArray[Any] | None = None,
     use_root: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> PairIntegrals:
     """Return the integrals of all pairs of functions with a kernel, as matrix products.
 
@@ -185,7 +189,7 @@ def repulsion_pairs(
     shape = (bra_a.shape[1], ket_a.shape[1], bra_b.shape[1], ket_b.shape[1])
     on_device: dict[int, Any] = {}
 
-    def moved(c: Any) -> Any:
+    def moved(c: NDArray[Any]) -> Any:
         if id(c) not in on_device:
             on_device[id(c)] = device.xp.ascontiguousarray(device.asarray(c, kind))
         return on_device[id(c)]
@@ -209,7 +213,7 @@ def repulsion_pairs(
         return PairIntegrals(device, values, shape, packed_a, packed_b, False, len(kernel))
 
 
-def _equal(first: Any, second: Any) -> bool:
+def _equal(first: object, second: object) -> bool:
     return first is second or (
         isinstance(first, np.ndarray)
         and isinstance(second, np.ndarray)
@@ -218,7 +222,7 @@ def _equal(first: Any, second: Any) -> bool:
     )
 
 
-def _product(device: Device, matrix: Any, rho: Any) -> Any:
+def _product(device: Device, matrix: NDArray[Any], rho: NDArray[Any]) -> Any:
     """Return ``matrix @ rho``; a real matrix times complex columns as real numbers, half of the operations."""
     xp = device.xp
     if rho.dtype.kind == "c" and matrix.dtype.kind != "c":
@@ -230,10 +234,10 @@ def _product(device: Device, matrix: Any, rho: Any) -> Any:
 def repulsion_gemm(
     grid: RadialGrid,
     l: Multipoles,
-    bra_a: Any,
-    ket_a: Any,
-    bra_b: Any,
-    ket_b: Any,
+    bra_a: NDArray[Any],
+    ket_a: NDArray[Any],
+    bra_b: NDArray[Any],
+    ket_b: NDArray[Any],
     *,
     device: Device,
     symmetric: bool = True,
@@ -339,7 +343,10 @@ class Samples:
 
 
 def sample(
-    function: Callable[[NDArray[np.float64]], NDArray[Any]], points: Quadrature, device: Device, dtype: Any
+    function: Callable[[NDArray[np.float64]], NDArray[Any]],
+    points: Quadrature,
+    device: Device,
+    dtype: DTypeLike,
 ) -> Samples:
     """Evaluate functions, ``function(r (m,)) -> (m, N)``, at all points."""
     Nq, Ns = points.fine.shape
@@ -356,7 +363,7 @@ def repulsion_simpson(
     *,
     device: Device,
     side: int = 8,
-    out: Any = None,
+    out: NDArray[Any] | None = None,
 ) -> Any:
     """Return Eq. (15) by the algorithm of the paper: Eqs. (21) to (24), the last corrected.
 

@@ -34,6 +34,6 @@ def term(L: int, S: int, parity: str, root: int) -> str:
     """
     letter = (*LETTERS, *(f"[L={k}]" for k in range(len(LETTERS), L + 1)))[L]
     if parity in ("natural", "odd" if L % 2 else "even"):
-        first = L + 1 if L else (2 if S else 1)
+        first = L + 1 + (1 if L == 0 and S else 0)
         return f"{root + first}^{2 * S + 1}{letter}"
     return f"{2 * S + 1}{letter}^{parity[0]}({root + 1})"
