@@ -162,7 +162,7 @@ ERRORS = {
         {"series__2__dmc__timesteps": [1e-12]},
         "series.2.dmc.timesteps.0: a time step of 1e-12 is too small",
     ),
-    "time step twice": ({"series__2__dmc__timesteps": [0.01, 0.01]}, "timesteps.1: the time step 0.01 stands twice"),
+    "time step twice": ({"series__2__dmc__timesteps": [0.01, 0.01]}, "timesteps.1: duplicate time step 0.01"),
     "time in another unit": ({"series__1__vmc__timestep": "1 eV"}, "series.1.vmc.timestep: 'eV' is a unit of energy"),
     "no blocks": ({"series__1__vmc__blocks": 0}, "series.1.vmc.blocks: .*found 0"),
     "few walkers": (
@@ -183,7 +183,7 @@ ERRORS = {
     ),
     "estimator twice": (
         {"estimators": [{"gofr": {"bins": 10}}, "gofr"]},
-        "estimators.1.gofr: gofr stands twice; see estimators.0",
+        "estimators.1.gofr: gofr is listed twice; see estimators.0",
     ),
     "two estimators in an item": (
         {"estimators": [{"gofr": {}, "density": {}}]},

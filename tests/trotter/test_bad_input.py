@@ -70,7 +70,7 @@ ERRORS = {
     ),
     "pair given twice": (
         terms({"type": "pairs", "list": [[0, 1, 1, 1, 1], [1, 0, 1, 1, 1]]}),
-        r"system.terms.0.list.1: the pair \(0, 1\) stands twice",
+        r"system.terms.0.list.1: the pair \(0, 1\) is listed twice",
     ),
     "short row": (terms({"type": "pairs", "list": [[0, 1]]}), "system.terms.0.list.0: "),
     "missing file": (terms({"type": "pairs", "file": "no.csv"}), "system.terms.0.file: .*no.csv"),
@@ -188,18 +188,18 @@ ERRORS = {
     ),
     # observables
     "unknown observable": (observe({"szz": "all"}), r"observe.0.szz: unknown key; did you mean 'sz'\?"),
-    "nothing": (observe({"pairs": "all"}), "observe.0: nothing is asked for here"),
-    "two in one item": (observe({"sz": "all", "sx": "all"}), "observe.0: one observable an item, found sx, sz"),
-    "twice": (observe({"sz": "all"}, {"sz": "total"}), "observe.1.sz: sz stands twice; see observe.0"),
+    "nothing": (observe({"pairs": "all"}), "observe.0: empty item; name an observable, such as sz"),
+    "two in one item": (observe({"sz": "all", "sx": "all"}), "observe.0: one observable per item, found sx, sz"),
+    "twice": (observe({"sz": "all"}, {"sz": "total"}), "observe.1.sz: sz is listed twice; see observe.0"),
     "unknown site": (observe({"sz": [0, 6]}), "observe.0.sz.1: site 6 does not exist"),
-    "site twice": (observe({"sz": [1, 1]}), "observe.0.sz.1: site 1 stands twice"),
+    "site twice": (observe({"sz": [1, 1]}), "observe.0.sz.1: duplicate site 1"),
     "pair of one site": (
         observe({"correlator": "zz", "pairs": [[1, 1]]}),
         r"observe.0.pairs.0: a pair needs two different sites, found \[1, 1\]",
     ),
     "pair twice": (
         observe({"correlator": "zz", "pairs": [[1, 2], [2, 1]]}),
-        r"observe.0.pairs.1: the pair \[2, 1\] stands twice",
+        r"observe.0.pairs.1: duplicate pair \[2, 1\]",
     ),
     "mixed correlator": (observe({"correlator": "xz"}), "observe.0.correlator: .*'xz'"),
     "entropy of everything": (
@@ -292,7 +292,7 @@ def test_without_a_gpu(trotter):
 WARNINGS = {
     "long step": (
         {"evolve__dt": 2.0, "evolve__t_final": 4.0},
-        "evolve.dt: dt = 2 is long for couplings of up to 1 a site",
+        "evolve.dt: dt = 2 is long for couplings of up to 1 per site",
     ),
     "imbalance of a random state": (
         {"initial": {"type": "haar"}, **observe("imbalance")},

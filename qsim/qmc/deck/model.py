@@ -24,7 +24,7 @@ EXTENDABLE = ("series.*.vmc.blocks", "series.*.dmc.blocks")
 
 
 class QmcOutput(OutputBlock):
-    """What is written, and where."""
+    """Files that are written, and their place."""
 
     scalar_dat: bool = Field(
         default=False, description="also write <name>.s<NNN>.scalar.dat for each vmc and dmc, as QMCPACK does"
@@ -32,7 +32,7 @@ class QmcOutput(OutputBlock):
 
 
 def _has_periodic_orbitals(data: dict[str, Any]) -> bool:
-    """Tell whether the orbitals that stand in a deck belong to crystals, before anything of it is checked."""
+    """Return True if the orbitals of a deck belong to crystals, before anything of it is checked."""
     wavefunction = data.get("wavefunction")
     orbitals = wavefunction.get("orbitals") if isinstance(wavefunction, dict) else None
     source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals
@@ -40,7 +40,7 @@ def _has_periodic_orbitals(data: dict[str, Any]) -> bool:
 
 
 def _has_periodic_system(data: dict[str, Any]) -> bool:
-    """Tell whether the system that stands in a deck is a crystal, before anything of it is checked."""
+    """Return True if the system of a deck is a crystal, before anything of it is checked."""
     system = data.get("system")
     if not isinstance(system, dict):
         return False

@@ -268,7 +268,7 @@ Values = Annotated[list[Coefficient], Field(min_length=1, max_length=MAX_COEFFIC
 
 
 class Bspline1(Block):
-    """What functions of electron pairs and of electrons and ions have in common."""
+    """Base of the functions of electron pairs and of electrons and ions."""
 
     rcut: Range | None = Field(
         default=None,
