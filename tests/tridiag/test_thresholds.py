@@ -5,9 +5,11 @@ The decks are made from the formulas of the checks' docstrings, with the quantit
 
 import math
 
+import numpy as np
 import pytest
 
 from qsim.tridiag.deck.model import Photoelectron
+from qsim.tridiag.tdse.eigenstates import Pencil
 from tests.tridiag.test_checks import FREE, findings
 
 CW = {"shape": "cw", "omega": 0.1, "E0": 1e-4}
@@ -202,3 +204,32 @@ def test_the_window_of_photoelectrons(factor, expected):
         photoelectron=Photoelectron(gamma=factor * 0.5 * spacing),
     )
     assert found == expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.1, []), (0.9, ["warning"])])
+def test_levels_that_rounding_mixes(factor, expected):
+    """Two wells 50 bohr apart, one higher by 4e-12 of the top of the spectrum: nothing tunnels, the levels differ by that."""
+    grid, depth = (-40.0, 40.0, 801), 2.0
+    x = np.linspace(*grid)
+    wells = -depth * (np.exp(-((x - 25) ** 2)) + np.exp(-((x + 25) ** 2)))
+    apart = factor * 4e-12 * Pencil(wells, 0.1, "numerov").top
+    formula = f"-2*exp(-(x-25)^2) - 2*exp(-(x+25)^2) + {0.5 * apart!r}*tanh(x)"
+    found = severities(
+        "closer than rounding resolves", grid=grid, potential={"type": "expression", "value": formula}
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(("intensity", "expected"), [("0.99e15 W/m2", ["warning"]), ("1.01e15 W/m2", [])])
+def test_intensities_that_do_nothing(intensity, expected):
+    """1e11 W/cm2 are 1e15 W/m2."""
+    pulse = {"shape": "sin2", "wavelength": "800 nm", "intensity": intensity, "cycles": 2.0}
+    assert severities("which is very weak", pulses=[pulse]) == expected
+
+
+def test_the_photon_of_a_wavelength_without_a_unit():
+    """800 bohr are 42.3 nm, and hc = 45.563 nm hartree."""
+    pulse = {"shape": "sin2", "wavelength": 800, "E0": 0.01, "cycles": 2.0}
+    assert severities("800 bohr are 42.33 nm, 1.08 hartree per photon", pulses=[pulse], dt=0.01) == [
+        "warning"
+    ]
