@@ -1,6 +1,9 @@
-"""Decks that differ from a base in a few keys."""
+"""Decks that differ from a base in a few keys, chosen by a test or drawn at random."""
 
 import copy
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 REMOVE = object()
 
@@ -18,3 +21,18 @@ def change(base, changes):
         else:
             block[last] = value
     return deck
+
+
+#: Settings of tests that plan decks with random numbers.
+PLANS = settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def some(strategies, most):
+    """Draw a few of the keys and a value for each."""
+    one = st.sampled_from(sorted(strategies)).flatmap(lambda key: st.tuples(st.just(key), strategies[key]))
+    return st.lists(one, max_size=most).map(dict)

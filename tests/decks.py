@@ -1,11 +1,14 @@
 """Decks of the tests: written as mappings, run through the same stages as those of users."""
 
+import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
+from qsim.core.errors import DeckError
 from qsim.core.run import pipeline
 from qsim.core.run.pipeline import Options
 from qsim.core.run.progress import Monitor
@@ -29,6 +32,20 @@ class Decks:
         loaded = load_deck(self.write(**blocks), stage(self.method, "deck").DECK)
         loaded.raise_for(stage(self.method, "build").plan(loaded).findings)
         return loaded
+
+    def refuses(self, pattern, **blocks):
+        """Assert that a deck is refused before any work, with the place and this message, and return all diagnostics."""
+        with pytest.raises(DeckError) as caught:
+            self.load(**blocks)
+        lines = str(caught.value).splitlines()
+        assert any(re.search(rf"deck\.yaml:\d+:\d+: .*{pattern}", line) for line in lines), lines
+        assert caught.value.exit_code == 3
+        return caught.value.diagnostics
+
+    def warns(self, pattern, **blocks):
+        """Assert that the plan of a deck warns with the place and this message."""
+        lines = [text.replace(": warning: ", ": ") for text in self.load(**blocks).warnings]
+        assert any(re.search(rf"deck\.yaml:\d+:\d+: .*{pattern}", line) for line in lines), lines
 
     def build(self, device=None, **blocks):
         """Return the problem of a deck."""

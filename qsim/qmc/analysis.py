@@ -236,7 +236,7 @@ def _warnings(
 
 
 def _is_resolved(series: Series, rows: _Rows | None, particles: int) -> bool:
-    """Tell whether a run lasts for several relaxations: few degrees of freedom are then all that Student's factor needs to know.
+    """Return True if a run lasts for several relaxations: Student's factor then needs to know the degrees of freedom alone.
 
     A run shorter than its correlation looks the same by itself, but its error bar is too small by any factor.
     """
@@ -311,7 +311,7 @@ def _memory(chains: Chains) -> float:
 
 @dataclass(frozen=True)
 class _Start:
-    r"""How long walkers have had to forget where they started, and how long they need.
+    r"""Warm-up of the walkers: the time they had to forget their start, and the time they need.
 
     What is left of a start that is `AWAY` standard deviations off has decayed with a time T; its effect on the mean of N walkers
     and a time t is below `FORGOTTEN` of the error bar once the time before the first block that counts is

@@ -67,7 +67,7 @@ class TrialFunction:
         return wavefunction, notes
 
     def is_costly(self, deck: QmcDeck) -> bool:
-        """Tell whether building it means a self-consistent field, which no file holds yet."""
+        """Return True if building the trial function needs a self-consistent field, which no file holds yet."""
         orbitals = deck.wavefunction.orbitals
         if not isinstance(orbitals, Pyscf):
             return False
@@ -97,7 +97,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
     if findings:
         return Plan(findings=findings)
     try:
-        with np.errstate(all="ignore"):  # extreme numbers of a deck are told below
+        with np.errstate(all="ignore"):  # extreme numbers of a deck are reported below
             function = TrialFunction(_folder(loaded))
             wavefunction: Wavefunction | None = None
             if function.is_costly(loaded.deck):
@@ -129,7 +129,7 @@ def _work(parts: list[Part], system: System) -> Work:
 
 
 def _generations(part: Part) -> float:
-    """Return how often a section moves all electrons."""
+    """Return the number of times that a section moves all electrons."""
     rounds = part.block.iterations + 1 if isinstance(part.block, Optimize) else part.block.blocks
     return float(part.block.steps) * rounds
 

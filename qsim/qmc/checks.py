@@ -99,7 +99,7 @@ def _of_orbitals(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]
 
 
 def _dependent(values: NDArray[np.float64]) -> bool:
-    """Tell whether orbitals, by their values (points, orbitals), are linearly dependent."""
+    """Return True if orbitals, by their values (points, orbitals), are linearly dependent."""
     size = np.linalg.norm(values, axis=0)
     if not size.all():
         return True

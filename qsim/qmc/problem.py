@@ -1,4 +1,4 @@
-"""What a run needs: the trial function, the parts of the run with their settings, and what is measured."""
+"""The problem of a run: the trial function, the parts of the run with their settings, and what is measured."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Problem:
     key : (2,) uint32
         Of the random numbers.
     single : bool
-        Whether orbitals and inverses are kept in single precision.
+        True if orbitals and inverses are kept in single precision.
     kinds : sequence of str
         Kind of each section.
     parts : sequence of Part

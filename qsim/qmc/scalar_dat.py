@@ -68,10 +68,10 @@ def columns(
     ion_ion
         Energy of the ions among themselves; no column without one.
     pseudopotential
-        Whether ``local`` and ``nonlocal`` are those of pseudopotentials; else ``local`` is the attraction by
+        True if ``local`` and ``nonlocal`` are those of pseudopotentials; else ``local`` is the attraction by
         bare ions.
     external
-        Whether there is an external potential.
+        True if there is an external potential.
     """
     data = {name: np.asarray(values, np.float64) for name, values in blocks.items()}
     total, kinetic = data["total"], data["kinetic"]

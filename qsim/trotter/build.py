@@ -90,7 +90,7 @@ def _work(problem: Problem, steps: int) -> Work:
 
 
 def _fits(problem: Problem, free: int) -> str:
-    """Return how many spins fit into so many free bytes."""
+    """Describe how many spins fit into the free bytes."""
     found = []
     for single, name in ((False, "double"), (True, "single")):
         most = 0

@@ -19,7 +19,7 @@ LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no
 
 
 def physics(problem: Problem) -> Iterator[Finding]:
-    """Yield what is wrong or doubtful with a deck whose keys are valid."""
+    """Yield errors and warnings of a deck whose keys are valid."""
     yield from _step(problem)
     yield from _observables(problem)
 
@@ -50,14 +50,17 @@ def _step(problem: Problem) -> Iterator[Finding]:
     if dt is None:
         return
     if problem.times[-1] / dt > MAX_STEPS:
-        yield Finding("evolve.dt", f"{problem.times[-1] / dt:.3g} steps will never be done; give a longer dt")
+        yield Finding(
+            "evolve.dt",
+            f"{problem.times[-1] / dt:.3g} steps would run for years; at most {float(MAX_STEPS):.0e} are allowed",
+        )
         return
     strength = local_field(problem)
     if dt * strength > LONG_STEP:
         yield Finding(
             "evolve.dt",
-            f"dt = {dt:g} is long for couplings of up to {strength:.3g} a site: their product is {dt * strength:.3g}, and the "
-            f"error of the splitting is small below {LONG_STEP:g} only; lower dt, or give accuracy",
+            f"dt = {dt:g} is long for couplings of up to {strength:.3g} per site: their product is {dt * strength:.3g}, and the "
+            f"error of the splitting is small only below {LONG_STEP:g}; lower dt, or give accuracy",
             "warning",
         )
 

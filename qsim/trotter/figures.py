@@ -33,7 +33,7 @@ def _times(r: Results) -> Times:
 
 
 def _logarithmic(t: Times) -> bool:
-    """Whether output times call for a logarithmic axis: most of them in the first tenth."""
+    """Return True if output times call for a logarithmic axis: most of them in the first tenth."""
     return t.size > 5 and float(np.median(t)) < 0.1 * float(t[-1])
 
 
@@ -285,7 +285,7 @@ _LABELS = {
 
 
 def curves(r: Results) -> Figure | None:
-    """Everything else that is one number a time: imbalance, autocorrelation, return probability, fidelity, variance."""
+    """Everything else that is one number per output time: imbalance, autocorrelation, return probability, fidelity, variance."""
     t = _times(r)
     names = [name for name in _LABELS if name in r]
     if not names or t.size < 2:
@@ -305,7 +305,7 @@ def curves(r: Results) -> Figure | None:
 
 
 def polarisation(r: Results) -> Figure | None:
-    """How the polarisation of one site spreads over the others."""
+    """Polarisation against site and time: its spread from one site."""
     t = _times(r)
     if "polarisation" not in r or t.size < 2:
         return None

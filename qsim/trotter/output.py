@@ -231,7 +231,7 @@ def scalars(result: Result | SpectrumResult) -> dict[str, Scalar]:
         steps = 2 * max(result.numbers["steps"], 1)
         out["echo_drift_per_step"] = Scalar(
             abs(float(result.mean["echo"][-1]) - 1.0) / steps,
-            description="|echo - 1| a time step, forward and back, not normalised",
+            description="|echo - 1| per time step, forward and back, not normalised",
         )
     for name, value in result.info.items():
         out[name] = Scalar(value[0], value[1], description=value[2])

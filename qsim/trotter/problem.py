@@ -1,4 +1,4 @@
-"""What a run needs: Hamiltonian, initial state, times and observables."""
+"""The problem of a run: Hamiltonian, initial state, times and observables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_STEPS = 5000  # of one call: where the state is small, launches take the ti
 
 @dataclass
 class Problem:
-    """What a run needs.
+    """Everything that a run needs.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Problem:
 
     @property
     def shared_pairs(self) -> bool:
-        """Whether all correlators have the same pairs."""
+        """True if all correlators have the same pairs."""
         lists = list(self.pairs.values())
         return all(pairs == lists[0] for pairs in lists)
 
@@ -205,12 +205,12 @@ class Problem:
 
     @property
     def echo_sigma(self) -> bool:
-        """Whether the way back differs from the way forward."""
+        """True if the way back differs from the way forward."""
         return self.echo is not None and bool(self.echo.sigma)
 
     @property
     def echo_everywhere(self) -> bool:
-        """Whether the echo is taken at every output time."""
+        """True if the echo is taken at every output time."""
         return self.echo is None or self.echo.times in ("all", "output")
 
     @cached_property
@@ -345,7 +345,7 @@ def _work(problem: Problem, spins: int, state: int) -> int:
 
 
 def _batch(problem: Problem, spins: int) -> int:
-    """Return how many trajectories are carried together."""
+    """Return the number of trajectories that are carried together."""
     constant = not problem.deck.driven and problem.deck.evolve.integrator not in ("chebyshev", "auto")
     if spins > BATCH_SPINS or not constant:
         return 1

@@ -44,12 +44,12 @@ LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 @dataclass
 class Result:
-    """What a run leaves; see ``output.py`` for the names in the file.
+    """The result of a run; see ``output.py`` for the names in the file.
 
     Attributes
     ----------
     mean, error : dict of float64 arrays
-        Means over the trajectories and their standard errors (empty without an ensemble), one row a time of the problem.
+        Means over the trajectories and their standard errors (empty without an ensemble), one row per time of the problem.
     numbers : dict
         Scalars: drifts, steps, layers.
     psi : (2^N,) complex or None
@@ -260,7 +260,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
 
 
 def _vectors(problem: Problem) -> int:
-    """Return how many state vectors the evolution itself may take, beside those of echoes and the like."""
+    """Return the number of state vectors that the evolution itself may take, without those of echoes and the like."""
     state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]

@@ -567,7 +567,7 @@ WRONG = [
     (
         [{"type": "pairs", "list": [[0, 1, 1], [1, 0, 2]]}],
         "0.list.1",
-        r"the pair \(0, 1\) stands twice .* 0 and 1",
+        r"the pair \(0, 1\) is listed twice.* 0 and 1",
     ),
     ([{"type": "pairs", "list": [[2, 2, 1]]}], "0.list.0", "site 2 is coupled to itself"),
     ([{"type": "pairs", "list": [[0, 4, 1]]}], "0.list.0", "site 4 does not exist: 4 spins are sites 0 to 3"),
@@ -577,7 +577,7 @@ WRONG = [
     ([{"type": "pairs"}], "0", "exactly one of list, file and matrix; found none"),
     ([{"type": "pairs", "list": [[0, 1, 1]], "model": "xx"}], "0.model", "model belongs to matrix"),
     ([{"type": "xx"}], "0.lattice", "missing key"),
-    ([ring(shells=[1, 1])], "0.shells", "a shell stands twice"),
+    ([ring(shells=[1, 1])], "0.shells", "duplicate shell in"),
     ([ring(shells=[3])], "0.shells", "shell 3 does not exist"),
     ([ring(shells=[1, 2], J=[1.0])], "0.J", "1 strengths for 2 shells"),
     ([ring(J=[1.0, 2.0])], "0.J", "2 strengths for 1 shells"),
@@ -614,13 +614,13 @@ WRONG = [
     ([field(values=[1, 2])], "0.values", "2 values, but system.spins = 4"),
     ([field(values=[1, 2], sites=[1])], "0.values", "2 values, but sites lists 1"),
     ([field(values=1.0, sites=[4])], "0.sites.0", "site 4 does not exist"),
-    ([field(values=1.0, sites=[1, 1])], "0.sites.1", "site 1 stands twice"),
+    ([field(values=1.0, sites=[1, 1])], "0.sites.1", "duplicate site 1"),
     ([field(random={"kind": "box"})], "0.random", "either width"),
     ([field(values={"random": {"kind": "box"}})], "0.values.random", "either width"),
     (
         [field(values={"random": {"kind": "box", "W": 1}}, random={"kind": "box", "W": 1})],
         "0.random",
-        "random stands twice",
+        "random is given twice",
     ),
     (
         [field(values=1.0, profile={"type": "ramp", "t0": 2.0, "t1": 1.0})],
@@ -657,7 +657,7 @@ def test_a_field_from_two_sources(tmp_path):
 
 
 BAD_FILES = [
-    ("J.csv", "0,1,1\n1,0,2\n", "file", r"J.csv, pair 2: the pair \(0, 1\) stands twice"),
+    ("J.csv", "0,1,1\n1,0,2\n", "file", r"J.csv, pair 2: the pair \(0, 1\) is listed twice"),
     ("J.csv", "0,5,1\n", "file", "pair 1: site 5 does not exist"),
     ("J.csv", "0,1\n", "file", r"J.csv:1: 2 columns, expected 3 or 5 \(j, k, Jx"),
     ("J.csv", "0,1,1\n0,2,x\n", "file", "J.csv:2: 'x' is not a finite number"),

@@ -454,7 +454,7 @@ def test_complaints_about_state_files(tmp_path):
         ({"type": "basis", "bits": "0101", "up": [0]}, "", "found bits and up"),
         ({"type": "basis", "bits": "010"}, ".bits", "3 bits, but system.spins = 4"),
         ({"type": "basis", "up": [4]}, ".up.0", "site 4 does not exist: 4 spins are sites 0 to 3"),
-        ({"type": "basis", "down": [1, 1]}, ".down.1", "site 1 stands twice"),
+        ({"type": "basis", "down": [1, 1]}, ".down.1", "duplicate site 1"),
         ({"type": "neel", "row": 3}, ".row", "4 spins are not made of rows of 3"),
         ({"type": "domain_wall", "up": 5}, ".up", "5 sites up, but system.spins = 4"),
         ({"type": "product", "theta": [1.0]}, ".theta", "1 angles, but system.spins = 4"),

@@ -64,7 +64,7 @@ class _Layout:
     names
         What the columns hold, for messages.
     first
-        Only so many of the columns are read, and whatever else a line holds is ignored; None to read all.
+        Number of columns to read; further ones on a line are ignored; None to read all.
     widths
         Allowed numbers of columns where all are read; empty for any, the same in every row.
     """

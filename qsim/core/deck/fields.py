@@ -1,7 +1,7 @@
 """Introspection of deck models: their keys, the types of these, and the place to which the path of an error leads.
 
 Pydantic reports an error at a path that also holds the labels of union members (``pulses.0.gauss.fwhm``).
-`walk` follows such a path through the *types*, so that labels are told from keys without guessing.
+`walk` follows such a path through the *types*, so that labels and keys are distinguished without guessing.
 """
 
 import re
@@ -48,7 +48,7 @@ class Annotation:
     discriminator
         The key that tells the members of a union apart, if one does.
     optional
-        Whether null is allowed as well.
+        True if null is allowed as well.
     """
 
     base: Any

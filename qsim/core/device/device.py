@@ -71,7 +71,7 @@ class Memory:
     reduce
         Deck key to lower if it does not fit, such as ``"grid.points"``.
     fits
-        Says what would fit into so many free bytes, such as ``"28 spins fit"``; may return an empty text.
+        Describes what would fit into a number of free bytes, such as ``"28 spins fit"``; may return an empty text.
     """
 
     host: int = 0
@@ -107,11 +107,11 @@ class Memory:
         method
             Name of the method.
         figures
-            Whether figures are drawn.
+            True if figures are drawn.
         cuda
-            Whether the run computes on a GPU.
+            True if the run computes on a GPU.
         compiled
-            Whether the cache held compiled CPU kernels of the method; else this run compiles them.
+            True if the cache held compiled CPU kernels of the method; else this run compiles them.
         """
         own = {"Python and its libraries": INTERPRETER if self.kernels else INTERPRETER - NUMBA}
         if figures:

@@ -71,7 +71,7 @@ LIBRARY_DEVICE = {"": 0, "cublas": 68_000_000, "cusolver": 140_000_000}
 
 
 def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether an earlier run has left compiled CPU kernels of a method, for this version of Python.
+    """Return True if an earlier run has left compiled CPU kernels of a method, for this version of Python.
 
     Numba keeps an index file for each kernel: in ``NUMBA_CACHE_DIR``, else beside the sources or in the user's cache
     folder.  An index older than its source is stale.  A run of another task may have left kernels that are not those
@@ -89,7 +89,7 @@ def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -
 
 
 def _compiled(source: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether the cache holds a kernel of a source."""
+    """Return True if the cache holds a kernel of a source."""
     pattern = f"{source.stem}.*.py{sys.version_info.major}{sys.version_info.minor}.nbi"
     with contextlib.suppress(OSError):
         made = source.stat().st_mtime
@@ -100,7 +100,7 @@ def _compiled(source: Path, environ: Mapping[str, str]) -> bool:
 
 
 def _folders(source: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield where Numba keeps the kernels of a source (`numba.core.caching`: folders are told apart by a hash of the path)."""
+    """Yield where Numba keeps the kernels of a source (`numba.core.caching`: folders differ by a hash of the path)."""
     parent = source.parent
     own = f"{parent.name}_{hashlib.sha1(str(parent).encode(), usedforsecurity=False).hexdigest()}"
     if chosen := environ.get("NUMBA_CACHE_DIR"):

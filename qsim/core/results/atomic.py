@@ -195,9 +195,9 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
     path
         File to make or replace.  A link is replaced itself, not what it leads to.
     overwrite
-        Whether an existing file may be replaced.
+        True if an existing file may be replaced.
     durable
-        Whether to wait until file and name are on the disk; not needed for what can be made again from other files.
+        True if to wait until file and name are on the disk; not needed for what can be made again from other files.
 
     Yields
     ------

@@ -57,7 +57,7 @@ class Comparison:
     first, second
         The two values as text, arrays by their shape.
     same
-        Whether they agree.
+        True if they agree.
     difference, allowed
         Largest difference and what was allowed there; None for things that are not numbers.
     note

@@ -77,7 +77,7 @@ class Claim:
     warning
         Regular expression; a warning of the run in which it is found withdraws the claim.
     statistical
-        Whether `claimed` is a standard error.
+        True if `claimed` is a standard error.
     """
 
     quantity: str
@@ -117,7 +117,7 @@ class Trial:
     judge
         Function from the results file to the claims, each with its true value.
     refusable
-        Whether the run may refuse the deck; False where a refusal is as wrong as a wrong number.
+        True if the run may refuse the deck; False where a refusal is as wrong as a wrong number.
     """
 
     deck: Mapping[str, Any]

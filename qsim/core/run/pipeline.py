@@ -112,7 +112,7 @@ class Outcome:
     results
         The results file; after a dry run, where it would be.
     already
-        Whether the run had been complete before, so that nothing was done.
+        True if the run had been complete before, so that nothing was done.
     """
 
     summary: dict[str, Any]

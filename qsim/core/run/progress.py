@@ -45,7 +45,7 @@ NOTHING, SAVE, STOP, GIVE_UP = range(4)
 
 DAY = 86400.0
 OBSERVED = 10.0
-"""Seconds between two reports from which a speed is told; what comes before the first, such as compilation, does not count."""
+"""Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
 
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
 """Exceptions that the state of another problem causes."""
@@ -130,7 +130,7 @@ class Monitor:
     restored : mapping or None
         State to continue from.
     polled : bool
-        Whether the run has reported anything yet.
+        True if the run has reported anything yet.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Monitor:
         done
             Steps done before, in another process; by default those of the first report of a resumed run.
         at_most
-            Whether the total is a limit that is rarely reached, such as ``max_sweeps``: no time left is told from it.
+            True if the total is a limit that is rarely reached, such as ``max_sweeps``: the time left is not derived from it.
         """
         self.end()
         self._savable = False

@@ -25,7 +25,7 @@ Density = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Means:
-    """What is known of a trial function and of the ground state with its nodes.
+    """Known properties of a trial function and of the ground state with its nodes.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Means:
     density
         By estimator: the mean number of electrons or pairs per length of r, normalised to their number; of the trial function.
     exact
-        Whether the trial function is the ground state: no statistical error at all.
+        True if the trial function is the ground state: no statistical error at all.
     """
 
     trial: Mapping[str, float]

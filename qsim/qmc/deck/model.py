@@ -24,7 +24,7 @@ EXTENDABLE = ("series.*.vmc.blocks", "series.*.dmc.blocks")
 
 
 class QmcOutput(OutputBlock):
-    """What is written, and where."""
+    """Files that are written, and their place."""
 
     scalar_dat: bool = Field(
         default=False, description="also write <name>.s<NNN>.scalar.dat for each vmc and dmc, as QMCPACK does"
@@ -32,7 +32,7 @@ class QmcOutput(OutputBlock):
 
 
 def _is_crystal(data: dict[str, Any]) -> bool:
-    """Tell whether the orbitals, supercell or twist that stand in a deck belong to a crystal, before anything is checked."""
+    """Return True if the orbitals, the supercell or the twist of a deck belong to a crystal, before anything is checked."""
     wavefunction = data.get("wavefunction")
     orbitals = wavefunction.get("orbitals") if isinstance(wavefunction, dict) else None
     source = orbitals.get("source") if isinstance(orbitals, dict) else orbitals

@@ -1,4 +1,4 @@
-"""What a deck of qmc gets wrong that can be seen without a calculation."""
+"""Rules of the qmc deck: keys that contradict each other, which need no calculation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
 MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
-FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is told
+FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is warned of
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -279,7 +279,7 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
         )
     for i, tau in enumerate(steps):
         if tau in steps[:i]:
-            yield Finding(f"{key}.timesteps.{i}", f"the time step {tau:g} stands twice")
+            yield Finding(f"{key}.timesteps.{i}", f"duplicate time step {tau:g}")
     needed = {"none": 1, "linear": 2, "quadratic": 3}[block.extrapolate]
     if len(steps) < needed and "extrapolate" in block.model_fields_set:
         yield Finding(
@@ -308,7 +308,7 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
             yield Finding(key, f"an item is one estimator; {found}")
         for name in named:
             if seen.setdefault(name, k) != k:
-                yield Finding(f"{key}.{name}", f"{name} stands twice; see estimators.{seen[name]}")
+                yield Finding(f"{key}.{name}", f"{name} is listed twice; see estimators.{seen[name]}")
             if name == "sofk":
                 yield Finding(
                     f"{key}.sofk",

@@ -315,7 +315,7 @@ def _wigner_seitz(value: object) -> object:
 
 
 class Bspline1(Block):
-    """What functions of electron pairs and of electrons and ions have in common."""
+    """Base of the functions of electron pairs and of electrons and ions."""
 
     rcut: Annotated[Range | None, BeforeValidator(_wigner_seitz)] = Field(
         default=None,

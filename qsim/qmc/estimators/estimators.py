@@ -1,4 +1,4 @@
-r"""What is measured beside the energy: pair densities, densities on a mesh and around atoms.
+r"""Observables other than the energy: pair densities, densities on a mesh and around atoms.
 
 Histograms of the walkers, weighted, are added up on the device and read once per block.  Normalisation (open
 boundaries):
@@ -60,7 +60,7 @@ class _Histogram(ABC):
         """Return the tables of the results file by name."""
 
     def notes(self) -> list[str]:
-        """Return what the user should know about the result."""
+        """Return notes on the result for the user."""
         return []
 
     def _named(
@@ -181,7 +181,7 @@ class Estimators:
             self._weight = device.xp.zeros((), np.int64)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to measure."""
+        """Return True if there is anything to measure."""
         return bool(self.members)
 
     def accumulate(self, R: NDArray[np.float64], weight: NDArray[np.float64]) -> None:

@@ -144,7 +144,7 @@ def _radial_histogram_cpu(device, R, count, atom, n_up, inverse_width, out):
 
 
 def take_totals(device: Device, state: State) -> NDArray[np.float64]:
-    """Return what a generation adds up to over all walkers, on the host; the counts of moves begin anew.
+    """Return the sums of a generation over all walkers, on the host; the counts of moves begin anew.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How the CPU kernels of ``qmc`` are compiled."""
+"""Compilation of the CPU kernels of ``qmc``."""
 
 from typing import Any
 

@@ -85,7 +85,7 @@ class HamiltonianTables(NamedTuple):
     omega, mass : float
         Of ``m omega^2 r^2 / 2`` (0: none) and of the particles.
     interacting : int
-        Whether electrons repel each other.
+        True if electrons repel each other.
     potential : (A,) int64
         Pseudopotential of an atom, -1 for a bare ``-Z / r``.
     local : (P, K, 6) float64

@@ -4,7 +4,7 @@
 // many warps a multiprocessor holds, and together they would need twice the registers of each.
 //
 // The random numbers are those of the CPU: a counter is (generation, walker, purpose, section), so CPU and GPU make the same moves
-// until rounding turns a decision.  State stays in global memory (1 to 40 kB a walker, in cache between launches);
+// until rounding turns a decision.  State stays in global memory (1 to 40 kB per walker, in cache between launches);
 // shared memory holds what the lanes of a warp exchange: atomic orbitals, rows, one column.
 //
 // Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
@@ -18,7 +18,7 @@
 #define WARPS 4  // walkers of a block
 #endif
 #ifndef RESIDENT
-#define RESIDENT 4  // blocks a multiprocessor shall hold
+#define RESIDENT 4  // blocks that a multiprocessor must hold
 #endif
 #define BOUNDS __launch_bounds__(LANES * WARPS, RESIDENT * 4 / WARPS)
 #define PLAIN 0

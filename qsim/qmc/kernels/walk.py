@@ -30,7 +30,7 @@ __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "re
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
 WARPS = (4, 2, 1)  # walkers of a block: as many as SHARED_BYTES hold
-LANES, SHARED_BYTES = 32, 96 * 1024  # two blocks a multiprocessor at least
+LANES, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
 MOVE_COST, BASIS_COST = (
     200,
     12,

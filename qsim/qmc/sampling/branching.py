@@ -76,7 +76,7 @@ class Population:
             raise ValueError(f"not a population: {self}")
 
     def draws(self, walkers: int) -> int:
-        """Return how many uniform numbers a branching of so many walkers takes."""
+        """Return the number of uniform numbers for one branching."""
         return 1 if self.control == "comb" else walkers
 
     def next_generation(

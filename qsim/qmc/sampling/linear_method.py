@@ -142,7 +142,7 @@ class Surroundings:
 
 
 class Limits(NamedTuple):
-    """What is known of steps beforehand.
+    """Estimates of steps before they are tried.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ class Trial(NamedTuple):
     influence: NDArray[np.float64]  # of each walker on the change, (sets, W)
 
     def sound(self, worse: float) -> bool:
-        """Tell whether the sample carries so far, and sees no harm of more than so many standard deviations."""
+        """Return True if the sample is still valid there and shows no harm beyond a number of standard deviations."""
         finite = math.isfinite(self.change) and math.isfinite(self.error)
         return finite and self.effective >= EFFECTIVE and self.change <= worse * self.error
 
@@ -405,7 +405,7 @@ class Optimisation:
     def _compare(
         self, moments: Moments, sets: list[Set], steps: list[NDArray[np.float64]], shifts: list[float]
     ) -> list[Trial]:
-        """Return what steps do to the target, by reweighting configurations of the sample."""
+        """Return the effect of steps on the target, by reweighting configurations of the sample."""
         walkers, device = self.walkers, self.walkers.device
         scratch = State(*(array.copy() for array in walkers.state))
         tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]

@@ -254,7 +254,7 @@ class VmcSampling:
 
 
 def _parts(steps: int, most: int) -> list[int]:
-    """Cut the steps of a block into at most so many parts of nearly equal length."""
+    """Cut the steps of a block into at most `most` parts of nearly equal length."""
     count = min(steps, most)
     return [steps * (k + 1) // count - steps * k // count for k in range(count)]
 

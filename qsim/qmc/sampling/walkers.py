@@ -56,7 +56,7 @@ class Walkers:
     settled : float
         Time (1/hartree) that they, or those that they are copies of, have moved since they were placed.
     related : bool
-        Whether some of them are copies of others, so that they are not independent of each other.
+        True if some of them are copies of others, so that they are not independent of each other.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Walkers:
     # ------------------------------------------------------------------------------------ checkpoints
 
     def saved(self) -> dict[str, Any]:
-        """Return what :meth:`restore` needs."""
+        """Return the state for :meth:`restore`."""
         arrays = {
             name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
         }

@@ -81,7 +81,7 @@ class Chains(NamedTuple):
     y : (chains, rows) float64
         Influences of independent chains, or of parts of blocks, relative to a mean weight of 1.
     independent
-        Whether the chains are.
+        True if the chains are.
     """
 
     y: NDArray[np.float64]
@@ -107,7 +107,7 @@ class Estimate:
     level
         Level of reblocking whose blocks are as long as that.
     plateau
-        Whether the error can be trusted: the series is long beside the upper bound of its correlation time.
+        True if the error can be trusted: the series is long beside the upper bound of its correlation time.
     curve
         All levels; empty if there are too few blocks.
     reason
@@ -186,7 +186,7 @@ def derived(
     chains
         Influences of the same function in more detail.
     positive
-        Whether the function is a scale, whose logarithm has the symmetric error: a variance.
+        True if the function is a scale, whose logarithm has the symmetric error: a variance.
 
     Returns
     -------

@@ -57,7 +57,7 @@ SLOWEST = (1.5, 5.0, 15.0)  # decays over the series, in its inverse length, tha
 
 
 class Correlation(NamedTuple):
-    """How a mean is known.
+    """Error and correlation time of a mean.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Correlation(NamedTuple):
 
 
 def student(degrees: float, level: float = LEVEL) -> float:
-    """Return the factor on an error bar of so many degrees of freedom that makes `level` of it cover as a normal law says."""
+    """Return the factor that makes `level` error bars with few degrees of freedom cover as much as those of a normal law."""
     from scipy.special import ndtr, stdtrit
 
     if not degrees > 0.0:
@@ -126,7 +126,7 @@ def correlation(y: NDArray[np.float64], *, independent: bool = True) -> Correlat
     y : (chains, rows) float64
         Deviations from the mean of all, relative to a mean weight of 1.
     independent
-        Whether the chains are independent; else they are added up to one.
+        True if the chains are independent; else they are added up to one.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def correlation(y: NDArray[np.float64], *, independent: bool = True) -> Correlat
 
 
 def _joined(y: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    """Return the means of so many neighbours of each chain (chains, rows), at most of the whole chain, as one array."""
+    """Return the means of `count` neighbours of each chain (chains, rows), at most of the whole chain, as one array."""
     N = y.shape[1]
     length = min(length, N)
     return np.asarray(y[:, : N // length * length].reshape(-1, length).mean(axis=1))

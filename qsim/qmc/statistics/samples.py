@@ -73,7 +73,7 @@ class Samples:
         self.add(row)
 
     def after(self, blocks: int) -> NDArray[np.float64]:
-        """Return the complete rows (rows, groups, 8) that begin after so many blocks."""
+        """Return the complete rows (rows, groups, 8) that begin after `blocks` blocks."""
         first = math.ceil(blocks * self.rows_per_block - 1e-9)
         return np.array(self._rows[first:], np.float64).reshape(-1, self.groups, COLUMNS)
 

@@ -42,7 +42,7 @@ class System:
     omega, mass
         External potential ``mass omega^2 r^2 / 2`` (0: none), hartree; mass of the particles.
     interacting
-        Whether the electrons repel each other.
+        True if the electrons repel each other.
     pseudopotentials
         By symbol; symbols without one have bare nuclei.
     """
@@ -91,7 +91,7 @@ class System:
         return max(energies)
 
     def is_bare(self, symbol: str) -> bool:
-        """Tell whether a species are bare nuclei, at which wavefunctions have cusps."""
+        """Return True if atoms of this species are bare nuclei, at which wavefunctions have cusps."""
         return symbol not in self.pseudopotentials and bool(self.charges[self.symbols.index(symbol)] > 0.0)
 
 

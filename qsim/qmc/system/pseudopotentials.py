@@ -150,7 +150,7 @@ def _cutoff(delta: Sequence[RadialFunction | None]) -> float:
 
 
 class _Grid(NamedTuple):
-    """What a grid element says: kind, ends, number of points."""
+    """The content of a grid element: kind, ends, number of points."""
 
     kind: str
     first: float

@@ -200,7 +200,7 @@ def _is_real(value: object) -> bool:
 
 
 def _identity(block: Pyscf, system: System) -> dict[str, Any]:
-    """Return what was calculated, in types that JSON has."""
+    """Return a summary of the calculation, in types that JSON has."""
     chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
     return {
         **{name: value for name, value in chosen.items() if value},  # files of older decks have none
@@ -411,7 +411,7 @@ def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
 
 
 def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
-    """Return the converged self-consistent field and what is doubtful about it."""
+    """Return the converged self-consistent field and warnings about it."""
     method = identity["method"]
     if method in ("rhf", "rks") and mol.spin != 0:
         raise InvalidInput(
@@ -524,7 +524,7 @@ def _configuration(
     overlap: NDArray[np.float64],
     doubts: list[str],
 ) -> dict[str, Any]:
-    """Return the electron configuration of an atom in words, and what is doubtful about it; of molecules the latter alone."""
+    """Return the electron configuration of an atom in words, and warnings about it; of molecules the warnings alone."""
     if mol.natm != 1:
         return {"doubts": doubts}
     found = occupation.configuration(*occupied, overlap, occupation.momenta(mol))

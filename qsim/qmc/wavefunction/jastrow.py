@@ -201,7 +201,7 @@ class Jastrow:
         }
 
     def tables(self) -> JastrowTables:
-        """Return what kernels take; one more zero than needed ends each row, for radii that round up to rcut."""
+        """Return the arrays for the kernels; one more zero than needed ends each row, for radii that round up to rcut."""
         width = max([f.spline.size for f in self.functions], default=0) + 1
         spline = np.zeros((len(self.functions), max(width, 5)))
         for row, function in zip(spline, self.functions, strict=True):

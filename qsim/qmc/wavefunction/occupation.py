@@ -71,7 +71,7 @@ def _short(value: float) -> str:
 
 
 def unusual(found: NDArray[np.float64], usual: list[int], core: int) -> str:
-    """Return how a configuration differs from the usual one of a neutral atom; empty if it does not or nothing is known.
+    """Describe the difference of a configuration from the usual one of a neutral atom; empty if it does not or nothing is known.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def unusual(found: NDArray[np.float64], usual: list[int], core: int) -> str:
 
 
 def occupy(field: Any, mol: Any, wanted: Mapping[str, list[int]]) -> None:
-    """Make a PySCF field of one atom fill so many orbitals of each momentum and spin, those of lowest energy.
+    """Make a PySCF field of one atom fill given numbers of orbitals of each momentum and spin, those of lowest energy.
 
     Parameters
     ----------

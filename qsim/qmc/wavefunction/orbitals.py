@@ -101,7 +101,7 @@ class OrbitalSet:
         return int(self.coefficients.shape[1])
 
     def tables(self, real: DTypeLike = np.float64) -> OrbitalTables:
-        """Return what kernels take, with tables and coefficients in the given precision.
+        """Return the arrays for the kernels, with tables and coefficients in the given precision.
 
         Shells that no orbital uses, such as the p functions of an atom whose orbitals are s, are left out.
         """
@@ -120,7 +120,7 @@ class OrbitalSet:
         )
 
     def _is_used(self, shell: Shell, first: int) -> bool:
-        """Whether a shell has a coefficient that is not rounding error."""
+        """Return True if a shell has a coefficient that is not rounding error."""
         part = np.abs(self.coefficients[:, first : first + shell.size])
         return bool(part.max(initial=0.0) > UNUSED * np.abs(self.coefficients).max(initial=0.0))
 

@@ -1,4 +1,4 @@
-r"""Where the local energy diverges, so that its variance has no error bar.
+r"""Divergences of the local energy, which leave its variance without an error bar.
 
 Where particles meet at a distance r without the cusp that their interaction asks for, the local energy goes as :math:`c/r`.  Its
 mean square is finite, but the mean fourth power is not: estimates of the variance have no variance of their own, and scatter as
@@ -42,7 +42,7 @@ class Divergence(NamedTuple):
     strength
         c of ``c / r``, hartree bohr.
     vanishes
-        Whether the trial function itself vanishes there, so that the local energy goes as ``1 / r^2``.
+        True if the trial function itself vanishes there, so that the local energy goes as ``1 / r^2``.
     """
 
     where: str

@@ -28,7 +28,7 @@ __all__ = ["NonlocalTerm", "Wavefunction"]
 
 
 class NonlocalTerm(NamedTuple):
-    """What an electron near an ion with a nonlocal pseudopotential brings.
+    """Tables of the nonlocal pseudopotentials for an electron near an ion.
 
     Attributes
     ----------

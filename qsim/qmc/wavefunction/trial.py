@@ -28,7 +28,7 @@ __all__ = ["Notes", "build_wavefunction", "pseudopotentials_of"]
 
 @dataclass
 class Notes:
-    """What the deck left open and how it was settled, for the run's report."""
+    """Notices and warnings about what the deck left open, for the report of the run."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

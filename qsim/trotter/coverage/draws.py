@@ -140,7 +140,7 @@ def _coupling(rng: Generator, system: Block, kind: str) -> Block:
 
 
 def _has_shells(term: Block, lattice: Block | None, spins: int) -> bool:
-    """Return whether there are second neighbours, and one strength that can be given for each shell."""
+    """Return True if there are second neighbours, and one strength that can be given for each shell."""
     row = lattice is not None and lattice["type"] in ("chain", "ring")
     return row and spins >= 4 and "J" in term
 

@@ -47,7 +47,7 @@ class Part:
 
 @lru_cache(maxsize=256)
 def spin(axis: str, site: int, spins: int) -> csr_matrix:
-    """Return ``S^axis_site`` of so many spins as a sparse matrix."""
+    """Return ``S^axis_site`` of `spins` spins as a sparse matrix."""
     low, high = identity(1 << site), identity(1 << (spins - 1 - site))
     return csr_matrix(kron(high, kron(0.5 * PAULI[axis], low)))
 
@@ -297,7 +297,7 @@ class Evolution:
 
     @property
     def driven(self) -> bool:
-        """Whether it depends on time."""
+        """True if it depends on time."""
         return any(part.factor is not None for part in self.parts)
 
     def at(self, t: float) -> csr_matrix:
@@ -420,7 +420,7 @@ class Truth:
 
 
 def entropy_bound(error: float, sites: int) -> float:
-    """Return how far an entropy can be off (Fannes and Audenaert), from the distance of two states."""
+    """Return the largest difference of two entropies (Fannes and Audenaert) for the distance of two states."""
     T = min(error, 0.5)
     if T <= 0.0:
         return 0.0

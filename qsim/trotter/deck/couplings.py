@@ -27,7 +27,7 @@ PairRows = Annotated[
 ]
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
 SiteFormula = Annotated[str, ExpressionText("j")]
-SEED = "seed of this piece alone; by default run.seed"
+SEED = "seed of these numbers alone; by default run.seed"
 
 # -------------------------------------------------------------------------------------------- lattices
 
@@ -45,7 +45,7 @@ class Ring(Block):
 
 
 class _Plane(Block):
-    """What lattices with Lx x Ly sites share."""
+    """Base of the lattices with Lx x Ly sites."""
 
     Lx: PositiveCount | None = Field(default=None, description="sites in a row; by default sqrt(N)")
     Ly: PositiveCount | None = Field(default=None, description="rows; by default N / Lx")
@@ -132,7 +132,7 @@ Random = Annotated[RandomBox | RandomNormal | RandomBinary, Field(discriminator=
 
 
 class _Term(Block):
-    """What all terms share."""
+    """Base of all terms."""
 
     profile: Profile | None = Field(
         default=None, description="factor f(t) of the whole term: ramp, cosine, table, expression"
@@ -140,7 +140,7 @@ class _Term(Block):
 
 
 class _Coupling(_Term):
-    """What couplings on a lattice share."""
+    """Base of the couplings on a lattice."""
 
     lattice: Lattice | None = Field(
         default=None,

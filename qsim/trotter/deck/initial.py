@@ -23,7 +23,7 @@ def _bits(text: str) -> str:
 
 
 def check_sites(sites: list[int] | None, spins: int, key: str) -> Iterator[Finding]:
-    """Yield sites that do not exist or stand twice in a list."""
+    """Yield sites that do not exist or are listed twice."""
     seen: set[int] = set()
     for k, site in enumerate(sites or ()):
         if site >= spins:
@@ -32,7 +32,7 @@ def check_sites(sites: list[int] | None, spins: int, key: str) -> Iterator[Findi
             )
             return
         if site in seen:
-            yield Finding(f"{key}.{k}", f"site {site} stands twice")
+            yield Finding(f"{key}.{k}", f"duplicate site {site}")
             return
         seen.add(site)
 
@@ -186,11 +186,11 @@ Initial = Annotated[
 
 
 def check_initial(initial: object, spins: int, key: str = "initial") -> Iterator[Finding]:
-    """Yield what is wrong with an initial state of so many spins."""
+    """Yield contradictions between an initial state and the number of spins."""
     if isinstance(initial, BasisInitial | NeelInitial | DomainWallInitial | ProductInitial | A1Initial):
         yield from initial.check(spins, key)
 
 
 def is_random(initial: object) -> bool:
-    """Return whether members of an ensemble of such states differ."""
+    """Return True if members of an ensemble of such states differ."""
     return isinstance(initial, RandomInitial)

@@ -267,7 +267,7 @@ class Echo(Block):
 
     @property
     def overlap(self) -> bool:
-        """Whether two states are carried forward."""
+        """True if two states are carried forward."""
         if self.scheme == "auto":
             return bool(self.sigma) and self.local is None
         return self.scheme == "overlap"
@@ -396,12 +396,12 @@ class TrotterDeck(Deck):
 
     @property
     def driven(self) -> bool:
-        """Whether a term of the system depends on time."""
+        """True if a term of the system depends on time."""
         return are_driven(self.system.terms)
 
 
 def are_driven(terms: Sequence[Term]) -> bool:
-    """Return whether a term depends on time."""
+    """Return True if a term depends on time."""
     return any(term.profile is not None and term.profile.type != "constant" for term in terms)
 
 

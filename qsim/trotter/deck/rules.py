@@ -139,9 +139,9 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
     for index, item in enumerate(deck.observe):
         where, named = f"observe.{index}", item.named()
         if not named:
-            yield Finding(where, "nothing is asked for here")
+            yield Finding(where, "empty item; name an observable, such as sz")
         if len(named) > 1:
-            yield Finding(where, f"one observable an item, found {', '.join(named)}; begin each with a dash")
+            yield Finding(where, f"one observable per item, found {', '.join(named)}; begin each with a dash")
         if item.pairs is not None and item.correlator is None:
             yield Finding(f"{where}.pairs", "goes with correlator, as in {correlator: zz, pairs: all}")
         for name in named:
@@ -150,7 +150,7 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
                 names = [f"correlator {axes}" for axes in correlator_axes(item)]
             for text in names:
                 if seen.setdefault(text, index) != index:
-                    yield Finding(f"{where}.{name}", f"{text} stands twice; see observe.{seen[text]}")
+                    yield Finding(f"{where}.{name}", f"{text} is listed twice; see observe.{seen[text]}")
         yield from _check_item_sites(item, where, deck.system.spins)
         if item.echo is not None:
             yield from check_terms(item.echo.sigma, deck.system, f"{where}.echo.sigma")
@@ -170,7 +170,7 @@ def _is_disordered(term: Term) -> bool:
 
 
 def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
-    """Yield sites that do not exist, sites that stand twice, and pairs of a site with itself."""
+    """Yield sites that do not exist, duplicate sites, and pairs of a site with itself."""
     for name in ("sx", "sy", "sz"):
         if isinstance(value := getattr(item, name), list):
             yield from check_sites(value, spins, f"{where}.{name}")
@@ -200,7 +200,7 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         else:
             yield from check_sites([a, b], spins, key)
         if seen.setdefault((min(a, b), max(a, b)), k) != k:
-            yield Finding(key, f"the pair [{a}, {b}] stands twice")
+            yield Finding(key, f"duplicate pair [{a}, {b}]")
 
 
 # ------------------------------------------------------------------------------------------- the system
@@ -299,7 +299,7 @@ def _check_shells(term: LatticeTerm, lattice: Lattice | None, key: str) -> Itera
         yield Finding(f"{key}.shells", "lattice all has no shells: every pair is at distance 1")
         return
     if len(set(term.shells)) < len(term.shells):
-        yield Finding(f"{key}.shells", f"a shell stands twice in {term.shells}")
+        yield Finding(f"{key}.shells", f"duplicate shell in {term.shells}")
 
 
 def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
@@ -310,7 +310,7 @@ def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
     if isinstance(term.values, RandomValues):
         yield from _check_random(term.values.random, f"{key}.values.random")
         if term.random is not None:
-            yield Finding(f"{key}.random", "random stands twice, here and in values")
+            yield Finding(f"{key}.random", "random is given twice, here and in values")
     yield from check_sites(term.sites, spins, f"{key}.sites")
     expected, what = (len(term.sites), "sites lists") if term.sites else (spins, "system.spins =")
     if isinstance(term.values, list) and len(term.values) != expected:
@@ -346,7 +346,7 @@ def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, st
         if (j, k) in seen:
             yield (
                 number,
-                f"the pair ({j}, {k}) stands twice in the list, as entries {seen[j, k]} and {number}; pairs count once, add "
+                f"the pair ({j}, {k}) is listed twice, as entries {seen[j, k]} and {number}; pairs count once, add "
                 "the couplings up or use two terms",
             )
             return
@@ -354,7 +354,7 @@ def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, st
 
 
 def check_lattice(lattice: Lattice, spins: int, key: str) -> Iterator[Finding]:
-    """Yield why a lattice cannot have so many sites."""
+    """Yield contradictions between a lattice and the number of its sites."""
     if isinstance(lattice, Square | Triangular):
         shape = plane_shape(lattice, spins)
         if isinstance(shape, str):

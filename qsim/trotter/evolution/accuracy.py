@@ -7,12 +7,12 @@ decades of dt.  K is measured by pilots (:mod:`qsim.trotter.evolution.pilot`): t
 Rounding, in units of the last place (1.1e-16 and 6e-8), measured against exact exponentials with 4 to 15 spins, up to 2e5 layers:
 
 - double precision: the phases of a layer are the same in every step, and so are their rounding errors, which add up
-  *linearly*: 0.05 N a layer at most, a third of it after thousands of steps;
+  *linearly*: at most 0.05 N per layer, a third of it after thousands of steps;
 - single precision: every pass over the state rounds all its numbers, which adds up like a random walk: 0.42 times the root of the
   number of passes; on a CPU all layers of a call are one pass up to 12 spins;
 - single precision on a GPU: the phases themselves are single, the same in every step, and so are their rounding errors: 0.6 times
   the root of the layers of a step times the number of steps (0.16 to 0.75 with 4 and 8 spins and 121 to 12001 layers);
-- chebyshev: 2.4 a product in double precision, 0.17 in single;
+- chebyshev: 2.4 per product in double precision, 0.17 in single;
 - angles are rounded, too: the energy times the time.
 """
 
@@ -52,7 +52,7 @@ SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")  # ts4, the paper's, is never the chea
 ROUGH = 1e-3  # accuracy below which ts2 is not even tried
 CHEBYSHEV_VECTORS = 4
 HOPELESS = 2.0  # times the cost of chebyshev, roughly: product formulas are not looked at more closely
-LAYER_COST = 6.3  # of a layer on one CPU thread, ns an amplitude
+LAYER_COST = 6.3  # of a layer on one CPU thread, ns per amplitude
 RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
 CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory
 TOGETHER = 12  # spins up to which all layers of a call are one pass over the state
@@ -67,7 +67,7 @@ PRODUCT_ROUNDING = {"double": 2.4, "single": 0.17}  # of a product of a chebyshe
 
 @dataclass(frozen=True)
 class Machine:
-    """What an evolution runs on.
+    """The machine that an evolution runs on.
 
     Attributes
     ----------

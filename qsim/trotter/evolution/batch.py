@@ -1,4 +1,4 @@
-"""Small systems, any number of them at once: all layers of many steps in one launch, a block of a GPU or a core a member.
+"""Small systems, any number of them at once: all layers of many steps in one launch, one block of a GPU or one core per member.
 
 States and couplings differ from member to member, the layers are the same.  On the CPU a member goes through the same operations
 whatever the others are, so that its bits do not depend on the batch.

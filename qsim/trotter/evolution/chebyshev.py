@@ -84,7 +84,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What one call of :meth:`Chebyshev.advance` did.
+    """The work and the error of one call of :meth:`Chebyshev.advance`.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Chebyshev:
         return Expansion(products, error)
 
     def _work(self, psi: Amplitudes) -> tuple[Any, ...]:
-        """Allocate once a call: the second polynomial, the sum, and the work space of H psi."""
+        """Allocate once per call: the second polynomial, the sum, and the work space of H psi."""
         xp = self.device.xp
         space = xp.empty_like(psi) if self.linear.needs_work else None
         return xp.empty_like(psi), xp.empty_like(psi), space

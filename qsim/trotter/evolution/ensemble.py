@@ -41,7 +41,7 @@ LIGHTER = {
 
 
 def together(problem: Problem, how: Choice) -> int:
-    """Return how many members are carried at once; 1 where they go one after the other."""
+    """Return the number of members that are carried at once; 1 where they go one after the other."""
     fits = (
         problem.spins <= LARGEST
         and how.method in METHODS
@@ -117,7 +117,7 @@ class Ensemble:
         ]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps: the states, and the rows of all members in one array each."""
+        """Return the state for a checkpoint: the state vectors, and the rows of all members in one array each."""
         names = self.observers[0].rows
         return {
             "reached": self.reached,

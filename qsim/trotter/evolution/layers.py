@@ -79,7 +79,7 @@ def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> 
     Raises
     ------
     ValueError
-        If no three groups cover so many spins.
+        If three groups do not cover the spins.
     """
     sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else _sizes(most)
     largest = CPU_BITS if device == "cpu" else most
@@ -122,7 +122,7 @@ def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
 
 
 def _grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
-    """Return the lowest tile and those of so many groups above it; nothing, if they cannot hold the spins."""
+    """Return the lowest tile and those of `groups` groups above it; nothing if they cannot hold the spins."""
     least = 1 if device == "cpu" else 4  # the registers of a thread are the top bits of its tile
     rest = spins - lowest
     parts = [rest // groups + (k < rest % groups) for k in range(groups)]
@@ -290,7 +290,7 @@ class Evolver:
         return found
 
     def _leaves(self, after: int) -> bool:
-        """Whether a turning pass does the next rotation already: only if the next layer turns at another tile."""
+        """Return True if a turning pass does the next rotation already: only if the next layer turns at another tile."""
         return bool(after) and len(self.tiles) > 1
 
     def _run(self, program: list[Pass], recorded: bool = False) -> None:

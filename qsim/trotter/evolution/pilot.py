@@ -66,7 +66,7 @@ WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing
 
 
 class Advances(Protocol):
-    """What makes steps of an integrator with a state."""
+    """An object that makes steps of an integrator with a state."""
 
     @property
     def psi(self) -> Amplitudes:
@@ -98,7 +98,7 @@ def strength(hamiltonian: Hamiltonian | Model) -> float:
 
 
 def commutes(hamiltonian: Hamiltonian | Model) -> bool:
-    """Return whether all terms commute because every spin feels one axis alone."""
+    """Return True if all terms commute because every spin feels one axis alone."""
     return bool(np.all(np.count_nonzero(_rms(hamiltonian), axis=0) <= 1))
 
 
@@ -114,7 +114,7 @@ def weights(hamiltonian: Hamiltonian | Model, power: int = POWER) -> NDArray[np.
 
 
 def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
-    """Return so many sites, ascending, around the one where the error of a step is largest."""
+    """Return `size` sites, ascending, around the one where the error of a step is largest."""
     J, _ = _fields(hamiltonian)
     total = (J**2).sum(axis=0)
     weight = weights(hamiltonian)
@@ -190,7 +190,7 @@ class Pilot:
     sites : list of int
         Its spins in the whole system.
     exact : bool
-        Whether all terms of the whole system commute and do not depend on time.
+        True if all terms of the whole system commute and do not depend on time.
     direct : dict of (float, float)
         By integrator, a step of the whole system and its error in one unit of time, where the pilot itself shows none.
     """
@@ -257,7 +257,7 @@ class Pilot:
 
     @property
     def idle(self) -> bool:
-        """Whether there are no couplings and fields at any time, in narrow pulses either."""
+        """True if there are no couplings and fields at any time, in narrow pulses either."""
         return self.strength == 0.0 and (self.drive is None or not np.any(self.drive.size))
 
     @property

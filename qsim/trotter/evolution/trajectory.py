@@ -140,7 +140,7 @@ class Trajectory:
 
     @property
     def rows(self) -> dict[str, list[Any]]:
-        """What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`)."""
+        """Observables: one entry per output time (`echo`: one per time of `Problem.echo_at`)."""
         return self.observer.rows
 
     @property
@@ -176,7 +176,7 @@ class Trajectory:
         return made
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of the trajectory."""
+        """Return the state of the trajectory for a checkpoint."""
         return {
             "reached": self.reached,
             "calls": self.calls,

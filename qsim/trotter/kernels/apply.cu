@@ -11,7 +11,7 @@
 // The diagonal needs no table of 2^N numbers: with the bits above the tile fixed, the energy is a constant, a field on every bit
 // of the tile, and the couplings within the tile, which are tabulated once (`within`).
 //
-// Bytes an amplitude: diagonal 48 (double), bonds 32 to 48 and 16 for a pair above the tile, walsh 32, or 48 if it adds.
+// Bytes per amplitude: diagonal 48 (double), bonds 32 to 48 and 16 for a pair above the tile, walsh 32, or 48 if it adds.
 //
 // qsim-compile: -DBITS=12
 // qsim-compile: -DBITS=10

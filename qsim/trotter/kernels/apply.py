@@ -30,7 +30,7 @@ TILE = 12  # bits of a tile: 64 KiB of complex128
 GROUP = 8  # most bits that a pass above the lowest tile transforms
 GPU_BONDS_TILE = 10
 THREADS = 256
-BOND_COST, FLIP_COST, FRAME_COST = 1.5, 1.5, 0.45  # ns an amplitude: a pair, a field, a bit of a transform
+BOND_COST, FLIP_COST, FRAME_COST = 1.5, 1.5, 0.45  # ns per amplitude: a pair, a field, a bit of a transform
 
 PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
 
@@ -62,7 +62,7 @@ class Operator:
     axes : tuple of int
         Which of x = 0 and y = 1 occur; the frame form visits these.
     cost : float
-        Of a product on one CPU thread, roughly, ns an amplitude.
+        Of a product on one CPU thread, roughly, ns per amplitude.
     """
 
     spins: int
@@ -82,7 +82,7 @@ class Operator:
 
     @property
     def needs_work(self) -> bool:
-        """Whether :func:`apply_h` needs a vector as work space."""
+        """True if :func:`apply_h` needs a vector as work space."""
         return self.form == "frames" and bool(self.axes)
 
 

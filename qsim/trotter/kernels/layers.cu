@@ -7,7 +7,7 @@
 //
 // The state is visited in tiles of 2^BITS amplitudes, 16 in a thread's registers.  Rotations of different bits commute and D needs
 // all bits rotated, so the passes go to and fro over the groups of bits: a turning pass does rotation k, phase k and rotation k + 1
-// on its group while the tile is on the chip; groups in between need one rotation pass (mid_pass).  Passes a layer: groups - 1.
+// on its group while the tile is on the chip; groups in between need one rotation pass (mid_pass).  Passes per layer: groups - 1.
 //
 // Phases need no tables of 2^N numbers: with the bits outside of the tile fixed, the energy is a constant, a field on every bit of
 // the tile, and the couplings within the tile.  The exponentials of the last are tabulated once a layer (5 * 2^(BITS - 4) + 16
@@ -38,7 +38,7 @@
 #define LOW BITS  // of these, the lowest of the state that are not rotated: 2 to BITS - 4; or BITS: the lowest tile, all are rotated
 #endif
 #ifndef RESIDENT
-#define RESIDENT 2  // blocks a multiprocessor shall hold
+#define RESIDENT 2  // blocks that a multiprocessor must hold
 #endif
 #ifndef EARLY
 #define EARLY (sizeof(real) == 8 && (ALL || LOW > 3))  // whether there are registers for the factors while the tile is on its way

@@ -272,7 +272,7 @@ def member_layers(
 
 @dataclass(frozen=True)
 class Members:
-    """Hamiltonians of small systems, one a member.
+    """Hamiltonians of small systems, one per member.
 
     Attributes
     ----------
@@ -378,12 +378,12 @@ def _compiled(
 
 
 def fits_shared(device: Device, bits: int, item: int) -> bool:
-    """Whether a block of a CUDA device may have the shared memory of a tile."""
+    """Return True if a block of a CUDA device may have the shared memory of a tile."""
     return (1 << bits) // 16 * 17 * item + STATIC <= _device_limits(device)[0]
 
 
 def resident(bits: int, item: int) -> int:
-    """Return the blocks of a tile that a multiprocessor shall hold."""
+    """Return the blocks of a tile that a multiprocessor must hold."""
     if bits == 13:
         return 2 if item == 8 else 1
     return 3 if item == 8 else 2

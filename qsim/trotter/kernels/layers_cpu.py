@@ -217,7 +217,7 @@ def apply_phase(
 
 @nb.njit(**JIT)
 def tile_tables(pairs, low, high, bits, columns, turns):
-    """Return what the couplings within a tile do: rows, row_fields and the inside phases of :func:`apply_phase`."""
+    """Tabulate the couplings within a tile: rows, row_fields and the inside phases of :func:`apply_phase`."""
     width = 1 << columns
     count = 1 << (bits - columns)
     rows = np.zeros(count)

@@ -6,7 +6,7 @@
 //
 // Bits 0 to 4 of the tile number lanes, 5 to 7 warps, 8 to 11 registers: the way in which a tile is read.
 //
-// Bytes an amplitude: 16 read (double).
+// Bytes per amplitude: 16 read (double).
 //
 // qsim-compile:
 #include "qsim.cuh"

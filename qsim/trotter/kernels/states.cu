@@ -6,7 +6,7 @@
 // correct to 2 rounding units.  Amplitudes are made in double precision and rounded once.
 //
 // The norm of normal amplitudes is needed before they are written: normal_sums makes them once more and stores nothing but the
-// sum of each run of SUM_RUN, in their order.  Bytes an amplitude: 16 written (double); about 120 instructions.
+// sum of each run of SUM_RUN, in their order.  Bytes per amplitude: 16 written (double); about 120 instructions.
 #include "qsim.cuh"
 
 #define STREAM 0x57A7E001u

@@ -1,4 +1,4 @@
-"""What couplings do to a tile of the state, tabulated on the host for ``layers.cu``."""
+"""Tables of the couplings of a tile of the state, made on the host for ``layers.cu``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def layout(low: int, bits: int) -> tuple[list[int], list[int]]:
 
 
 def tile_table(pairs: NDArray[np.float64], low: int, high: int, bits: int) -> NDArray[np.float64]:
-    """Return what the couplings within a tile do, as ``layers.cu`` reads it.
+    """Tabulate the couplings within a tile, as ``layers.cu`` reads it.
 
     Energies of the bits that number threads (T,), their fields on the register bits (4, T), energies of the register bits
     (16,): see :func:`layout`.
@@ -43,7 +43,7 @@ def tile_table(pairs: NDArray[np.float64], low: int, high: int, bits: int) -> ND
 def outside_tables(
     pairs: NDArray[np.float64], fields: NDArray[np.float64], low: int, high: int, bits: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what the spins outside of a tile do, as ``layers.cu`` reads it.
+    """Tabulate the couplings of a tile with the spins outside, as ``layers.cu`` reads it.
 
     A row for every value of the lower half of these spins, and for every value of the upper half: fields on the bits of the tile
     (those of the upper half with h), energy; of the upper half also its fields on the lower one.
@@ -63,6 +63,6 @@ def outside_tables(
 
 
 def _spins(count: int) -> NDArray[np.float64]:
-    """Return s = +-1/2 of so many bits for every value of them, (2^count, count)."""
+    """Return s = +-1/2 of `count` bits for every value of them, (2^count, count)."""
     down: NDArray[np.int64] = np.arange(1 << count)[:, None] >> np.arange(count) & 1
     return np.asarray(0.5 - down, np.float64)

@@ -43,7 +43,7 @@ def draw(
     realisation
         Number of the member of the ensemble.
     coupling
-        Whether the numbers are couplings, or else fields.
+        True if the numbers are couplings, or else fields.
     axis
         Component of a field: fields along two axes with one seed differ.
 

@@ -98,7 +98,7 @@ class Model:
 
     @property
     def is_static(self) -> bool:
-        """Whether H does not depend on time: yes."""
+        """True if H does not depend on time: yes."""
         return True
 
     @property
@@ -168,7 +168,7 @@ class Hamiltonian:
 
     @property
     def is_static(self) -> bool:
-        """Whether H does not depend on time."""
+        """True if H does not depend on time."""
         return not self.driven
 
     @property

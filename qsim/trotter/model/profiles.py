@@ -77,7 +77,7 @@ def factor(profile: blocks.Profile | None) -> Factor:
 
 
 def is_constant(profile: blocks.Profile | None) -> bool:
-    """Return whether f does not depend on time."""
+    """Return True if f does not depend on time."""
     return profile is None or isinstance(profile, blocks.ConstantProfile)
 
 

@@ -1,4 +1,4 @@
-"""Where the profiles of a driven Hamiltonian are not smooth, and where they hide pulses narrower than any grid.
+"""Kinks and jumps of the profiles of a driven Hamiltonian, and pulses narrower than any grid.
 
 Ramps and tables say where their kinks are; those of formulas are found by bisection: the second difference of a smooth function
 falls like the square of the distance of its points, that of a kink like the distance.
@@ -37,7 +37,7 @@ __all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "finite", "kinks", "
 
 CELLS = 4096  # of the grid on which profiles are sampled
 SUSPECTS = 48  # places of a formula that are looked at for a kink
-HALVINGS = 14  # by which a kink is told from a curve
+HALVINGS = 14  # of the interval, which distinguish a kink from a curve
 BENT = 1e-6  # of the largest bend of a formula: where it bends less it is straight
 MOST_BENT = 320  # of the points of the grid; a pulse that has more is not short
 SHORTEST = 3  # of points beside each other

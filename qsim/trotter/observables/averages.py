@@ -71,7 +71,7 @@ class Averages:
         return {name: np.sqrt(np.maximum(m2, 0.0) * scale) for name, m2 in self.m2.items()}
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "group": self.group,
             "count": self.count,

@@ -1,4 +1,4 @@
-"""What is read off a state: spins and correlators from the moments, energy and variance, entropies, overlaps, echoes.
+"""Observables of a state: spins and correlators from the moments, energy and variance, entropies, overlaps, echoes.
 
 Moments (:class:`qsim.trotter.kernels.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
 ``ss["z"][j, k] = <S^z_j S^z_k>``, and those of the other axes that were measured, not divided by the norm; everything here is
@@ -223,7 +223,7 @@ def _entropy(p: NDArray[np.float64]) -> float:
 
 
 def entropy_bytes(spins: int, sites: int) -> int:
-    """Return the bytes that :func:`schmidt` allocates for a part of so many sites."""
+    """Return the bytes that :func:`schmidt` allocates for a part of `sites` sites."""
     rows = min(sites, spins - sites)
     piece = 1 << min(spins, max(rows, PIECE_BITS))
     return 3 * 16 * (1 << 2 * rows) + (8 + 2 * 16) * piece

@@ -1,4 +1,4 @@
-"""What is observed of one trajectory: rows of numbers, one a time."""
+"""Observables of one trajectory, one row per output time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATTERN = {"complex128": 1e-12, "complex64": 1e-5}  # below which <Sz> at t = 0 
 
 
 class Observer:
-    """A trajectory's Hamiltonians, the states that it is compared with, and what was found.
+    """A trajectory's Hamiltonians, reference states and observables.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Observer:
     psi0 : (2^N,) complex or None
         State at t = 0, if it is needed later.
     rows : dict of lists
-        What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`).
+        Observables: one entry per output time (`echo`: one per time of `Problem.echo_at`).
     """
 
     def __init__(self, problem: Problem, member: int, target: Amplitudes | None = None) -> None:
@@ -66,7 +66,7 @@ class Observer:
     def row(
         self, reached: int, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """Return what is observed at a time; expectation values are divided by the norm.
+        """Return the observables at a time; expectation values are divided by the norm.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Observer:
         return found | self._memory(moments)
 
     def _expectations(self, time: float, moments: Moments) -> dict[str, Any]:
-        """Return what follows from the moments at a time: norm, energy, spins and correlators."""
+        """Return the observables that follow from the moments: norm, energy, spins and correlators."""
         problem = self.problem
         found: dict[str, Any] = {
             "norm": moments.norm,
@@ -100,7 +100,7 @@ class Observer:
     def _of_state(
         self, time: float, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None
     ) -> dict[str, Any]:
-        """Return what needs the amplitudes: entropies, overlaps, the variance of the energy."""
+        """Return the observables that need the amplitudes: entropies, overlaps, the variance of the energy."""
         problem = self.problem
         found: dict[str, Any] = {}
         if problem.cuts:
@@ -117,7 +117,7 @@ class Observer:
         return found
 
     def _memory(self, moments: Moments) -> dict[str, Any]:
-        """Return what compares the polarisation with that at t = 0."""
+        """Return the observables that compare the polarisation with that at t = 0."""
         found: dict[str, Any] = {}
         if self.problem.deck.observed("imbalance"):
             if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
