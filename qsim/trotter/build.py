@@ -149,7 +149,9 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     parts = task_memory(deck, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     return Plan(
-        memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"), sizes=sizes, findings=findings
+        memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"),
+        sizes=sizes,
+        findings=findings,
     )
 
 

@@ -325,7 +325,7 @@ def levels(r: Results) -> Figure | None:
 
 
 def structure_factor(r: Results) -> Figure | None:
-    """Static structure factor of the lowest state, q from 0 to 2 pi."""
+    """Draw the static structure factor of the lowest state, q from 0 to 2 pi."""
     names = [name for name in ("structure_factor_zz", "structure_factor_xx") if name in r]
     if not names:
         return None
@@ -358,7 +358,9 @@ def cuts(r: Results) -> Figure | None:
     middle = int(np.argmin(np.abs(sizes - 0.5 * r["site"].size)))
     values, sz = r["schmidt"][middle], r["schmidt_sz"][middle]
     shown = values > FLOOR
-    b.plot(sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"])
+    b.plot(
+        sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"]
+    )
     b.margins(x=0.2)
     b.set_xlabel(r"$S^z$ of the part")
     b.set_ylabel(r"$-\ln p$ of the middle cut")

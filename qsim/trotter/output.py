@@ -130,7 +130,9 @@ def _entropy_tables(result: Result) -> Iterator[Table]:
     yield Table("number_entropy", dims, "nat", "entropy of the distribution of Sz of the sites")
     yield Table("renyi2", dims, "nat", "Renyi entropy -ln tr rho^2 of the sites with the rest")
     yield Table("schmidt", (*dims, "schmidt_value"), "", "squared Schmidt coefficients, the largest first")
-    yield Table("schmidt_sz", (*dims, "schmidt_value"), "hbar", "Sz of the sites, for each Schmidt coefficient")
+    yield Table(
+        "schmidt_sz", (*dims, "schmidt_value"), "hbar", "Sz of the sites, for each Schmidt coefficient"
+    )
 
 
 def arrays(result: Result | SpectrumResult) -> dict[str, NDArray[Any]]:

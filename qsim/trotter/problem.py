@@ -186,13 +186,17 @@ class Problem:
     @cached_property
     def entropies(self) -> list[str]:
         """Kinds of entropy beside that of von Neumann: ``number``, ``renyi2``."""
-        kinds = [kind for item in self.deck.observe if item.entropy is not None for kind in item.entropy.kinds]
+        kinds = [
+            kind for item in self.deck.observe if item.entropy is not None for kind in item.entropy.kinds
+        ]
         return [kind for kind in ("number", "renyi2") if kind in kinds]
 
     @cached_property
     def schmidt(self) -> int:
         """How many Schmidt values are stored of every cut; 0 for none."""
-        return max((item.entropy.spectrum for item in self.deck.observe if item.entropy is not None), default=0)
+        return max(
+            (item.entropy.spectrum for item in self.deck.observe if item.entropy is not None), default=0
+        )
 
     @property
     def echo(self) -> Any:
@@ -289,12 +293,21 @@ def sector_memory(
         parts["echo"] = state
     work = state  # H psi, for the energy
     if problem.cuts:
-        half = max(math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2) for cut in problem.cuts)
+        half = max(
+            math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2)
+            for cut in problem.cuts
+        )
         work = max(work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + (16 << 22))
     if deck.observed("state"):
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
-    row = 2 + 3 * chosen + sum(len(p) for p in problem.pairs.values()) + (2 + 2 * problem.schmidt) * len(problem.cuts) + 8
+    row = (
+        2
+        + 3 * chosen
+        + sum(len(p) for p in problem.pairs.values())
+        + (2 + 2 * problem.schmidt) * len(problem.cuts)
+        + 8
+    )
     return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
 
 

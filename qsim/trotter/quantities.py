@@ -67,17 +67,43 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
     ),
     Quantity("energy_*", "J", "level * of all sectors, the lowest (highest) first", _energies, headline=True),
     Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
-    Quantity("degeneracy", "", "levels that cannot be told from the lowest (highest) one", lambda r: r.degeneracy),
-    Quantity("residual_max", "J", "largest ||H psi - E psi||", lambda r: float(np.nanmax(r.residuals)), headline=True),
+    Quantity(
+        "degeneracy", "", "levels that cannot be told from the lowest (highest) one", lambda r: r.degeneracy
+    ),
+    Quantity(
+        "residual_max",
+        "J",
+        "largest ||H psi - E psi||",
+        lambda r: float(np.nanmax(r.residuals)),
+        headline=True,
+    ),
     Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
     Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
     Quantity("products", "", "products H psi", lambda r: r.products),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
-    Quantity("level", "", "number of a level in its sector", lambda r: np.arange(r.levels.shape[1]), axes=("level",)),
-    Quantity("sector_sz", "hbar", "total Sz of the sectors", lambda r: np.array([s.sz for s in r.sectors]), axes=("sector_sz",)),
+    Quantity(
+        "level",
+        "",
+        "number of a level in its sector",
+        lambda r: np.arange(r.levels.shape[1]),
+        axes=("level",),
+    ),
+    Quantity(
+        "sector_sz",
+        "hbar",
+        "total Sz of the sectors",
+        lambda r: np.array([s.sz for s in r.sectors]),
+        axes=("sector_sz",),
+    ),
     Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
-    Quantity("residuals", "J", "||H psi - E psi|| of the levels", lambda r: r.residuals, axes=("sector_sz", "level")),
+    Quantity(
+        "residuals",
+        "J",
+        "||H psi - E psi|| of the levels",
+        lambda r: r.residuals,
+        axes=("sector_sz", "level"),
+    ),
     Quantity(
         "sector_dimension",
         "",
@@ -98,7 +124,11 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
                 axes=(f"pair_{axes}",),
             ),
             Quantity(
-                f"pairs_{axes}", "", f"sites [j, k] of correlator_{axes}", _pairs(axes), axes=(f"pair_{axes}", "end")
+                f"pairs_{axes}",
+                "",
+                f"sites [j, k] of correlator_{axes}",
+                _pairs(axes),
+                axes=(f"pair_{axes}", "end"),
             ),
         )
     ),
@@ -106,9 +136,11 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         "wave_number",
         "pi",
         "q of the structure factor, 2 m / N in units of pi",
-        lambda r: 2.0 * np.arange(r.problem.spins) / r.problem.spins
-        if any(name.startswith("structure") for name in r.observed)
-        else None,
+        lambda r: (
+            2.0 * np.arange(r.problem.spins) / r.problem.spins
+            if any(name.startswith("structure") for name in r.observed)
+            else None
+        ),
         axes=("wave_number",),
     ),
     *(
@@ -121,10 +153,22 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         )
         for axes in ("xx", "zz")
     ),
-    Quantity("entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, axes=("cut", "site")),
-    Quantity("entropy", "nat", "von Neumann entropy of the sites with the rest", _observed("entropy"), axes=("cut",)),
     Quantity(
-        "number_entropy", "nat", "entropy of the distribution of Sz of the sites", _observed("number_entropy"), axes=("cut",)
+        "entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, axes=("cut", "site")
+    ),
+    Quantity(
+        "entropy",
+        "nat",
+        "von Neumann entropy of the sites with the rest",
+        _observed("entropy"),
+        axes=("cut",),
+    ),
+    Quantity(
+        "number_entropy",
+        "nat",
+        "entropy of the distribution of Sz of the sites",
+        _observed("number_entropy"),
+        axes=("cut",),
     ),
     Quantity("renyi2", "nat", "Renyi entropy -ln tr rho^2", _observed("renyi2"), axes=("cut",)),
     Quantity(

@@ -210,7 +210,9 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         sector = problem.sector
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
-        return sector_choice(problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.echo_sigma else []))
+        return sector_choice(
+            problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.echo_sigma else [])
+        )
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]

@@ -212,12 +212,13 @@ class Entropy(Block):
         json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]},
     )
     cuts: Literal["all"] | None = Field(
-        default=None, description="all: every cut of the chain, the first 1, 2, ..., N - 1 sites, instead of sites"
+        default=None,
+        description="all: every cut of the chain, the first 1, 2, ..., N - 1 sites, instead of sites",
     )
     kinds: Annotated[list[Literal["von_neumann", "number", "renyi2"]], Field(min_length=1)] = Field(
         default=["von_neumann"],
-        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the part, "
-        "in a sector",
+        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the "
+        "part, in a sector",
     )
     spectrum: Annotated[Count, Field(le=4096)] = Field(
         default=0,
@@ -306,8 +307,11 @@ class Observable(Block):
     imbalance: bool = Field(
         default=False, description="sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2: memory of the pattern at t = 0"
     )
-    structure_factor: Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None = Field(
-        default=None, description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order"
+    structure_factor: (
+        Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None
+    ) = Field(
+        default=None,
+        description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
     )
     energy: bool = Field(default=False, description="always written")
     state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")

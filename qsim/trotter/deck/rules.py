@@ -99,7 +99,10 @@ def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
         return
     echo = deck.observed("echo")
     if deck.driven or are_driven(echo.sigma if echo else []):
-        yield Finding("sector", "a term has a time profile: its evolution is a product formula in the whole space; use sector: full")
+        yield Finding(
+            "sector",
+            "a term has a time profile: its evolution is a product formula in the whole space; use sector: full",
+        )
     if deck.evolve.dt is not None or deck.evolve.integrator not in ("auto", "chebyshev"):
         name = deck.evolve.integrator
         yield Finding(

@@ -53,7 +53,9 @@ class SectorBlock(Block):
 
 Choice = Annotated[
     Literal["auto", "full", "none"] | SectorBlock,
-    Field(description="auto: that of the start, if H and all that is observed stay in it; full (also: none): all states"),
+    Field(
+        description="auto: that of the start, if H and all that is observed stay in it; full (also: none): all states"
+    ),
 ]
 
 
@@ -79,7 +81,8 @@ def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sec
         if up != round(up):
             what = "whole" if spins % 2 == 0 else "half an odd number"
             yield Finding(
-                f"{key}.{name}", f"Sz of {spins} spins is {what}; found {up - 0.5 * spins:g}: the sector is empty"
+                f"{key}.{name}",
+                f"Sz of {spins} spins is {what}; found {up - 0.5 * spins:g}: the sector is empty",
             )
             return
         if not 0 <= up <= spins:
@@ -90,4 +93,7 @@ def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sec
             )
             return
     if choice.inversion is not None and any(2 * up != spins for up in choice.ups(spins)):
-        yield Finding(f"{key}.inversion", "the inversion of all spins turns Sz over: it needs sz: 0 and an even number of spins")
+        yield Finding(
+            f"{key}.inversion",
+            "the inversion of all spins turns Sz over: it needs sz: 0 and an even number of spins",
+        )

@@ -38,4 +38,7 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "single":
         yield Finding("run.precision", f"task: {deck.task} runs in double precision")
     if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto":
-        yield Finding("sector", f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}")
+        yield Finding(
+            "sector",
+            f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
+        )

@@ -35,9 +35,7 @@ def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
     """Return the expansion of the propagator in the sector of a problem."""
     assert problem.sector is not None
     model = hamiltonian.at(0.0)
-    return Chebyshev(
-        problem.device, model, linear=SectorOperator(problem.device, problem.sector, model)
-    )
+    return Chebyshev(problem.device, model, linear=SectorOperator(problem.device, problem.sector, model))
 
 
 class SectorCarrier:
@@ -66,7 +64,11 @@ class SectorCarrier:
         """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
         linear = self.expansion.linear
         assert isinstance(linear, SectorOperator)
-        asked = [pair for axes, given in self.problem.pairs.items() if axes != "zz" for pair in given] if pairs else []
+        asked = (
+            [pair for axes, given in self.problem.pairs.items() if axes != "zz" for pair in given]
+            if pairs
+            else []
+        )
         moments = sector_moments(linear, self.psi, sorted(set(asked)))
         if pairs:
             moments.energy, moments.variance = _energy(self.problem.device, linear, self.psi)
@@ -105,7 +107,9 @@ def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
                 f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
                 hint="output times closer together",
             )
-        terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
+        terms = {
+            length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())
+        }
         products = max(products, sum(terms[length] for length in intervals.tolist()))
         angles = max(angles, rounded_angles(hamiltonian, problem.times[-1]))
     rounding = ulp * (8.0 + PRODUCT_ROUNDING[precision] * products)

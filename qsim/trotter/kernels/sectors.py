@@ -2,8 +2,8 @@
 
 A vector is a direct sum of dense matrices, row = string of the high sites, column = string of the low ones
 (:mod:`qsim.trotter.sectors.basis`).  A flip within the low part moves columns, in every row alike; a flip within the high part
-moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is left
-out reverses both.
+moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
+left out reverses both.
 
 On the CPU rows are made four at a time (eight of a real vector): first what comes from whole rows, in contiguous runs, into a
 buffer in cache; then the flips of the low part, whose tables are read once for all of them; then the result is written, in which
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-INLINE: dict[str, Any] = {**JIT, "inline": "always"}  # the tables would be copied, array by array, at every call
+INLINE: dict[str, Any] = {
+    **JIT,
+    "inline": "always",
+}  # the tables would be copied, array by array, at every call
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
 ROWS = {1: 8, 2: 4}  # rows of a tile by the doubles of an amplitude
@@ -127,8 +130,8 @@ class SectorTables:
     strings : FlipTables
         On the device.
     flips : tuple
-        On a GPU: numbers of flips within the low part, within the high part, across, and of mirrored ones; their masks (uint64) and
-        values (float64) in this order.
+        On a GPU: numbers of flips within the low part, within the high part, across, and of mirrored ones; their masks (uint64)
+        and values (float64) in this order.
     diagonal : tuple
         On a GPU: energies of the low and the high strings; number, masks of the low and the high bit, and values Jz of the
         couplings across.
@@ -532,7 +535,9 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
             continue
         for q in range(rows):
             end = start + size
-            _one_low(x[start:end], y[start:end], g[q * size :], starts, t.low_to, t.low_value, columns, 2, alpha)
+            _one_low(
+                x[start:end], y[start:end], g[q * size :], starts, t.low_to, t.low_value, columns, 2, alpha
+            )
             start = end
 
 
@@ -546,9 +551,7 @@ def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
         columns = t.low_offset[w + 1] - t.low_offset[w]
         rows = min(8, t.high_offset[p + 1] - t.high_offset[p] - r)
         for q in range(rows):
-            _prepare(
-                x, y, t, g[q * columns : (q + 1) * columns], energy, 1, p, r + q, alpha, beta, gamma
-            )
+            _prepare(x, y, t, g[q * columns : (q + 1) * columns], energy, 1, p, r + q, alpha, beta, gamma)
         start = t.block[p] + r * columns
         starts = t.low_first[t.low_offset[w] :]
         if rows == 8:
@@ -557,7 +560,9 @@ def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
             continue
         for q in range(rows):
             end = start + columns
-            _one_low(x[start:end], y[start:end], g[q * columns :], starts, t.low_to, t.low_value, columns, 1, alpha)
+            _one_low(
+                x[start:end], y[start:end], g[q * columns :], starts, t.low_to, t.low_value, columns, 1, alpha
+            )
             start = end
 
 
@@ -565,7 +570,13 @@ def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
 
 
 def sector_flips(
-    device: Device, tables: FlipTables, blocks: Any, bits: tuple[int, int], psi: Any, masks: Any, sign: int = 0
+    device: Device,
+    tables: FlipTables,
+    blocks: Any,
+    bits: tuple[int, int],
+    psi: Any,
+    masks: Any,
+    sign: int = 0,
 ) -> NDArray[np.float64]:
     """Return ``<S+_j S-_k + S-_j S+_k>`` of pairs, not divided by the norm, (P,) float64.
 
@@ -588,7 +599,9 @@ def sector_flips(
     if not device.is_cuda:
         out = np.zeros(len(masks))
         each_part(
-            lambda first, last: _sector_flips_cpu(psi, tables, bits[0], bits[1], masks, first, last, sign, out),
+            lambda first, last: _sector_flips_cpu(
+                psi, tables, bits[0], bits[1], masks, first, last, sign, out
+            ),
             len(masks),
             len(masks) * psi.size,
             device.threads,

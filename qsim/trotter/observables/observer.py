@@ -88,7 +88,8 @@ class Observer:
         for axes, pairs in problem.pairs.items():
             found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
         if problem.cuts:
-            found |= self._entropies(psi) if entropies is None else {"entropy": np.array(entropies)}
+            more = entropies is None or problem.entropies or problem.schmidt
+            found |= self._entropies(psi) if more else {"entropy": np.array(entropies)}
         if deck.observed("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:
@@ -111,7 +112,9 @@ class Observer:
         """Return the entropies of all cuts, and their largest Schmidt values."""
         problem = self.problem
         if problem.sector is None:
-            cuts = [Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts]
+            cuts = [
+                Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts
+            ]
         else:
             cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.cuts]
         found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}

@@ -1,9 +1,9 @@
 """Lowest levels of H by the recurrence of Lanczos, one after the other.
 
 Each level is looked for in the orthogonal complement of those found before, from another random start, so that a level of
-multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of the same
-recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the residual
-``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
+multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of
+the same recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the
+residual ``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], ND
     return np.asarray(values), np.asarray(vectors)
 
 
-class chain:  # noqa: N801 - used like a generator
+class chain:
     """The recurrence of Lanczos: ``beta_k v_(k+1) = H v_k - alpha_k v_k - beta_(k-1) v_(k-1)``.
 
     Parameters
@@ -122,7 +122,9 @@ class chain:  # noqa: N801 - used like a generator
         The newest v.
     """
 
-    def __init__(self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()
+    ) -> None:
         self.device, self.linear, self.locked = device, linear, locked
         self.alpha: list[float] = []
         self.beta: list[float] = []
@@ -131,7 +133,7 @@ class chain:  # noqa: N801 - used like a generator
             self.old = device.xp.zeros_like(start)
 
     def step(self, scale: float) -> bool:
-        """Make one product; return whether the recurrence goes on, beta being larger than rounding of a number of size `scale`."""
+        """Make one product; return whether the recurrence goes on: beta is more than rounding of a number of size `scale`."""
         v, w = self.vector, self.old
         with self.device.use():
             self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
@@ -229,7 +231,9 @@ class Search:
         NumericsError
             If the residual does not come down to the tolerance.
         """
-        start = self._orthogonal(random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype))
+        start = self._orthogonal(
+            random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype)
+        )
         residual = math.inf
         for _ in range(ROUNDS):
             vector = self._round(start, poll)

@@ -219,13 +219,13 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     )
 
 
-def _of_gpu(
-    device: Device, sector: Sector, reduced: Reduced
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     low, high = sector.low, sector.high
     L = low.bits
     first, second = np.nonzero(np.triu(reduced.flip, 1))
-    kind = (first >= L).astype(int) - (second < L).astype(int)  # -1 within the low part, 0 across, 1 within the high part
+    kind = (first >= L).astype(int) - (second < L).astype(
+        int
+    )  # -1 within the low part, 0 across, 1 within the high part
     order = np.concatenate([np.flatnonzero(kind == wanted) for wanted in (-1, 1, 0)])
     mirror = np.flatnonzero(reduced.mirrored)
     one = np.uint64(1)

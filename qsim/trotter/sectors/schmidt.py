@@ -1,7 +1,7 @@
 """Entanglement in a sector: Schmidt values by the number of spins up of one part.
 
-With a definite Sz the state is a direct sum of matrices, one for each number of down spins a of part A, rows = strings of A, columns =
-strings of the rest.  The reduced density matrix is the direct sum of ``M_a M_a^dagger``.
+With a definite Sz the state is a direct sum of matrices, one for each number of down spins a of part A, rows = strings of A,
+columns = strings of the rest.  The reduced density matrix is the direct sum of ``M_a M_a^dagger``.
 """
 
 from __future__ import annotations

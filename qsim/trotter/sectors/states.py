@@ -23,7 +23,9 @@ OUTSIDE = 1e-10  # weight of a given state outside of the sector that is roundin
 MOST_SPINS = 30  # whose whole space a given state may fill
 
 
-def initial_state(block: Any, sector: Sector, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
+def initial_state(
+    block: Any, sector: Sector, device: Device, dtype: Any, *, seed: int, member: int = 0
+) -> Any:
     """Return the initial state of a deck as a vector (D,) of a sector.
 
     Random states are drawn in the sector: their amplitudes are functions of seed, member and the number of the state there.

@@ -78,7 +78,9 @@ class TaskProblem:
         asked, spins = self.deck.sector, self.spins
         inversion = asked.inversion or 0 if isinstance(asked, SectorBlock) else 0
         if why := obstacle(self.hamiltonian, inversion):
-            raise DeckError(f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}")
+            raise DeckError(
+                f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
+            )
         if isinstance(asked, SectorBlock):
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         return [Sector(spins, down) for down in self._downs()]
@@ -112,7 +114,9 @@ class TaskProblem:
 
 def scale_of(model: Any) -> float:
     """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
-    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(1.0)
+    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(
+        1.0
+    )
 
 
 def task_memory(deck: TrotterDeck, states: int) -> dict[str, int]:

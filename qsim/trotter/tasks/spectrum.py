@@ -179,7 +179,9 @@ def observe(problem: TaskProblem, sector: Sector, psi: Any) -> dict[str, NDArray
         found["renyi2"] = np.array([s.renyi2 for s in spectra])
     stored = max((item.entropy.spectrum for item in deck.observe if item.entropy is not None), default=0)
     if stored and spectra:
-        found["schmidt"], found["schmidt_sz"] = map(np.array, zip(*(s.largest(stored) for s in spectra), strict=True))
+        found["schmidt"], found["schmidt_sz"] = map(
+            np.array, zip(*(s.largest(stored) for s in spectra), strict=True)
+        )
     return found
 
 

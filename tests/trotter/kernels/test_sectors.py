@@ -97,7 +97,9 @@ def test_product_of_all_types(device, bonds, dtype):
 @pytest.mark.parametrize("spins", [2, 4, 6, 8, 10])
 def test_product_with_inversion(device, spins, bonds, sign):
     check(device, model(spins, BONDS[bonds](spins), fields=False), Sector(spins, spins // 2, sign))
-    check(device, model(spins, BONDS[bonds](spins), fields=False), Sector(spins, spins // 2, sign), np.float64)
+    check(
+        device, model(spins, BONDS[bonds](spins), fields=False), Sector(spins, spins // 2, sign), np.float64
+    )
 
 
 def test_the_number_of_threads_changes_no_bit():
@@ -111,7 +113,9 @@ def test_the_number_of_threads_changes_no_bit():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
-@pytest.mark.parametrize(("spins", "down", "sign"), [(7, 3, 0), (8, 4, 0), (8, 4, 1), (8, 4, -1), (5, 0, 0), (2, 1, 1)])
+@pytest.mark.parametrize(
+    ("spins", "down", "sign"), [(7, 3, 0), (8, 4, 0), (8, 4, 1), (8, 4, -1), (5, 0, 0), (2, 1, 1)]
+)
 def test_flips(device, spins, down, sign, dtype):
     sector = Sector(spins, down, sign)
     psi = vector(sector, np.dtype(dtype))

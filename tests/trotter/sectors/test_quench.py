@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core.errors import DeckError
+from qsim.core.errors import DeckError, Stopped
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -24,7 +26,9 @@ def compare(result, expected, tolerance):
     np.testing.assert_allclose(found["sz"], expected["sz"], rtol=0, atol=tolerance)
     for name in ("entropy", "number_entropy", "renyi2"):
         if name in expected:
-            np.testing.assert_allclose(found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name)
+            np.testing.assert_allclose(
+                found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name
+            )
     if "zz_0" in expected:
         first = [k for k, pair in enumerate(result.problem.pairs["zz"]) if pair[0] == 0]
         zz = np.array(expected["zz_0"])[:, 1:]
@@ -71,7 +75,9 @@ def test_disordered_chain(trotter, sector):
 
 
 def test_long_range_away_from_half_filling(trotter):
-    pairs = [[j, k, (k - j) ** -1.5, (k - j) ** -1.5, -2 * (k - j) ** -1.5] for k in range(11) for j in range(k)]
+    pairs = [
+        [j, k, (k - j) ** -1.5, (k - j) ** -1.5, -2 * (k - j) ** -1.5] for k in range(11) for j in range(k)
+    ]
     system = {"spins": 11, "terms": [{"type": "pairs", "list": pairs}]}
     initial = {"type": "basis", "down": [1, 4, 5]}
     result = quench(trotter, "quench_long_range_11", system, initial, list(range(5)))
@@ -136,7 +142,9 @@ def test_every_observable_is_that_of_the_whole_space(trotter, initial):
     np.testing.assert_allclose(one.psi, other.psi, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("echo", [{"sigma": SIGMA}, {"sigma": SIGMA, "scheme": "return", "local": [0, 3]}, {}])
+@pytest.mark.parametrize(
+    "echo", [{"sigma": SIGMA}, {"sigma": SIGMA, "scheme": "return", "local": [0, 3]}, {}]
+)
 def test_echoes(trotter, echo):
     one, other = both(
         trotter, system=SYSTEM, initial={"type": "basis", "up": [0, 1, 4]}, observe=[{"echo": echo}]
@@ -180,7 +188,7 @@ def test_inversion(trotter, sign):
 
 @pytest.mark.parametrize("kind", ["haar", "random_phase"])
 def test_random_states_are_drawn_in_the_sector(trotter, kind):
-    """Infinite temperature at a given Sz: the mean of Sz of a site is that of the sector, <Sz Sz'> that of drawing without return."""
+    """Infinite temperature at a given Sz: <Sz> of a site is that of the sector, <Sz Sz'> that of drawing without return."""
     result = trotter.run(
         system={"spins": 14, "terms": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
         initial={"type": kind, "seed": 3},
@@ -192,9 +200,8 @@ def test_random_states_are_drawn_in_the_sector(trotter, kind):
     m = -2.0 / 14
     assert result.problem.dimension == D
     assert abs(result.mean["sz"] - m).max() < 5 / np.sqrt(D)
-    pair = (14 * 4 * m * m / 4 - 1) / 13 * 14 / 14  # (M^2 - N/4) / (N (N - 1)), M = N m
-    expected = ((14 * m) ** 2 - 14 / 4) / (14 * 13)
-    assert abs(result.mean["correlator_zz"] - expected).max() < 5 / np.sqrt(D), pair
+    expected = ((14 * m) ** 2 - 14 / 4) / (14 * 13)  # (M^2 - N/4) / (N (N - 1)), M = N m
+    assert abs(result.mean["correlator_zz"] - expected).max() < 5 / np.sqrt(D)
     np.testing.assert_allclose(result.mean["total_sz"], -2.0, atol=1e-9)
 
 
@@ -211,11 +218,20 @@ def test_single_precision(trotter):
         np.testing.assert_allclose(one.mean[name], other.mean[name], rtol=0, atol=2e-4)
 
 
-def test_a_resumed_run_has_the_same_bits(trotter):
-    from qsim.core.errors import Stopped
-    from qsim.core.run import checkpoint
-    from qsim.core.run.progress import Monitor
+class StopAfter(Monitor):
+    """Stops with a checkpoint at the n-th call at which the state can be saved."""
 
+    def __init__(self, calls, **options):
+        super().__init__(quiet=True, **options)
+        self.left = calls
+
+    def _stop_reason(self, now):
+        self.left -= 1
+        return "stopped by the test" if self.left <= 0 else ""
+
+
+@pytest.mark.parametrize("calls", [1, 3, 5])
+def test_a_resumed_run_has_the_same_bits(trotter, calls):
     blocks = {
         "system": SYSTEM,
         "initial": {"type": "domain_wall"},
@@ -224,23 +240,28 @@ def test_a_resumed_run_has_the_same_bits(trotter):
         "ensemble": {"disorder": 2},
     }
     whole = trotter.run(**blocks)
-
-    class Stop(Monitor):
-        pass
-
-    del Stop, Stopped, checkpoint
-    again = trotter.run(**blocks)
+    file = trotter.folder / "c.ckpt.h5"
+    with pytest.raises(Stopped):
+        trotter.run(monitor=StopAfter(calls, checkpoint=file), **blocks)
+    state, _ = checkpoint.load(file)
+    resumed = trotter.run(monitor=Monitor(quiet=True, restored=state), **blocks)
     for name in whole.mean:
-        np.testing.assert_array_equal(whole.mean[name], again.mean[name])
+        np.testing.assert_array_equal(whole.mean[name], resumed.mean[name])
 
 
 REFUSED = {
     "field across": (
-        {"system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.3}]}, "sector": {"sz": 0}},
+        {
+            "system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.3}]},
+            "sector": {"sz": 0},
+        },
         "field along x at site 0 mixes magnetisations",
     ),
     "unequal couplings": (
-        {"system": {"spins": 4, "terms": [{"type": "xyz", "lattice": "chain", "Jx": 1, "Jy": 2, "Jz": 1}]}, "sector": {"sz": 0}},
+        {
+            "system": {"spins": 4, "terms": [{"type": "xyz", "lattice": "chain", "Jx": 1, "Jy": 2, "Jz": 1}]},
+            "sector": {"sz": 0},
+        },
         "sites 0 and 1, with Jx = 1 and Jy = 2",
     ),
     "another start": ({"sector": {"sz": 1}}, "initial state has Sz = 0"),
@@ -250,9 +271,15 @@ REFUSED = {
     "too many up": ({"sector": {"up": 9}}, "sector is empty"),
     "both": ({"sector": {"up": 2, "sz": 0}}, "either sz or up"),
     "inversion elsewhere": ({"sector": {"sz": 1, "inversion": -1}}, "needs sz: 0"),
-    "formula": ({"sector": {"sz": 0}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}}, "ts4 is a product formula"),
+    "formula": (
+        {"sector": {"sz": 0}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}},
+        "ts4 is a product formula",
+    ),
     "list": ({"sector": {"sz": [0, 1]}}, "one sector for one state"),
-    "outside": ({"sector": {"sz": 0}, "initial": {"type": "polarised", "axis": "x"}}, "only 0.375 of the initial state"),
+    "outside": (
+        {"sector": {"sz": 0}, "initial": {"type": "polarised", "axis": "x"}},
+        "only 0.375 of the initial state",
+    ),
 }
 
 

@@ -28,7 +28,9 @@ def levels(trotter, system, sector="auto", observe=(), **block):
 def test_bethe(trotter):
     expected = REFERENCES["bethe_ring_16"]["result"]
     found = levels(trotter, ring(16), {"up": [8, 9]})
-    np.testing.assert_allclose(found.levels[:, 0], [expected["E0"], expected["E_triplet"]], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        found.levels[:, 0], [expected["E0"], expected["E_triplet"]], rtol=0, atol=1e-11
+    )
     assert found.residuals.max() <= 1e-10
 
 
@@ -73,7 +75,9 @@ def test_multiplicities(count):
         search = Search(cpu(1), SectorOperator(cpu(1), sector, model), count, 1e-10, 10.0)
         while not search.complete:
             search.next_level()
-        np.testing.assert_allclose(search.found.energies, np.linalg.eigvalsh(matrix)[:count], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(
+            search.found.energies, np.linalg.eigvalsh(matrix)[:count], rtol=0, atol=1e-10
+        )
         overlaps = np.array(search.found.vectors) @ np.array(search.found.vectors).T
         np.testing.assert_allclose(overlaps, np.eye(count), rtol=0, atol=1e-10)
 
@@ -104,7 +108,9 @@ def test_auto_finds_the_sectors(trotter):
     system["terms"].append({"type": "field", "axis": "z", "values": 3.0})
     field = levels(trotter, system)
     assert len(field.sectors) == 6
-    assert field.levels[field.order[0]] == pytest.approx(np.linalg.eigvalsh(dense(field.problem.model))[0], abs=1e-11)
+    assert field.levels[field.order[0]] == pytest.approx(
+        np.linalg.eigvalsh(dense(field.problem.model))[0], abs=1e-11
+    )
 
 
 def test_observables_of_the_ground_state(trotter):
@@ -126,9 +132,7 @@ def test_observables_of_the_ground_state(trotter):
     assert found.levels[0, 0] == pytest.approx(values[0], abs=1e-11)
     s = 0.5 - (np.arange(256)[:, None] >> np.arange(8) & 1)
     zz = np.einsum("n,nj,nk->jk", psi**2, s, s)
-    xx = np.array(
-        [[psi @ psi[np.arange(256) ^ (1 << j) ^ (1 << k)] / 4 for k in range(8)] for j in range(8)]
-    )
+    xx = np.array([[psi @ psi[np.arange(256) ^ (1 << j) ^ (1 << k)] / 4 for k in range(8)] for j in range(8)])
     upper = np.triu_indices(8, 1)
     np.testing.assert_allclose(found.observed["sz"], psi**2 @ s, rtol=0, atol=1e-9)
     for name, matrix in (("xx", xx), ("zz", zz)):
@@ -141,11 +145,16 @@ def test_observables_of_the_ground_state(trotter):
         entropy = -sum(x * np.log(x) for x in p if x > 1e-30)
         assert found.observed["entropy"][cut - 1] == pytest.approx(entropy, abs=1e-9)
         largest = np.sort(p)[::-1][:3]
-        np.testing.assert_allclose(found.observed["schmidt"][cut - 1][: largest.size], largest, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            found.observed["schmidt"][cut - 1][: largest.size], largest, rtol=0, atol=1e-9
+        )
 
 
 REFUSED = {
-    "a field across": ({"system": {"spins": 4, "terms": [{"type": "ising", "lattice": "chain", "axis": "x", "J": 1.0}]}}, "Jx = 1"),
+    "a field across": (
+        {"system": {"spins": 4, "terms": [{"type": "ising", "lattice": "chain", "axis": "x", "J": 1.0}]}},
+        "Jx = 1",
+    ),
     "initial": ({"initial": {"type": "neel"}}, "initial: this block belongs to task: evolve"),
     "evolve": ({"evolve": {"t_final": 1.0, "accuracy": 0.1}}, "evolve: this block belongs to task: evolve"),
     "imbalance": ({"observe": ["imbalance"]}, "imbalance belongs to task: evolve"),
