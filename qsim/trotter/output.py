@@ -10,7 +10,7 @@ from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.trotter.figures import AXES, FIGURES
 from qsim.trotter.quantities import SPECTRUM
-from qsim.trotter.tasks.spectrum import SpectrumResult
+from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

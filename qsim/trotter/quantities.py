@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.tasks.spectrum import SpectrumResult
+from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.trotter.problem import Problem
-    from qsim.trotter.tasks.spectrum import SpectrumResult
+    from qsim.trotter.tasks.results import SpectrumResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of

@@ -51,7 +51,13 @@ class Linear(Protocol):
         """Whether `apply` needs a vector as work space."""
 
     def apply(
-        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
 
@@ -74,7 +80,13 @@ class Whole:
         return self.operator.needs_work
 
     def apply(
-        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         apply_h(self.device, self.operator, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
@@ -139,7 +151,7 @@ class Chebyshev:
         return self._bounds
 
     def advance(
-        self, psi: Any, t: float, tolerance: float = 1e-12, poll: Callable[[], None] | None = None
+        self, psi: NDArray[Any], t: float, tolerance: float = 1e-12, poll: Callable[[], None] | None = None
     ) -> Expansion:
         """Replace ``psi`` by ``exp(-i H t) psi``.
 
@@ -181,7 +193,7 @@ class Chebyshev:
             )
         return Expansion(products, error)
 
-    def _work(self, psi: Any) -> tuple[Any, ...]:
+    def _work(self, psi: NDArray[Any]) -> tuple[Any, ...]:
         """Allocate once a call: the second polynomial, the sum, and the work space of H psi."""
         xp = self.device.xp
         space = xp.empty_like(psi) if self.linear.needs_work else None
@@ -189,7 +201,7 @@ class Chebyshev:
 
     def _expand(
         self,
-        psi: Any,
+        psi: NDArray[Any],
         numbers: NDArray[np.float64],
         centre: float,
         radius: float,

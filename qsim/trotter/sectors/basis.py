@@ -173,7 +173,5 @@ class Sector:
 
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""
-        sz = f"Sz = {self.sz:g}"
-        return (
-            sz if not self.inversion else f"{sz}, {'even' if self.inversion > 0 else 'odd'} under inversion"
-        )
+        sign = {0: "", 1: ", even under inversion", -1: ", odd under inversion"}[self.inversion]
+        return f"Sz = {self.sz:g}{sign}"
