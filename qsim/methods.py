@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     TROTTER = Stages[
         qsim.trotter.deck.model.TrotterDeck,
         qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem,
-        qsim.trotter.run.Result | qsim.trotter.tasks.results.SpectrumResult,
+        qsim.trotter.run.Result | qsim.trotter.tasks.results.TaskResult,
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 
 TABLE: dict[str, str] = {

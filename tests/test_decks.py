@@ -39,6 +39,7 @@ DRAWN = {
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
+    "trotter/structure_factor": "spectral",
 }
 # Figures that no quick deck of inputs/ has the results for.
 SMALL = {

@@ -15,7 +15,8 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import Problem, memory, memory_on_gpu
+from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.problem import GROUND_TERMS, Problem, memory, memory_on_gpu
 from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def _models(problem: Problem) -> Iterator[Finding]:
     """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
     system, first = problem.deck.system, len(problem.deck.system.terms)
     yield from _terms(problem, system.terms, 0, "system.terms")
+    if isinstance(problem.deck.initial, GroundStateInitial):
+        yield from _terms(problem, problem.deck.initial.terms, GROUND_TERMS, "initial.terms")
     for index, item in enumerate(problem.deck.observe):
         if item.echo is not None:
             yield from _terms(problem, item.echo.sigma, first, f"observe.{index}.echo.sigma")

@@ -367,6 +367,31 @@ def cuts(r: Results) -> Figure | None:
     return fig
 
 
+def spectral(r: Results) -> Figure | None:
+    """Draw S(q, w): a map over all q, with the continuum of two spinons of the infinite ring, or curves of some."""
+    if "structure" not in r:
+        return None
+    q, omega, values = r["q"], r["omega"], r["structure"]
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    if q.size < 5:
+        for place, row in zip(q, values, strict=True):
+            ax.plot(omega, row, label=rf"$q = {place:g}\pi$")
+        ax.set_xlabel(r"$\omega$ ($J$)")
+        ax.set_ylabel(r"$S(q, \omega)$")
+        ax.legend()
+        return fig
+    image = ax.pcolormesh(q, omega, np.sqrt(values.T), shading="nearest", cmap="magma", rasterized=True)
+    fig.colorbar(image, ax=ax, label=r"$\sqrt{S(q, \omega)}$", pad=0.02)
+    for name in ("continuum_lower", "continuum_upper"):
+        if name in r:
+            ax.plot(q, r[name], color="white", linestyle="--", linewidth=0.8)
+    ax.set_ylim(float(omega[0]), float(omega[-1]))
+    ax.set_xlabel(r"$q/\pi$")
+    ax.set_ylabel(r"$\omega$ ($J$)")
+    return fig
+
+
 def _in_time(draw: Callable[[Results], Figure | None]) -> Callable[[Results], Figure | None]:
     """Return a figure of an evolution that leaves out results without times."""
 
@@ -389,4 +414,5 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "levels": levels,
     "structure_factor": structure_factor,
     "cuts": cuts,
+    "spectral": spectral,
 }

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.tasks.results import SpectrumResult
+from qsim.trotter.tasks.results import DynamicsResult, SpectrumResult, TaskResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-__all__ = ["SPECTRUM"]
+__all__ = ["DYNAMICS", "SPECTRUM", "declared"]
 
 
 def _observed(name: str) -> Any:
@@ -186,3 +188,49 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         axes=("cut", "schmidt_value"),
     ),
 )
+
+
+def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]:
+    return lambda result: None if result.continuum is None else result.continuum[number]
+
+
+DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
+    Quantity("energy_0", "J", "energy of the ground state", lambda r: r.energy, error=lambda r: r.residual, headline=True),
+    Quantity(
+        "static_sum", "hbar^2", "sum of the static structure factors of all q", lambda r: float(r.static.sum()), headline=True
+    ),
+    Quantity(
+        "change_max",
+        "",
+        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
+        lambda r: float(r.change.max()),
+        headline=True,
+    ),
+    Quantity("broadening", "J", "half width of the Lorentzians", lambda r: r.problem.deck.dynamics.broadening),
+    Quantity("operator", "", "operator S_q", lambda r: r.problem.deck.dynamics.operator),
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity("q", "pi", "wave numbers, in units of pi", lambda r: np.array(r.problem.wave_numbers), axes=("q",)),
+    Quantity("omega", "J", "frequencies", lambda r: r.problem.frequencies, axes=("omega",)),
+    Quantity(
+        "structure",
+        "hbar^2/J",
+        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening",
+        lambda r: r.structure,
+        axes=("q", "omega"),
+        note="S_q = N^(-1/2) sum_j exp(iqj) S_j",
+    ),
+    Quantity("static", "hbar^2", "<0|S_q^dagger S_q|0>, the integral of S(q, w)", lambda r: r.static, axes=("q",)),
+    Quantity("first_moment", "hbar^2 J", "integral of w S(q, w)", lambda r: r.first_moment, axes=("q",)),
+    Quantity("poles", "J", "positions of the poles; not a number where there are fewer", lambda r: r.poles, axes=("q", "pole")),
+    Quantity("pole_weight", "hbar^2", "weights of the poles", lambda r: r.weights, axes=("q", "pole")),
+    Quantity("change", "", "change of S(q, w) with the last fifth of the products", lambda r: r.change, axes=("q",)),
+    Quantity("continuum_lower", "J", "lower edge of two spinons of an infinite ring", _edge(0), axes=("q",)),
+    Quantity("continuum_upper", "J", "upper edge of two spinons of an infinite ring", _edge(1), axes=("q",)),
+)
+
+
+def declared(result: TaskResult) -> tuple[Quantity[Any], ...]:
+    """Return the quantities of a result."""
+    return {SpectrumResult: SPECTRUM, DynamicsResult: DYNAMICS}[type(result)]

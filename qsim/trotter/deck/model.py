@@ -353,7 +353,8 @@ class TrotterDeck(Deck):
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
     task: tasks.TASKS = Field(
-        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors"
+        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
+        "state",
     )
     initial: Initial = Field(
         default=NeelInitial(type="neel"),
@@ -367,6 +368,9 @@ class TrotterDeck(Deck):
         json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
     )
     spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
+    dynamics: tasks.Dynamics = Field(
+        default=tasks.Dynamics(), description="dynamics: operator, wave numbers and frequencies", validate_default=True
+    )
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -410,6 +414,8 @@ DECK = TrotterDeck
 
 def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
+    if deck.task == "dynamics":
+        return "qsim", "Lanczos1950", "GaglianoBalseiro1987"
     if deck.task == "spectrum":
         return "qsim", "Lanczos1950", "Lin1990"
     keys = ["qsim", "Dente2013"]

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.couplings import Ring
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 
 __all__ = ["check_foreign", "check_task"]
 
 #: Blocks of each task, beside system, sector and observe.
-OF_TASK = {"evolve": ("initial", "evolve", "ensemble"), "spectrum": ("spectrum",)}
-OBSERVED = {"spectrum": ("sz", "correlator", "entropy", "structure_factor")}
+OF_TASK = {"evolve": ("initial", "evolve", "ensemble"), "spectrum": ("spectrum",), "dynamics": ("dynamics",)}
+OBSERVED: dict[str, tuple[str, ...]] = {"spectrum": ("sz", "correlator", "entropy", "structure_factor"), "dynamics": ()}
 
 
 def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
@@ -24,9 +25,9 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
             if deck.task == "evolve" and name == "structure_factor":
                 yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum")
             elif deck.task != "evolve" and name not in OBSERVED[deck.task]:
+                known = ", ".join(OBSERVED[deck.task]) or "nothing beside its own block"
                 yield Finding(
-                    f"observe.{index}.{name}",
-                    f"task: {deck.task} observes {', '.join(OBSERVED[deck.task])}; {name} belongs to task: evolve",
+                    f"observe.{index}.{name}", f"task: {deck.task} observes {known}; {name} belongs to task: evolve"
                 )
 
 
@@ -42,3 +43,22 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
             "sector",
             f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
         )
+    if deck.task == "dynamics":
+        yield from _check_dynamics(deck)
+
+
+def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
+    block, spins = deck.dynamics, deck.system.spins
+    if block.omega.to <= block.omega.first:
+        yield Finding("dynamics.omega.to", f"must lie above from = {block.omega.first:g}, found {block.omega.to:g}")
+    if block.operator != "sz" and isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
+        yield Finding("sector.inversion", f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out")
+    lattices = [getattr(term, "lattice", None) or deck.system.lattice for term in deck.system.terms]
+    if isinstance(block.q, list) and any(isinstance(lattice, Ring) for lattice in lattices):
+        for k, q in enumerate(block.q):
+            if abs(q * spins / 2 - round(q * spins / 2)) > 1e-9:
+                yield Finding(
+                    f"dynamics.q.{k}",
+                    f"on a ring of {spins} sites wave numbers are 2 m / {spins} (in units of pi); found {q:g}, between "
+                    f"{2 * int(q * spins // 2) / spins:g} and {2 * int(q * spins // 2 + 1) / spins:g}",
+                )

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
 
-__all__ = ["TASKS", "Spectrum"]
+__all__ = ["TASKS", "Dynamics", "Frequencies", "Spectrum"]
 
-TASKS = Literal["evolve", "spectrum"]
+TASKS = Literal["evolve", "spectrum", "dynamics"]
 
 
 class Spectrum(Block):
@@ -22,3 +22,31 @@ class Spectrum(Block):
         default=1e-10,
         description="largest residual ||H psi - E psi||: an energy lies within it; what rounding leaves is accepted",
     )
+
+
+_Frequency = Annotated[float, Field(gt=-1e9, lt=1e9)]
+
+
+class Frequencies(Block):
+    """An even grid of frequencies."""
+
+    first: _Frequency = Field(default=0.0, alias="from", description="first")
+    to: _Frequency = Field(default=4.0, description="last")
+    count: Annotated[PositiveCount, Field(ge=2, le=100_000)] = Field(default=401, description="how many")
+
+
+_Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
+
+
+class Dynamics(Block):
+    """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
+
+    operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
+    q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
+        default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
+    )
+    omega: Frequencies = Field(default=Frequencies(), description="frequencies", validate_default=True)
+    broadening: Annotated[float, Field(ge=1e-6, le=1e3)] = Field(
+        default=0.05, description="half width at half maximum of the Lorentzians, J"
+    )
+    steps: Annotated[PositiveCount, Field(le=5000)] = Field(default=150, description="products H psi for each q")

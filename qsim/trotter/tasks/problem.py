@@ -17,6 +17,8 @@ from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import obstacle
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
@@ -94,6 +96,23 @@ class TaskProblem:
             return range(half, half + 1)  # every multiplet has a member with the least |Sz|
         return range(half + 1)  # Sz and -Sz have the same levels
 
+    @property
+    def mirrored(self) -> bool:
+        """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
+        return self.deck.sector == "auto" and not self.model.h[2].any()
+
+    @property
+    def wave_numbers(self) -> list[float]:
+        """Wave numbers of the spectral functions, in units of pi."""
+        given = self.deck.dynamics.q
+        return [2.0 * m / self.spins for m in range(self.spins)] if given == "all" else list(given)
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """Frequencies of the spectral functions."""
+        block = self.deck.dynamics.omega
+        return np.linspace(block.first, block.to, block.count)
+
     @cached_property
     def pairs(self) -> dict[str, list[tuple[int, int]]]:
         """Pairs of each correlator, by its axes."""
@@ -122,4 +141,5 @@ def scale_of(model: Any) -> float:
 def task_memory(deck: TrotterDeck, states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     tables = (deck.system.spins + 40) << ((deck.system.spins + 1) // 2 + 2)
-    return {"vectors": 8 * states * (3 + deck.spectrum.levels), "tables": tables}
+    vectors = {"spectrum": 3 + deck.spectrum.levels, "dynamics": 9}[deck.task]
+    return {"vectors": 8 * states * vectors, "tables": tables}

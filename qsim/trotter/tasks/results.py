@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["SpectrumResult"]
+__all__ = ["DynamicsResult", "SpectrumResult"]
 
 EPS = 2.2e-16
 SAME = 10.0  # times the residuals: levels closer than that may be one level
@@ -67,3 +67,56 @@ class SpectrumResult:
         return sum(
             abs(e - energies[0]) <= SAME * (self.error(0) + self.error(k)) for k, e in enumerate(energies)
         )
+
+
+@dataclass
+class DynamicsResult:
+    """Spectral functions of the ground state.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+        Of the ground state.
+    energy, residual : float
+    structure : (q, omega) float64
+    poles, weights : (q, steps) float64
+        Positions (not a number where there are fewer) and weights.
+    change : (q,) float64
+        Change of the structure with the last fifth of the products, relative to its maximum.
+    """
+
+    problem: TaskProblem
+    sector: Sector
+    energy: float
+    residual: float
+    structure: NDArray[np.float64]
+    poles: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    change: NDArray[np.float64]
+
+    @property
+    def static(self) -> NDArray[np.float64]:
+        """``<0| S_q^dagger S_q |0>`` of every q."""
+        return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def first_moment(self) -> NDArray[np.float64]:
+        """Integral of ``w S(q, w)`` of every q."""
+        return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
+
+    @property
+    def continuum(self) -> NDArray[np.float64] | None:
+        """Edges of the two-spinon continuum (2, q) of a Heisenberg ring, None for all other models."""
+        model, n = self.problem.model, self.problem.spins
+        J = float(model.J[2, 0, 1]) if n > 2 else 0.0
+        ring = np.zeros((n, n))
+        for j in range(n):
+            ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
+        if J <= 0.0 or model.h.any() or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J):
+            return None
+        q = np.pi * np.array(self.problem.wave_numbers)
+        return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
+
+
+TaskResult = SpectrumResult | DynamicsResult
