@@ -309,7 +309,7 @@ def polarisation(r: Results) -> Figure | None:
 
 def levels(r: Results) -> Figure | None:
     """Levels of the sectors above the lowest one, by their Sz."""
-    if "levels" not in r:
+    if "sector_sz" not in r:
         return None
     values, sz = r["levels"], r["sector_sz"]
     fig = figure("single")
@@ -341,7 +341,7 @@ def structure_factor(r: Results) -> Figure | None:
 
 def cuts(r: Results) -> Figure | None:
     """Entropies of the lowest state against the size of the part, and the entanglement spectrum of the middle cut by its Sz."""
-    if "levels" not in r or "entropy" not in r or r["entropy"].size < 2:
+    if "sector_sz" not in r or "entropy" not in r or r["entropy"].size < 2:
         return None
     sizes = r["entropy_sites"].sum(axis=1)
     fig = figure("double", 2.6)
@@ -392,6 +392,45 @@ def spectral(r: Results) -> Figure | None:
     return fig
 
 
+def thermal(r: Results) -> Figure | None:
+    """Draw specific heat, susceptibility, energy and entropy against temperature with the bands of their errors."""
+    if "temperature" not in r:
+        return None
+    T = r["temperature"]
+    fig = figure("double", 4.4)
+    axes = np.ravel(fig.subplots(2, 2, sharex=True))
+    labels = {
+        "specific_heat": "specific heat",
+        "susceptibility": r"$\chi$ ($1/J$)",
+        "energy_T": "energy ($J$)",
+        "entropy_T": "entropy",
+    }
+    for ax, (name, label) in zip(axes, labels.items(), strict=True):
+        _curve(ax, r, name, T)
+        ax.set_xscale("log")
+        ax.set_ylabel(f"{label} per site")
+    axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7)
+    for ax in axes[2:]:
+        ax.set_xlabel("temperature ($J$)")
+    return fig
+
+
+def gap_ratio(r: Results) -> Figure | None:
+    """Draw the distribution of gap ratios, with those of random levels and of the orthogonal ensemble."""
+    if "gap_ratios" not in r:
+        return None
+    x = np.linspace(0.0, 1.0, 201)
+    fig = figure("single")
+    ax = fig.subplots()
+    ax.hist(r["gap_ratios"], bins=25, range=(0.0, 1.0), density=True, color=COLORS["blue"], alpha=0.4)
+    ax.plot(x, 2.0 / (1.0 + x) ** 2, color=COLORS["vermillion"], label="random levels")
+    ax.plot(x, 27.0 / 4.0 * (x + x**2) / (1.0 + x + x**2) ** 2.5, color="black", label="orthogonal ensemble")
+    ax.set_xlabel("gap ratio")
+    ax.set_ylabel("probability density")
+    ax.legend()
+    return fig
+
+
 def _in_time(draw: Callable[[Results], Figure | None]) -> Callable[[Results], Figure | None]:
     """Return a figure of an evolution that leaves out results without times."""
 
@@ -415,4 +454,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "structure_factor": structure_factor,
     "cuts": cuts,
     "spectral": spectral,
+    "thermal": thermal,
+    "gap_ratio": gap_ratio,
 }

@@ -82,6 +82,8 @@ HEADLINE = (
     "residual_max",
     "static_sum",
     "change_max",
+    "gap_ratio",
+    "specific_heat_max",
 )
 
 

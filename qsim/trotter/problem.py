@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory", "memory_on_gpu"]
 
 AXES = ("x", "y", "z")
-GROUND_TERMS = 1000  # number of the first term of a ground state, by which its disorder is apart from all other
+GROUND_TERMS = (
+    1000  # number of the first term of a ground state, by which its disorder is apart from all other
+)
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
@@ -158,7 +160,11 @@ class Problem:
         assert isinstance(block, GroundStateInitial)
         if realisation not in self._grounds:
             terms = build_hamiltonian(
-                self.deck.system, seed=self.seed, realisation=realisation, terms=block.terms, first=GROUND_TERMS
+                self.deck.system,
+                seed=self.seed,
+                realisation=realisation,
+                terms=block.terms,
+                first=GROUND_TERMS,
             )
             down = definite_down(block, self.spins)
             assert down is not None
@@ -177,7 +183,9 @@ class Problem:
         vector = self.ground(member).vector.astype(self.dtype)
         if self.sector is not None:
             return vector
-        return whole_state(Sector(self.spins, definite_down(self.deck.initial, self.spins) or 0), self.device, vector)
+        return whole_state(
+            Sector(self.spins, definite_down(self.deck.initial, self.spins) or 0), self.device, vector
+        )
 
     @property
     def start_error(self) -> float:

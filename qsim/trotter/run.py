@@ -26,7 +26,7 @@ from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.observables.averages import Averages
 from qsim.trotter.problem import memory
 from qsim.trotter.sectors.states import whole_state
-from qsim.trotter.tasks import dynamics, spectrum
+from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-TASKS = {"spectrum": spectrum.run, "dynamics": dynamics.run}
+TASKS = {"spectrum": spectrum.run, "dynamics": dynamics.run, "thermal": thermal.run, "levels": levels.run}
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 

@@ -176,7 +176,9 @@ class GroundStateInitial(Block):
         description="terms of that Hamiltonian, as in system.terms",
         json_schema_extra={"example": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
     )
-    up: Count | None = Field(default=None, description="number of spins up; by default half of them, rounded down")
+    up: Count | None = Field(
+        default=None, description="number of spins up; by default half of them, rounded down"
+    )
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield more spins up than there are."""

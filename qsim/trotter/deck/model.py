@@ -353,8 +353,9 @@ class TrotterDeck(Deck):
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
     task: tasks.TASKS = Field(
-        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
-        "state",
+        default="evolve",
+        description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
+        "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector",
     )
     initial: Initial = Field(
         default=NeelInitial(type="neel"),
@@ -369,8 +370,14 @@ class TrotterDeck(Deck):
     )
     spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
     dynamics: tasks.Dynamics = Field(
-        default=tasks.Dynamics(), description="dynamics: operator, wave numbers and frequencies", validate_default=True
+        default=tasks.Dynamics(),
+        description="dynamics: operator, wave numbers and frequencies",
+        validate_default=True,
     )
+    thermal: tasks.Thermal = Field(
+        default=tasks.Thermal(), description="thermal: temperatures and random vectors", validate_default=True
+    )
+    levels: tasks.Levels = Field(default=tasks.Levels(), description="levels: window and statistics")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -414,6 +421,10 @@ DECK = TrotterDeck
 
 def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
+    if deck.task == "levels":
+        return "qsim", "OganesyanHuse2007"
+    if deck.task == "thermal":
+        return "qsim", "JaklicPrelovsek1994"
     if deck.task == "dynamics":
         return "qsim", "Lanczos1950", "GaglianoBalseiro1987"
     if deck.task == "spectrum":

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
 
-__all__ = ["TASKS", "Dynamics", "Frequencies", "Spectrum"]
+__all__ = ["TASKS", "Dynamics", "Frequencies", "Levels", "Spectrum", "Temperatures", "Thermal"]
 
-TASKS = Literal["evolve", "spectrum", "dynamics"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels"]
 
 
 class Spectrum(Block):
@@ -49,4 +49,46 @@ class Dynamics(Block):
     broadening: Annotated[float, Field(ge=1e-6, le=1e3)] = Field(
         default=0.05, description="half width at half maximum of the Lorentzians, J"
     )
-    steps: Annotated[PositiveCount, Field(le=5000)] = Field(default=150, description="products H psi for each q")
+    steps: Annotated[PositiveCount, Field(le=5000)] = Field(
+        default=150, description="products H psi for each q"
+    )
+
+
+_Temperature = Annotated[float, Field(gt=1e-6, lt=1e9)]
+
+
+class Temperatures(Block):
+    """A grid of temperatures, k_B = 1."""
+
+    first: _Temperature = Field(default=0.1, alias="from", description="first, J")
+    to: _Temperature = Field(default=10.0, description="last, J")
+    count: Annotated[PositiveCount, Field(ge=2, le=10_000)] = Field(default=60, description="how many")
+    spacing: Literal["log", "linear"] = Field(default="log", description="even in log T, or in T")
+
+
+class Thermal(Block):
+    """Thermal averages of all states by random vectors."""
+
+    temperatures: Temperatures | Annotated[list[_Temperature], Field(min_length=1, max_length=10_000)] = (
+        Field(default=Temperatures(), description="temperatures, J: a grid or a list", validate_default=True)
+    )
+    vectors: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
+        default=10, description="random vectors of each sector; errors fall like the root of their number"
+    )
+    steps: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
+        default=100, description="products H psi of each vector"
+    )
+
+
+class Levels(Block):
+    """Full diagonalisation of a sector and its level statistics."""
+
+    window: Literal["middle_third", "all"] = Field(
+        default="middle_third", description="levels whose statistics are taken"
+    )
+    statistics: Annotated[list[Literal["gap_ratio", "participation", "entropy"]], Field(min_length=1)] = (
+        Field(
+            default=["gap_ratio"],
+            description="gap_ratio; participation: -sum p ln p in the Ising basis; entropy: of half of the chain, both of every state",
+        )
+    )

@@ -27,7 +27,9 @@ def target_of(sector: Sector, operator: str) -> Sector | None:
     return Sector(sector.spins, down) if 0 <= down <= sector.spins else None
 
 
-def weighted(sector: Sector, device: Device, psi: NDArray[Any], factors: NDArray[np.complex128]) -> NDArray[Any]:
+def weighted(
+    sector: Sector, device: Device, psi: NDArray[Any], factors: NDArray[np.complex128]
+) -> NDArray[Any]:
     """Return ``sum_j c_j S^z_j psi``; with inversion it has the opposite sign under it.
 
     Parameters

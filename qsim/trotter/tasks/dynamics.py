@@ -115,7 +115,9 @@ def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
     """Find the ground state, and the spectral function of every wave number."""
     with monitor.stage("ground state"):
         sector, ground = lowest(problem)
-    monitor.note(f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}")
+    monitor.note(
+        f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
+    )
     made = Computation(problem, sector, ground, monitor.restored)
     total = len(problem.wave_numbers)
     with monitor.stage("recurrences"):
@@ -131,7 +133,9 @@ def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
             f"S(q, w) still changes by {worst:.2g} of its maximum with the last fifth of {block.steps} products: the broadening "
             f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
         )
-    return DynamicsResult(problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change)
+    return DynamicsResult(
+        problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change
+    )
 
 
 def lowest(problem: TaskProblem) -> tuple[Sector, Ground]:

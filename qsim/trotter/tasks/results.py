@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["DynamicsResult", "SpectrumResult"]
+__all__ = ["DynamicsResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
 
 EPS = 2.2e-16
 SAME = 10.0  # times the residuals: levels closer than that may be one level
@@ -113,10 +113,66 @@ class DynamicsResult:
         ring = np.zeros((n, n))
         for j in range(n):
             ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
-        if J <= 0.0 or model.h.any() or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J):
+        if (
+            J <= 0.0
+            or model.h.any()
+            or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
+        ):
             return None
         q = np.pi * np.array(self.problem.wave_numbers)
         return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
 
 
-TaskResult = SpectrumResult | DynamicsResult
+@dataclass
+class ThermalResult:
+    """Thermal averages.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    temperatures : (T,) float64
+    values : (4, T) float64
+        Energy, specific heat, susceptibility and entropy, per site.
+    errors : (4, T) float64 or None
+        Standard errors; None where every sector was diagonalised.
+    """
+
+    problem: TaskProblem
+    temperatures: NDArray[np.float64]
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64] | None
+
+
+@dataclass
+class LevelsResult:
+    """All levels of sectors and their statistics.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    levels : (members, levels) float64
+        Of every realisation, ascending.
+    ratios : (members,) float64
+        Mean gap ratio of every realisation.
+    all_ratios : (n,) float64
+        Gap ratios of all realisations in the window.
+    participation, entropies : (members, levels) float64 or None
+        Participation entropy, and that of half of the chain, of every eigenstate.
+    """
+
+    problem: TaskProblem
+    levels: NDArray[np.float64]
+    ratios: NDArray[np.float64]
+    all_ratios: NDArray[np.float64]
+    participation: NDArray[np.float64] | None = None
+    entropies: NDArray[np.float64] | None = None
+
+    @property
+    def ratio_error(self) -> float | None:
+        """Standard error of the mean gap ratio over the realisations; None for a single one."""
+        if len(self.ratios) < 2:
+            return None
+        return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
+
+
+TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult

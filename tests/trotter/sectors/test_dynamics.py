@@ -48,7 +48,13 @@ def test_open_chain_in_fields(trotter, operator):
     ]
     eta, grid = 0.2, {"from": -1.0, "to": 3.0, "count": 41}
     found = dynamics(
-        trotter, {"spins": 6, "terms": terms}, {"up": 3}, operator=operator, q=[0.0, 0.3, 1.0], omega=grid, broadening=eta
+        trotter,
+        {"spins": 6, "terms": terms},
+        {"up": 3},
+        operator=operator,
+        q=[0.0, 0.3, 1.0],
+        omega=grid,
+        broadening=eta,
     )
     H = dense(found.problem.model)
     index = np.arange(64)
@@ -71,7 +77,8 @@ def test_open_chain_in_fields(trotter, operator):
                 S[source ^ (1 << j), source] += c
         weights = np.abs(states.conj().T @ (S @ psi)) ** 2
         exact = sum(
-            w * (eta / np.pi) / ((omega - e + values[0]) ** 2 + eta**2) for w, e in zip(weights, energies, strict=True)
+            w * (eta / np.pi) / ((omega - e + values[0]) ** 2 + eta**2)
+            for w, e in zip(weights, energies, strict=True)
         )
         np.testing.assert_allclose(found.structure[k], exact, rtol=0, atol=1e-9)
         assert found.static[k] == pytest.approx(weights.sum(), abs=1e-10)
@@ -113,4 +120,11 @@ def test_what_cannot_be_is_refused(trotter, name):
 def test_a_degenerate_ground_state_is_refused(trotter):
     with pytest.raises(NumericsError, match="degenerate"):
         dynamics(trotter, {"spins": 5, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]})
-    assert dynamics(trotter, {"spins": 5, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]}, {"sz": 0.5}).energy < 0
+    assert (
+        dynamics(
+            trotter,
+            {"spins": 5, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
+            {"sz": 0.5},
+        ).energy
+        < 0
+    )

@@ -8,13 +8,20 @@ from qsim.core.errors import DeckError, NumericsError
 from qsim.trotter.model.hamiltonian import dense
 
 CHAIN = {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.3}
-SYSTEM = {"spins": 7, "terms": [CHAIN, {"type": "field", "axis": "z", "random": {"kind": "box", "W": 1.0, "seed": 5}}]}
-START = {"type": "ground_state", "terms": [CHAIN, {"type": "field", "axis": "z", "values": "-0.4*j"}], "up": 3}
+SYSTEM = {
+    "spins": 7,
+    "terms": [CHAIN, {"type": "field", "axis": "z", "random": {"kind": "box", "W": 1.0, "seed": 5}}],
+}
+START = {
+    "type": "ground_state",
+    "terms": [CHAIN, {"type": "field", "axis": "z", "values": "-0.4*j"}],
+    "up": 3,
+}
 
 
 def exact(problem, t, start=START):
-    from qsim.trotter.model.hamiltonian import build_hamiltonian
     from qsim.trotter.deck.couplings import System
+    from qsim.trotter.model.hamiltonian import build_hamiltonian
 
     n = problem.spins
     up = n - np.bitwise_count(np.arange(1 << n))
@@ -27,11 +34,20 @@ def exact(problem, t, start=START):
 
 @pytest.mark.parametrize(
     ("sector", "evolve"),
-    [("auto", {"accuracy": 1e-9}), ("full", {"accuracy": 1e-9}), ("auto", {"integrator": "bm6", "dt": 0.02}), ({"up": 3}, {"accuracy": 1e-9})],
+    [
+        ("auto", {"accuracy": 1e-9}),
+        ("full", {"accuracy": 1e-9}),
+        ("auto", {"integrator": "bm6", "dt": 0.02}),
+        ({"up": 3}, {"accuracy": 1e-9}),
+    ],
 )
 def test_quench(trotter, sector, evolve):
     result = trotter.run(
-        system=SYSTEM, initial=START, sector=sector, evolve={"t_final": 2.0, "outputs": 2, **evolve}, observe=["state", "sz"]
+        system=SYSTEM,
+        initial=START,
+        sector=sector,
+        evolve={"t_final": 2.0, "outputs": 2, **evolve},
+        observe=["state", "sz"],
     )
     psi = exact(result.problem, 2.0)
     assert (result.problem.sector is None) == (sector == "full" or "dt" in evolve)
