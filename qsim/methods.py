@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     import qsim.trotter.deck
     import qsim.trotter.output
     import qsim.trotter.run
+    import qsim.trotter.tasks.problem
+    import qsim.trotter.tasks.results
     from qsim.core.run.stages import Stages
 
     QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
@@ -51,12 +53,14 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
         qsim.tridiag.run.Result,
     ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
     TROTTER = Stages[
-        qsim.trotter.deck.model.TrotterDeck, qsim.trotter.problem.Problem, qsim.trotter.run.Result
+        qsim.trotter.deck.model.TrotterDeck,
+        qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem,
+        qsim.trotter.run.Result | qsim.trotter.tasks.results.TaskResult,
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 
 TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
-    "trotter": "Spin-1/2 dynamics by Suzuki-Trotter product formulas on the full state vector.",
+    "trotter": "Spins 1/2: exact dynamics in the whole space or in a sector of Sz, and low levels.",
     "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension.",
     "sturmian": "Bound states and collisions of two electrons and a nucleus in generalised Sturmian functions.",
     "qmc": "Variational and diffusion quantum Monte Carlo of atoms and molecules.",

@@ -39,6 +39,9 @@ DRAWN = {
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
+    "trotter/mbl_ensemble": "gap_ratio",
+    "trotter/structure_factor": "spectral",
+    "trotter/thermal_ladder": "thermal",
 }
 # Figures that no quick deck of inputs/ has the results for.
 SMALL = {

@@ -14,13 +14,15 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
+from qsim.trotter.deck.initial import GroundStateInitial
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import Problem, memory, memory_on_gpu
+from qsim.trotter.problem import GROUND_TERMS, Problem, memory, memory_on_gpu
 from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
+MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -114,6 +116,8 @@ def _models(problem: Problem) -> Iterator[Finding]:
     """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
     system, first = problem.deck.system, len(problem.deck.system.terms)
     yield from _terms(problem, system.terms, 0, "system.terms")
+    if isinstance(problem.deck.initial, GroundStateInitial):
+        yield from _terms(problem, problem.deck.initial.terms, GROUND_TERMS, "initial.terms")
     for index, item in enumerate(problem.deck.observe):
         if item.echo is not None:
             yield from _terms(problem, item.echo.sigma, first, f"observe.{index}.echo.sigma")
@@ -146,6 +150,13 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             states = [sector.dimension for sector in problem.sectors]
         except DeckError as error:
             findings = [Finding("sector", str(error).removeprefix("sector: "))]
+    if deck.task == "levels" and max(states) > MOST_LEVELS:
+        findings.append(
+            Finding(
+                "sector",
+                f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
+            )
+        )
     parts = task_memory(deck, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     return Plan(

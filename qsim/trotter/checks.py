@@ -80,6 +80,12 @@ def _observables(problem: Problem) -> Iterator[Finding]:
                 f"observe.{index}.state",
                 f"a state of {problem.spins} spins is too large for a results file; at most {STATE_SPINS} spins",
             )
+        if item.entropy is not None and "number" in item.entropy.kinds and problem.sector is None:
+            yield Finding(
+                f"observe.{index}.entropy.kinds",
+                "the number entropy needs a state of one Sz, but this evolution is in the whole space; leave number out, or make "
+                "it possible to use a sector (H that conserves Sz, a start of one Sz, accuracy instead of dt)",
+            )
         if item.imbalance and deck.initial.type == "polarised" and deck.initial.axis[-1] != "z":
             yield Finding(
                 f"observe.{index}.imbalance",

@@ -323,7 +323,7 @@ def polarisation(r: Results) -> Figure | None:
 
 def levels(r: Results) -> Figure | None:
     """Levels of the sectors above the lowest one, by their Sz."""
-    if "levels" not in r:
+    if "sector_sz" not in r:
         return None
     values, sz = r["levels"], r["sector_sz"]
     fig = figure("single")
@@ -339,7 +339,7 @@ def levels(r: Results) -> Figure | None:
 
 
 def structure_factor(r: Results) -> Figure | None:
-    """Static structure factor of the lowest state, q from 0 to 2 pi."""
+    """Draw the static structure factor of the lowest state, q from 0 to 2 pi."""
     names = [name for name in ("structure_factor_zz", "structure_factor_xx") if name in r]
     if not names:
         return None
@@ -355,7 +355,7 @@ def structure_factor(r: Results) -> Figure | None:
 
 def cuts(r: Results) -> Figure | None:
     """Entropies of the lowest state against the size of the part, and the entanglement spectrum of the middle cut by its Sz."""
-    if "levels" not in r or "entropy" not in r or r["entropy"].size < 2:
+    if "sector_sz" not in r or "entropy" not in r or r["entropy"].size < 2:
         return None
     sizes = r["entropy_sites"].sum(axis=1)
     fig = figure("double", 2.6)
@@ -378,6 +378,70 @@ def cuts(r: Results) -> Figure | None:
     b.margins(x=0.2)
     b.set_xlabel(r"$S^z$ of the part")
     b.set_ylabel(r"$-\ln p$ of the middle cut")
+    return fig
+
+
+def spectral(r: Results) -> Figure | None:
+    """Draw S(q, w): a map over all q, with the continuum of two spinons of the infinite ring, or curves of some."""
+    if "structure" not in r:
+        return None
+    q, omega, values = r["q"], r["omega"], r["structure"]
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    if q.size < 5:
+        for place, row in zip(q, values, strict=True):
+            ax.plot(omega, row, label=rf"$q = {place:g}\pi$")
+        ax.set_xlabel(r"$\omega$ ($J$)")
+        ax.set_ylabel(r"$S(q, \omega)$")
+        ax.legend()
+        return fig
+    image = ax.pcolormesh(q, omega, np.sqrt(values.T), shading="nearest", cmap="magma", rasterized=True)
+    fig.colorbar(image, ax=ax, label=r"$\sqrt{S(q, \omega)}$", pad=0.02)
+    for name in ("continuum_lower", "continuum_upper"):
+        if name in r:
+            ax.plot(q, r[name], color="white", linestyle="--", linewidth=0.8)
+    ax.set_ylim(float(omega[0]), float(omega[-1]))
+    ax.set_xlabel(r"$q/\pi$")
+    ax.set_ylabel(r"$\omega$ ($J$)")
+    return fig
+
+
+def thermal(r: Results) -> Figure | None:
+    """Draw specific heat, susceptibility, energy and entropy against temperature with the bands of their errors."""
+    if "temperature" not in r:
+        return None
+    T = r["temperature"]
+    fig = figure("double", 4.4)
+    axes = np.ravel(fig.subplots(2, 2, sharex=True))
+    labels = {
+        "specific_heat": "specific heat",
+        "susceptibility": r"$\chi$ ($1/J$)",
+        "energy_T": "energy ($J$)",
+        "entropy_T": "entropy",
+    }
+    for ax, (name, label) in zip(axes, labels.items(), strict=True):
+        _curve(ax, r, name, T)
+        ax.set_xscale("log")
+        ax.set_ylabel(f"{label} per site")
+    axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7)
+    for ax in axes[2:]:
+        ax.set_xlabel("temperature ($J$)")
+    return fig
+
+
+def gap_ratio(r: Results) -> Figure | None:
+    """Draw the distribution of gap ratios, with those of random levels and of the orthogonal ensemble."""
+    if "gap_ratios" not in r:
+        return None
+    x = np.linspace(0.0, 1.0, 201)
+    fig = figure("single")
+    ax = fig.subplots()
+    ax.hist(r["gap_ratios"], bins=25, range=(0.0, 1.0), density=True, color=COLORS["blue"], alpha=0.4)
+    ax.plot(x, 2.0 / (1.0 + x) ** 2, color=COLORS["vermillion"], label="random levels")
+    ax.plot(x, 27.0 / 4.0 * (x + x**2) / (1.0 + x + x**2) ** 2.5, color="black", label="orthogonal ensemble")
+    ax.set_xlabel("gap ratio")
+    ax.set_ylabel("probability density")
+    ax.legend()
     return fig
 
 
@@ -421,4 +485,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "levels": levels,
     "structure_factor": structure_factor,
     "cuts": cuts,
+    "spectral": spectral,
+    "thermal": thermal,
+    "gap_ratio": gap_ratio,
 }

@@ -9,8 +9,8 @@ import numpy as np
 from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.trotter.figures import AXES, FIGURES
-from qsim.trotter.quantities import SPECTRUM
-from qsim.trotter.tasks.spectrum import SpectrumResult
+from qsim.trotter.quantities import declared
+from qsim.trotter.tasks.results import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,17 +75,22 @@ HEADLINE = (
     "entropy_final",
     "sector",
     "dimension",
-    *quantities.headline(SPECTRUM)[:2],
+    "E0_per_site",
+    "gap",
     "energy_0",
     "energy_1",
     "residual_max",
+    "static_sum",
+    "change_max",
+    "gap_ratio",
+    "specific_heat_max",
 )
 
 
-def tables(result: Result | SpectrumResult) -> tuple[Table, ...]:
+def tables(result: Result | TaskResult) -> tuple[Table, ...]:
     """Return the declarations for a result: which sites, pairs and times an array has depends on the deck."""
-    if isinstance(result, SpectrumResult):
-        return quantities.tables(SPECTRUM)
+    if isinstance(result, TaskResult):
+        return quantities.tables(declared(result))
     found = [
         *TABLES,
         *_site_tables(result),
@@ -135,10 +140,10 @@ def _entropy_tables(result: Result) -> Iterator[Table]:
     )
 
 
-def arrays(result: Result | SpectrumResult) -> dict[str, NDArray[Any]]:
+def arrays(result: Result | TaskResult) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    if isinstance(result, SpectrumResult):
-        return quantities.arrays(SPECTRUM, result)
+    if isinstance(result, TaskResult):
+        return quantities.arrays(declared(result), result)
     problem = result.problem
     out: dict[str, NDArray[Any]] = {
         "time": np.array(problem.output_times),
@@ -173,10 +178,10 @@ def arrays(result: Result | SpectrumResult) -> dict[str, NDArray[Any]]:
     return out
 
 
-def scalars(result: Result | SpectrumResult) -> dict[str, Scalar]:
+def scalars(result: Result | TaskResult) -> dict[str, Scalar]:
     """Return the headline numbers."""
-    if isinstance(result, SpectrumResult):
-        return quantities.scalars(SPECTRUM, result)
+    if isinstance(result, TaskResult):
+        return quantities.scalars(declared(result), result)
     problem, how = result.problem, result.integration
     out = {
         "energy_initial": _of(result, "energy", 0, "J", "<H> at t = 0"),

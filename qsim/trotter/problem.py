@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.load import LoadedDeck
-from qsim.trotter.deck.initial import is_random
+from qsim.core.errors import DeckError
+from qsim.trotter.deck.initial import GroundStateInitial, is_random
 from qsim.trotter.deck.model import TrotterDeck, correlator_axes
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.ground import Ground
 
 __all__ = ["AXES", "MOST_STEPS", "PIECE", "Problem", "memory", "memory_on_gpu"]
 
 AXES = ("x", "y", "z")
+GROUND_TERMS = (
+    1000  # number of the first term of a ground state, by which its disorder is apart from all other
+)
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
@@ -53,6 +58,7 @@ class Problem:
     seed: int
     loaded: LoadedDeck[TrotterDeck] | None = None
     notices: list[str] = field(default_factory=list)
+    _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def spins(self) -> int:
@@ -125,6 +131,8 @@ class Problem:
         """Return a new array (dimension,) on the device with the initial state of a trajectory."""
         from qsim.trotter.states import initial as states
 
+        if isinstance(self.deck.initial, GroundStateInitial):
+            return self._ground_vector(member)
         if self.sector is not None:
             from qsim.trotter.sectors.states import initial_state
 
@@ -134,6 +142,55 @@ class Problem:
         return states.initial_state(
             self.deck.initial, self.spins, self.device, self.dtype, seed=self.seed, member=member
         )
+
+    def ground(self, member: int = 0) -> Ground:
+        """Return the ground state that a trajectory begins with; the last one is kept.
+
+        Raises
+        ------
+        DeckError
+            If its Hamiltonian does not conserve Sz.
+        """
+        from qsim.trotter.model.hamiltonian import build_hamiltonian
+        from qsim.trotter.sectors.basis import Sector
+        from qsim.trotter.sectors.choice import definite_down, obstacle
+        from qsim.trotter.sectors.ground import ground_state
+
+        block, realisation = self.deck.initial, member // self.deck.ensemble.states
+        assert isinstance(block, GroundStateInitial)
+        if realisation not in self._grounds:
+            terms = build_hamiltonian(
+                self.deck.system,
+                seed=self.seed,
+                realisation=realisation,
+                terms=block.terms,
+                first=GROUND_TERMS,
+            )
+            down = definite_down(block, self.spins)
+            assert down is not None
+            sector = self.sector or Sector(self.spins, down)
+            if why := obstacle(terms, sector.inversion):
+                raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
+            self._grounds.clear()
+            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
+        return self._grounds[realisation]
+
+    def _ground_vector(self, member: int) -> Any:
+        from qsim.trotter.sectors.basis import Sector
+        from qsim.trotter.sectors.choice import definite_down
+        from qsim.trotter.sectors.states import whole_state
+
+        vector = self.ground(member).vector.astype(self.dtype)
+        if self.sector is not None:
+            return vector
+        return whole_state(
+            Sector(self.spins, definite_down(self.deck.initial, self.spins) or 0), self.device, vector
+        )
+
+    @property
+    def start_error(self) -> float:
+        """Bound of the error of the start of the first trajectory."""
+        return self.ground().error if isinstance(self.deck.initial, GroundStateInitial) else 0.0
 
     # ------------------------------------------------------------------------------------ observables
 

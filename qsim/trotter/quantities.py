@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.tasks.spectrum import SpectrumResult
+from qsim.trotter.tasks.results import DynamicsResult, LevelsResult, SpectrumResult, TaskResult, ThermalResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-__all__ = ["SPECTRUM"]
+__all__ = ["DYNAMICS", "LEVELS", "SPECTRUM", "THERMAL", "declared"]
 
 
 def _observed(name: str) -> Any:
@@ -186,3 +188,171 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         axes=("cut", "schmidt_value"),
     ),
 )
+
+
+def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]:
+    return lambda result: None if result.continuum is None else result.continuum[number]
+
+
+DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
+    Quantity(
+        "energy_0",
+        "J",
+        "energy of the ground state",
+        lambda r: r.energy,
+        error=lambda r: r.residual,
+        headline=True,
+    ),
+    Quantity(
+        "static_sum",
+        "hbar^2",
+        "sum of the static structure factors of all q",
+        lambda r: float(r.static.sum()),
+        headline=True,
+    ),
+    Quantity(
+        "change_max",
+        "",
+        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
+        lambda r: float(r.change.max()),
+        headline=True,
+    ),
+    Quantity(
+        "broadening", "J", "half width of the Lorentzians", lambda r: r.problem.deck.dynamics.broadening
+    ),
+    Quantity("operator", "", "operator S_q", lambda r: r.problem.deck.dynamics.operator),
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "q", "pi", "wave numbers, in units of pi", lambda r: np.array(r.problem.wave_numbers), axes=("q",)
+    ),
+    Quantity("omega", "J", "frequencies", lambda r: r.problem.frequencies, axes=("omega",)),
+    Quantity(
+        "structure",
+        "hbar^2/J",
+        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening",
+        lambda r: r.structure,
+        axes=("q", "omega"),
+        note="S_q = N^(-1/2) sum_j exp(iqj) S_j",
+    ),
+    Quantity(
+        "static", "hbar^2", "<0|S_q^dagger S_q|0>, the integral of S(q, w)", lambda r: r.static, axes=("q",)
+    ),
+    Quantity("first_moment", "hbar^2 J", "integral of w S(q, w)", lambda r: r.first_moment, axes=("q",)),
+    Quantity(
+        "poles",
+        "J",
+        "positions of the poles; not a number where there are fewer",
+        lambda r: r.poles,
+        axes=("q", "pole"),
+    ),
+    Quantity("pole_weight", "hbar^2", "weights of the poles", lambda r: r.weights, axes=("q", "pole")),
+    Quantity(
+        "change", "", "change of S(q, w) with the last fifth of the products", lambda r: r.change, axes=("q",)
+    ),
+    Quantity("continuum_lower", "J", "lower edge of two spinons of an infinite ring", _edge(0), axes=("q",)),
+    Quantity("continuum_upper", "J", "upper edge of two spinons of an infinite ring", _edge(1), axes=("q",)),
+)
+
+
+def _row(number: int) -> Callable[[ThermalResult], NDArray[np.float64]]:
+    return lambda result: result.values[number]
+
+
+def _row_error(number: int) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
+    return lambda result: None if result.errors is None else result.errors[number]
+
+
+def _peak(result: ThermalResult) -> int:
+    return int(np.argmax(result.values[1]))
+
+
+THERMAL: tuple[Quantity[ThermalResult], ...] = (
+    Quantity(
+        "specific_heat_max",
+        "",
+        "largest specific heat per site on the grid",
+        lambda r: float(r.values[1, _peak(r)]),
+        error=lambda r: None if r.errors is None else float(r.errors[1, _peak(r)]),
+        headline=True,
+    ),
+    Quantity(
+        "temperature_of_maximum", "J", "temperature at which it is", lambda r: float(r.temperatures[_peak(r)])
+    ),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity("sectors", "", "sectors of Sz that were computed", lambda r: len(r.problem.sectors)),
+    Quantity("temperature", "J", "temperatures, k_B = 1", lambda r: r.temperatures, axes=("temperature",)),
+    *(
+        quantity
+        for number, (name, unit, text) in enumerate(
+            (
+                ("energy_T", "J", "<H> per site"),
+                ("specific_heat", "", "(<H^2> - <H>^2) / T^2 per site"),
+                ("susceptibility", "1/J", "(<Sz^2> - <Sz>^2) / T per site"),
+                ("entropy_T", "nat", "ln Z + <H> / T per site"),
+            )
+        )
+        for quantity in (
+            Quantity(name, unit, text, _row(number), axes=("temperature",)),
+            Quantity(
+                f"{name}_error",
+                unit,
+                f"standard error of {name} over the random vectors",
+                _row_error(number),
+                axes=("temperature",),
+            ),
+        )
+    ),
+)
+
+LEVELS: tuple[Quantity[LevelsResult], ...] = (
+    Quantity(
+        "gap_ratio",
+        "",
+        "mean of min/max of neighbouring spacings in the window: 0.3863 random levels, 0.5307 orthogonal ensemble",
+        lambda r: float(r.ratios.mean()),
+        error=lambda r: r.ratio_error,
+        headline=True,
+    ),
+    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
+    Quantity(
+        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
+    ),
+    Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
+    Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "levels", "J", "all levels of every realisation", lambda r: r.levels, axes=("realisation", "state")
+    ),
+    Quantity(
+        "gap_ratios",
+        "",
+        "gap ratios in the window, of all realisations",
+        lambda r: r.all_ratios,
+        axes=("gap_ratios",),
+    ),
+    Quantity(
+        "participation",
+        "nat",
+        "-sum p ln p over the Ising states, of every eigenstate",
+        lambda r: r.participation,
+        axes=("realisation", "state"),
+    ),
+    Quantity(
+        "half_chain_entropy",
+        "nat",
+        "entropy of the first half of the sites, of every eigenstate",
+        lambda r: r.entropies,
+        axes=("realisation", "state"),
+    ),
+)
+
+
+def declared(result: TaskResult) -> tuple[Quantity[Any], ...]:
+    """Return the quantities of a result."""
+    if isinstance(result, SpectrumResult):
+        return SPECTRUM
+    if isinstance(result, DynamicsResult):
+        return DYNAMICS
+    return THERMAL if isinstance(result, ThermalResult) else LEVELS

@@ -26,7 +26,7 @@ from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.observables.averages import Averages
 from qsim.trotter.problem import memory
 from qsim.trotter.sectors.states import whole_state
-from qsim.trotter.tasks import spectrum
+from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.trotter.problem import Problem
-    from qsim.trotter.tasks.spectrum import SpectrumResult
+    from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
+TASKS = {"spectrum": spectrum.run, "dynamics": dynamics.run, "thermal": thermal.run, "levels": levels.run}
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 
@@ -68,10 +69,10 @@ class Result:
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
-def run(problem: Problem | TaskProblem, monitor: Monitor) -> Result | SpectrumResult:
+def run(problem: Problem | TaskProblem, monitor: Monitor) -> Result | TaskResult:
     """Do the task of a problem."""
     if isinstance(problem, TaskProblem):
-        return spectrum.run(problem, monitor)
+        return TASKS[problem.deck.task](problem, monitor)
     return evolve(problem, monitor)
 
 
@@ -83,6 +84,7 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
     if restored is None:
         with monitor.stage("pilot"):
             how = integration(problem, monitor)
+            how = replace(how, error=how.error + problem.start_error)
         averages, drifts, member, inner = Averages(problem.group), Drifts(), 0, None
         how = tuned(problem, how, _steps(problem, how) * problem.members, monitor)
         batch = together(problem, how)

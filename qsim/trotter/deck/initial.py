@@ -7,6 +7,7 @@ from pydantic import AfterValidator, AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, short_form
 from qsim.core.deck.units import Angle
+from qsim.trotter.deck.couplings import Term
 
 SEED = "seed of the state; by default run.seed"
 Sites = Annotated[list[Count], Field(min_length=1)]
@@ -167,8 +168,27 @@ class FileInitial(Block):
     )
 
 
+class GroundStateInitial(Block):
+    """The lowest state of another Hamiltonian of the same spins, which must conserve Sz, at one Sz."""
+
+    type: Literal["ground_state"]
+    terms: Annotated[list[Term], Field(min_length=1)] = Field(
+        description="terms of that Hamiltonian, as in system.terms",
+        json_schema_extra={"example": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
+    )
+    up: Count | None = Field(
+        default=None, description="number of spins up; by default half of them, rounded down"
+    )
+
+    def check(self, spins: int, key: str) -> Iterator[Finding]:
+        """Yield more spins up than there are."""
+        if self.up is not None and self.up > spins:
+            yield Finding(f"{key}.up", f"{self.up} spins up, but system.spins = {spins}")
+
 IsingInitial = BasisInitial | NeelInitial | DomainWallInitial
 RandomInitial = A1Initial | RandomPhaseInitial | HaarInitial
+
+
 Initial = Annotated[
     BasisInitial
     | NeelInitial
@@ -179,7 +199,8 @@ Initial = Annotated[
     | RandomPhaseInitial
     | HaarInitial
     | MpsInitial
-    | FileInitial,
+    | FileInitial
+    | GroundStateInitial,
     Field(discriminator="type"),
     short_form,
 ]
@@ -187,7 +208,8 @@ Initial = Annotated[
 
 def check_initial(initial: object, spins: int, key: str = "initial") -> Iterator[Finding]:
     """Yield contradictions between an initial state and the number of spins."""
-    if isinstance(initial, BasisInitial | NeelInitial | DomainWallInitial | ProductInitial | A1Initial):
+    checked = BasisInitial | NeelInitial | DomainWallInitial | ProductInitial | A1Initial | GroundStateInitial
+    if isinstance(initial, checked):
         yield from initial.check(spins, key)
 
 

@@ -224,8 +224,8 @@ class Entropy(Block):
     )
     kinds: Annotated[list[Literal["von_neumann", "number", "renyi2"]], Field(min_length=1)] = Field(
         default=["von_neumann"],
-        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the part, "
-        "in a sector",
+        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the "
+        "part, in a sector",
     )
     spectrum: Annotated[Count, Field(le=4096)] = Field(
         default=0,
@@ -360,7 +360,9 @@ class TrotterDeck(Deck):
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")
     task: tasks.TASKS = Field(
-        default="evolve", description="evolve: a state in time; spectrum: lowest or highest levels of sectors"
+        default="evolve",
+        description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
+        "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector",
     )
     initial: Initial = Field(
         default=NeelInitial(type="neel"),
@@ -374,6 +376,15 @@ class TrotterDeck(Deck):
         json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
     )
     spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
+    dynamics: tasks.Dynamics = Field(
+        default=tasks.Dynamics(),
+        description="dynamics: operator, wave numbers and frequencies",
+        validate_default=True,
+    )
+    thermal: tasks.Thermal = Field(
+        default=tasks.Thermal(), description="thermal: temperatures and random vectors", validate_default=True
+    )
+    levels: tasks.Levels = Field(default=tasks.Levels(), description="levels: window and statistics")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -417,6 +428,12 @@ DECK = TrotterDeck
 
 def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
+    if deck.task == "levels":
+        return "qsim", "OganesyanHuse2007"
+    if deck.task == "thermal":
+        return "qsim", "JaklicPrelovsek1994"
+    if deck.task == "dynamics":
+        return "qsim", "Lanczos1950", "GaglianoBalseiro1987"
     if deck.task == "spectrum":
         return "qsim", "Lanczos1950", "Lin1990"
     keys = ["qsim", "Dente2013"]

@@ -26,7 +26,14 @@ from qsim.trotter.deck.couplings import (
     _Isotropic,
     plane_shape,
 )
-from qsim.trotter.deck.initial import A1Initial, NeelInitial, check_initial, check_sites, is_random
+from qsim.trotter.deck.initial import (
+    A1Initial,
+    GroundStateInitial,
+    NeelInitial,
+    check_initial,
+    check_sites,
+    is_random,
+)
 from qsim.trotter.deck.model import Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sectors import SectorBlock, check_sector
@@ -42,7 +49,7 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "mixed":
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
-    yield from check_sector(deck.sector, deck.system.spins, several=deck.task == "spectrum")
+    yield from check_sector(deck.sector, deck.system.spins, several=deck.task in ("spectrum", "dynamics"))
     yield from _check_observe(deck)
     if deck.task != "evolve":
         yield from check_task(deck)
@@ -64,6 +71,12 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
 
 def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
     spins = deck.system.spins
+    if isinstance(deck.initial, GroundStateInitial):
+        yield from check_terms(deck.initial.terms, deck.system, "initial.terms")
+        if are_driven(deck.initial.terms):
+            yield Finding(
+                "initial.terms", "a ground state belongs to a constant H, but a term has a time profile"
+            )
     rings = any(
         isinstance(term.lattice or deck.system.lattice, Ring)
         for term in deck.system.terms

@@ -3,30 +3,43 @@
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.couplings import Ring
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 
 __all__ = ["check_foreign", "check_task"]
 
 #: Blocks of each task, beside system, sector and observe.
-OF_TASK = {"evolve": ("initial", "evolve", "ensemble"), "spectrum": ("spectrum",)}
-OBSERVED = {"spectrum": ("sz", "correlator", "entropy", "structure_factor")}
+OF_TASK = {
+    "evolve": ("initial", "evolve", "ensemble"),
+    "spectrum": ("spectrum",),
+    "dynamics": ("dynamics",),
+    "thermal": ("thermal",),
+    "levels": ("levels", "ensemble"),
+}
+OBSERVED: dict[str, tuple[str, ...]] = {
+    "spectrum": ("sz", "correlator", "entropy", "structure_factor"),
+    "dynamics": (),
+    "thermal": (),
+    "levels": (),
+}
 
 
 def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield blocks and observables that belong to another task."""
-    for task, keys in OF_TASK.items():
-        for key in keys:
-            if key in deck.model_fields_set and key not in OF_TASK[deck.task]:
-                yield Finding(key, f"this block belongs to task: {task}, but the deck has task: {deck.task}")
+    for key in dict.fromkeys(key for keys in OF_TASK.values() for key in keys):
+        if key in deck.model_fields_set and key not in OF_TASK[deck.task]:
+            tasks = " or ".join(name for name, own in OF_TASK.items() if key in own)
+            yield Finding(key, f"this block belongs to task: {tasks}, but the deck has task: {deck.task}")
     for index, item in enumerate(deck.observe):
         for name in item.named():
             if deck.task == "evolve" and name == "structure_factor":
                 yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum")
             elif deck.task != "evolve" and name not in OBSERVED[deck.task]:
+                known = ", ".join(OBSERVED[deck.task]) or "nothing beside its own block"
                 yield Finding(
                     f"observe.{index}.{name}",
-                    f"task: {deck.task} observes {', '.join(OBSERVED[deck.task])}; {name} belongs to task: evolve",
+                    f"task: {deck.task} observes {known}; {name} belongs to task: evolve",
                 )
 
 
@@ -42,3 +55,39 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
             "sector",
             f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
         )
+    if deck.task == "dynamics":
+        yield from _check_dynamics(deck)
+    if deck.task == "thermal":
+        yield from _check_thermal(deck)
+    if deck.task == "levels" and deck.ensemble.states > 1:
+        yield Finding("ensemble.states", "task: levels has no initial states; leave it out")
+
+
+def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
+    block = deck.thermal.temperatures
+    if not isinstance(block, list) and block.to <= block.first:
+        yield Finding("thermal.temperatures.to", f"must lie above from = {block.first:g}, found {block.to:g}")
+    if isinstance(deck.sector, SectorBlock):
+        yield Finding("sector", "task: thermal sums over all sectors; leave sector out")
+
+
+def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
+    block, spins = deck.dynamics, deck.system.spins
+    if block.omega.to <= block.omega.first:
+        yield Finding(
+            "dynamics.omega.to", f"must lie above from = {block.omega.first:g}, found {block.omega.to:g}"
+        )
+    if block.operator != "sz" and isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
+        yield Finding(
+            "sector.inversion",
+            f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
+        )
+    lattices = [getattr(term, "lattice", None) or deck.system.lattice for term in deck.system.terms]
+    if isinstance(block.q, list) and any(isinstance(lattice, Ring) for lattice in lattices):
+        for k, q in enumerate(block.q):
+            if abs(q * spins / 2 - round(q * spins / 2)) > 1e-9:
+                yield Finding(
+                    f"dynamics.q.{k}",
+                    f"on a ring of {spins} sites wave numbers are 2 m / {spins} (in units of pi); found {q:g}, between "
+                    f"{2 * int(q * spins // 2) / spins:g} and {2 * int(q * spins // 2 + 1) / spins:g}",
+                )

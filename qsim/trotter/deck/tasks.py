@@ -6,9 +6,9 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
 
-__all__ = ["TASKS", "Spectrum"]
+__all__ = ["TASKS", "Dynamics", "Frequencies", "Levels", "Spectrum", "Temperatures", "Thermal"]
 
-TASKS = Literal["evolve", "spectrum"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels"]
 
 
 class Spectrum(Block):
@@ -21,4 +21,74 @@ class Spectrum(Block):
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
         default=1e-10,
         description="largest residual ||H psi - E psi||: an energy lies within it; what rounding leaves is accepted",
+    )
+
+
+_Frequency = Annotated[float, Field(gt=-1e9, lt=1e9)]
+
+
+class Frequencies(Block):
+    """An even grid of frequencies."""
+
+    first: _Frequency = Field(default=0.0, alias="from", description="first")
+    to: _Frequency = Field(default=4.0, description="last")
+    count: Annotated[PositiveCount, Field(ge=2, le=100_000)] = Field(default=401, description="how many")
+
+
+_Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
+
+
+class Dynamics(Block):
+    """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
+
+    operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
+    q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
+        default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
+    )
+    omega: Frequencies = Field(default=Frequencies(), description="frequencies", validate_default=True)
+    broadening: Annotated[float, Field(ge=1e-6, le=1e3)] = Field(
+        default=0.05, description="half width at half maximum of the Lorentzians, J"
+    )
+    steps: Annotated[PositiveCount, Field(le=5000)] = Field(
+        default=150, description="products H psi for each q"
+    )
+
+
+_Temperature = Annotated[float, Field(gt=1e-6, lt=1e9)]
+
+
+class Temperatures(Block):
+    """A grid of temperatures, k_B = 1."""
+
+    first: _Temperature = Field(default=0.1, alias="from", description="first, J")
+    to: _Temperature = Field(default=10.0, description="last, J")
+    count: Annotated[PositiveCount, Field(ge=2, le=10_000)] = Field(default=60, description="how many")
+    spacing: Literal["log", "linear"] = Field(default="log", description="even in log T, or in T")
+
+
+class Thermal(Block):
+    """Thermal averages of all states by random vectors."""
+
+    temperatures: Temperatures | Annotated[list[_Temperature], Field(min_length=1, max_length=10_000)] = (
+        Field(default=Temperatures(), description="temperatures, J: a grid or a list", validate_default=True)
+    )
+    vectors: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
+        default=10, description="random vectors of each sector; errors fall like the root of their number"
+    )
+    steps: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
+        default=100, description="products H psi of each vector"
+    )
+
+
+class Levels(Block):
+    """Full diagonalisation of a sector and its level statistics."""
+
+    window: Literal["middle_third", "all"] = Field(
+        default="middle_third", description="levels whose statistics are taken"
+    )
+    statistics: Annotated[list[Literal["gap_ratio", "participation", "entropy"]], Field(min_length=1)] = (
+        Field(
+            default=["gap_ratio"],
+            description="gap_ratio; participation: -sum p ln p in the Ising basis; entropy: of half of the chain, both of every state",
+        )
     )

@@ -23,6 +23,8 @@ from qsim.trotter.sectors.operator import SectorOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -51,7 +53,7 @@ class SectorCarrier:
 
     passes = 0  # over the whole space
 
-    def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice) -> None:
+    def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.how, self.psi = problem, how, psi
         self.expansion = expansion_in(problem, hamiltonian)
         self.products = 0
@@ -75,7 +77,7 @@ class SectorCarrier:
         return moments
 
 
-def _energy(device: Device, linear: SectorOperator, psi: Any) -> tuple[float, float]:
+def _energy(device: Device, linear: SectorOperator, psi: NDArray[Any]) -> tuple[float, float]:
     return energy_and_variance(device, linear.model, psi, linear=linear)
 
 

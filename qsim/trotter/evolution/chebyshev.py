@@ -53,7 +53,13 @@ class Linear(Protocol):
         """Whether `apply` needs a vector as work space."""
 
     def apply(
-        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
 
@@ -76,7 +82,13 @@ class Whole:
         return self.operator.needs_work
 
     def apply(
-        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         apply_h(self.device, self.operator, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)

@@ -104,7 +104,8 @@ class Observer:
         problem = self.problem
         found: dict[str, Any] = {}
         if problem.cuts:
-            found |= self._entropies(psi) if entropies is None else {"entropy": np.array(entropies)}
+            more = entropies is None or problem.entropies or problem.schmidt
+            found |= self._entropies(psi) if more else {"entropy": np.array(entropies)}
         if problem.deck.observed("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:

@@ -1,16 +1,16 @@
 """States of N spins with n of them down, numbered as a direct sum of dense matrices.
 
-The bits of a string are split into ``low`` (the first sites) and ``high``.  Strings of each part are grouped by weight, the number
-of their spins down, and numbered within a weight in numeric order.  A vector of the sector is the sum over the weights p of the
-high part of matrices ``X_p`` (C(H, p), C(L, n - p)), row = high string, column = low string, one after the other:
+The bits of a string are split into ``low`` (the first sites) and ``high``.  Strings of each part are grouped by weight, the
+number of their spins down, and numbered within a weight in numeric order.  A vector of the sector is the sum over the weights p
+of the high part of matrices ``X_p`` (C(H, p), C(L, n - p)), row = high string, column = low string, one after the other:
 
     index(s) = block[p] + rank_high * C(L, n - p) + rank_low.
 
 No list of states is kept: two tables of 2^L and 2^H ranks are enough, and loops go through rows and columns.
 
 With spin inversion (``n = N / 2``) only strings with the last site up are kept, one of each pair {s, complement of s}:
-``(|s> + z |~s>) / sqrt 2``.  They are the strings of the other N - 1 sites with n down, in the same numbering; the complement of a
-string has its rank counted from the other end.
+``(|s> + z |~s>) / sqrt 2``.  They are the strings of the other N - 1 sites with n down, in the same numbering; the complement
+of a string has its rank counted from the other end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Part:
     @cached_property
     def spins(self) -> NDArray[np.float64]:
         """S^z = +-1/2 of every bit of every entry of `strings`, (2^bits, bits)."""
-        return 0.5 - (self.strings[:, None] >> np.arange(self.bits) & 1)
+        return np.asarray(0.5 - (self.strings[:, None] >> np.arange(self.bits) & 1), np.float64)
 
     @cached_property
     def clear(self) -> NDArray[np.uint32]:
@@ -173,7 +173,5 @@ class Sector:
 
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""
-        sz = f"Sz = {self.sz:g}"
-        return (
-            sz if not self.inversion else f"{sz}, {'even' if self.inversion > 0 else 'odd'} under inversion"
-        )
+        sign = {0: "", 1: ", even under inversion", -1: ", odd under inversion"}[self.inversion]
+        return f"Sz = {self.sz:g}{sign}"

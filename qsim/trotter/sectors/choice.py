@@ -44,6 +44,8 @@ def definite_down(block: Any, spins: int) -> int | None:
     """Return the number of spins down of an initial state that has one; None for all others."""
     if isinstance(block, blocks.BasisInitial | blocks.NeelInitial | blocks.DomainWallInitial):
         return basis_index(block, spins).bit_count()
+    if isinstance(block, blocks.GroundStateInitial):
+        return spins - (spins // 2 if block.up is None else block.up)
     if isinstance(block, blocks.PolarisedInitial) and block.axis in ("z", "-z"):
         return 0 if block.axis == "z" else spins
     return None
@@ -86,7 +88,7 @@ def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | 
         raise DeckError(
             f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {found}; use sector: auto"
         )
-    if down is not None and found.inversion:
+    if down is not None and found.inversion and not isinstance(deck.initial, blocks.GroundStateInitial):
         raise DeckError(
             f"sector.inversion: the initial state {deck.initial.type} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"

@@ -1,9 +1,9 @@
 """Lowest levels of H by the recurrence of Lanczos, one after the other.
 
 Each level is looked for in the orthogonal complement of those found before, from another random start, so that a level of
-multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of the same
-recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the residual
-``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
+multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of
+the same recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the
+residual ``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
         def apply(
             self,
-            psi: Any,
-            out: Any,
+            psi: NDArray[Any],
+            out: NDArray[Any],
             alpha: float = 1.0,
             beta: float = 0.0,
             gamma: float = 0.0,
-            work: Any = None,
+            work: NDArray[Any] | None = None,
         ) -> None:
             """Compute ``out = alpha H psi + beta psi + gamma out``."""
 
@@ -59,7 +59,7 @@ def _pieces(size: int, xp: Any) -> range:
     return range(0, size, PIECE if xp is np else PIECE_CUDA)
 
 
-def dot(a: Any, b: Any) -> complex:
+def dot(a: NDArray[Any], b: NDArray[Any]) -> complex:
     """Return ``<a|b>``, summed in a fixed order."""
     xp = namespace(a)
     step = _pieces(a.size, xp).step
@@ -69,7 +69,7 @@ def dot(a: Any, b: Any) -> complex:
     return complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
 
 
-def add(c: complex, x: Any, y: Any) -> None:
+def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
     """Add ``c x`` to y in place."""
     xp = namespace(y)
     factor = y.dtype.type(c if y.dtype.kind == "c" else complex(c).real)
@@ -123,7 +123,7 @@ class chain:
     """
 
     def __init__(
-        self, device: Device, linear: Linear, start: Any, locked: list[Any] | tuple[Any, ...] = ()
+        self, device: Device, linear: Linear, start: NDArray[Any], locked: list[Any] | tuple[Any, ...] = ()
     ) -> None:
         self.device, self.linear, self.locked = device, linear, locked
         self.alpha: list[float] = []
@@ -133,7 +133,7 @@ class chain:
             self.old = device.xp.zeros_like(start)
 
     def step(self, scale: float) -> bool:
-        """Make one product; return whether the recurrence goes on, beta being larger than rounding of a number of size `scale`."""
+        """Make one product; return whether the recurrence goes on: beta is more than rounding of a number of size `scale`."""
         v, w = self.vector, self.old
         with self.device.use():
             self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
@@ -166,7 +166,7 @@ class Levels:
     residuals: list[float] = field(default_factory=list)
     vectors: list[Any] = field(default_factory=list)
 
-    def add(self, energy: float, residual: float, vector: Any, sign: float) -> None:
+    def add(self, energy: float, residual: float, vector: NDArray[Any], sign: float) -> None:
         """Put a level at its place."""
         place = int(np.searchsorted(sign * np.array(self.energies), sign * energy, side="right"))
         self.energies.insert(place, energy)
@@ -248,7 +248,7 @@ class Search:
             hint="ask for a larger spectrum.tolerance",
         )
 
-    def _orthogonal(self, vector: Any) -> Any:
+    def _orthogonal(self, vector: NDArray[Any]) -> Any:
         for _ in range(2):
             for x in self.found.vectors:
                 add(-dot(x, vector), x, vector)
@@ -256,7 +256,7 @@ class Search:
             vector *= vector.dtype.type(1.0 / math.sqrt(dot(vector, vector).real))
         return vector
 
-    def _round(self, start: Any, poll: Callable[[], None] | None) -> Any:
+    def _round(self, start: NDArray[Any], poll: Callable[[], None] | None) -> Any:
         """Return the best vector that one recurrence finds."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
         limit = min(STEPS, self.linear.size - len(self.found.energies))
@@ -276,7 +276,9 @@ class Search:
         del made
         return self._summed(start, weights, poll)
 
-    def _summed(self, start: Any, weights: NDArray[np.float64], poll: Callable[[], None] | None) -> Any:
+    def _summed(
+        self, start: NDArray[Any], weights: NDArray[np.float64], poll: Callable[[], None] | None
+    ) -> Any:
         """Return the sum of the vectors of a recurrence with these weights, by running it again."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
         with self.device.use():
@@ -289,7 +291,7 @@ class Search:
                 poll()
         return self._orthogonal(total)
 
-    def _judged(self, vector: Any) -> tuple[float, float]:
+    def _judged(self, vector: NDArray[Any]) -> tuple[float, float]:
         """Return energy and residual of a vector."""
         with self.device.use():
             out = self.device.xp.empty_like(vector)

@@ -11,6 +11,8 @@ from qsim.trotter.kernels.measure import Moments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.operator import SectorOperator
@@ -22,7 +24,7 @@ PIECE_CUDA = 1 << 24
 
 
 def sector_moments(
-    operator: SectorOperator, psi: Any, pairs: Sequence[tuple[int, int]] | None = None
+    operator: SectorOperator, psi: NDArray[Any], pairs: Sequence[tuple[int, int]] | None = None
 ) -> Moments:
     """Return norm, <S^z_j>, <S^z_j S^z_k>, and <S^x_j S^x_k> = <S^y_j S^y_k> of the pairs asked for.
 
@@ -49,7 +51,7 @@ def sector_moments(
     return moments
 
 
-def _diagonal(sector: Sector, device: Device, psi: Any) -> tuple[float, Any, Any]:
+def _diagonal(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[float, Any, Any]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N)."""
     xp, low, high = device.xp, sector.low, sector.high
     L, bits = low.bits, sector.bits

@@ -98,13 +98,19 @@ class SectorOperator:
         return self.sector.dimension
 
     def apply(
-        self, psi: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, gamma: float = 0.0, work: Any = None
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
         self.products += 1
         sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
 
-    def flips(self, psi: Any, pairs: Any) -> NDArray[np.float64]:
+    def flips(self, psi: NDArray[Any], pairs: Any) -> NDArray[np.float64]:
         """Return ``<S^x_j S^x_k>`` of pairs (P, 2) of sites, not divided by the norm."""
         low, high = self.sector.low.bits, self.sector.high.bits
         bits = [(1 << int(j)) | (1 << int(k)) for j, k in pairs]
@@ -127,23 +133,17 @@ class SectorOperator:
         sector, device = self.sector, self.device
         reduced = Reduced.of(self.model, sector)
         bits = (sector.low.bits, sector.high.bits)
-        common = {
-            "dimension": sector.dimension,
-            "bits": bits,
-            "blocks": sector.blocks(),
-            "strings": place_tables(sector, device),
-        }
+        blocks, strings = sector.blocks(), place_tables(sector, device)
         if device.is_cuda:
             flips, diagonal = _of_gpu(device, sector, reduced)
-            return SectorTables(host=None, tiles={}, flips=flips, diagonal=diagonal, **common)
+            return SectorTables(sector.dimension, bits, blocks, None, {}, strings, flips, diagonal)
         tiles = {
             width: np.array(
-                [(p, row) for p, _, rows_of_p, _ in common["blocks"] for row in range(0, rows_of_p, rows)],
-                np.int64,
+                [(p, row) for p, _, count, _ in blocks for row in range(0, count, rows)], np.int64
             ).reshape(-1, 2)
             for width, rows in ROWS.items()
         }
-        return SectorTables(host=_of_cpu(sector, reduced), tiles=tiles, **common)
+        return SectorTables(sector.dimension, bits, blocks, _of_cpu(sector, reduced), tiles, strings)
 
 
 # ----------------------------------------------------------------------------------------- tables

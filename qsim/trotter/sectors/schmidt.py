@@ -1,7 +1,7 @@
 """Entanglement in a sector: Schmidt values by the number of spins up of one part.
 
-With a definite Sz the state is a direct sum of matrices, one for each number of down spins a of part A, rows = strings of A, columns =
-strings of the rest.  The reduced density matrix is the direct sum of ``M_a M_a^dagger``.
+With a definite Sz the state is a direct sum of matrices, one for each number of down spins a of part A, rows = strings of A,
+columns = strings of the rest.  The reduced density matrix is the direct sum of ``M_a M_a^dagger``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _entropy(p: NDArray[np.float64]) -> float:
     return max(0.0, -math.fsum(p * np.log(p)))
 
 
-def sector_schmidt(sector: Sector, device: Device, psi: Any, sites: Iterable[int]) -> Spectrum:
+def sector_schmidt(sector: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     """Return the Schmidt spectrum between some sites and the rest.
 
     Values below 1e-16 are rounding: they are eigenvalues of ``M M^dagger``.
@@ -102,14 +102,16 @@ def sector_schmidt(sector: Sector, device: Device, psi: Any, sites: Iterable[int
     return Spectrum(p[order] / p.sum(), sz[order])
 
 
-def _weights(density: Any, device: Device) -> NDArray[np.float64]:
+def _weights(density: NDArray[Any], device: Device) -> NDArray[np.float64]:
     """Return the eigenvalues of a density matrix."""
     if density.shape[0] == 1:
         return device.to_host(density.real).ravel()
     return np.asarray(device.to_host(device.xp.linalg.eigvalsh(density)))
 
 
-def _matrices(sector: Sector, device: Device, psi: Any, inner: list[int], outer: list[int], down: int) -> Any:
+def _matrices(
+    sector: Sector, device: Device, psi: NDArray[Any], inner: list[int], outer: list[int], down: int
+) -> Any:
     """Return ``M M^dagger`` of the smaller side, with `down` spins of the part down."""
     xp = device.xp
     kind = np.complex128 if psi.dtype.kind == "c" else np.float64

@@ -14,6 +14,8 @@ from qsim.trotter.states import initial as whole
 from qsim.trotter.states.vectors import norm2, scale
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.basis import Sector
 
@@ -72,7 +74,7 @@ def _string(block: Any, spins: int) -> int:
     return whole.basis_index(block, spins)
 
 
-def restricted(sector: Sector, device: Device, full: Any) -> Any:
+def restricted(sector: Sector, device: Device, full: NDArray[Any]) -> Any:
     """Return the part (D,) of a state (2^N,) that lies in a sector."""
     xp = device.xp
     with device.use():
@@ -84,7 +86,7 @@ def restricted(sector: Sector, device: Device, full: Any) -> Any:
         return xp.ascontiguousarray(found)
 
 
-def unfolded(sector: Sector, device: Device, psi: Any) -> tuple[Sector, Any]:
+def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector, Any]:
     """Return the sector without inversion and the vector there; the same ones if there is no inversion."""
     if not sector.inversion:
         return sector, psi
@@ -100,7 +102,7 @@ def unfolded(sector: Sector, device: Device, psi: Any) -> tuple[Sector, Any]:
     return plain, out
 
 
-def whole_state(sector: Sector, device: Device, psi: Any) -> Any:
+def whole_state(sector: Sector, device: Device, psi: NDArray[Any]) -> Any:
     """Return a vector of a sector as a state (2^N,) of all spins."""
     plain, found = unfolded(sector, device, psi)
     with device.use():

@@ -17,6 +17,8 @@ from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import obstacle
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
@@ -83,16 +85,51 @@ class TaskProblem:
             )
         if isinstance(asked, SectorBlock):
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
+        if self.deck.task == "levels":
+            return [Sector(spins, (spins + 1) // 2)]
         return [Sector(spins, down) for down in self._downs()]
 
     def _downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
         model, half = self.model, self.spins // 2
+        if self.deck.task == "thermal":  # all states count
+            return range(half + 1) if self.doubled else range(self.spins + 1)
         if model.h[2].any():
             return range(self.spins + 1)
         if np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1]):
             return range(half, half + 1)  # every multiplet has a member with the least |Sz|
         return range(half + 1)  # Sz and -Sz have the same levels
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
+        return self.deck.sector == "auto" and not self.model.h[2].any()
+
+    @property
+    def doubled(self) -> bool:
+        """Whether a sector stands for that of -Sz as well."""
+        return not self.model.h[2].any()
+
+    @property
+    def temperatures(self) -> NDArray[np.float64]:
+        """Temperatures of thermal averages."""
+        block = self.deck.thermal.temperatures
+        if isinstance(block, list):
+            return np.array(block)
+        make = np.geomspace if block.spacing == "log" else np.linspace
+        return np.asarray(make(block.first, block.to, block.count), np.float64)
+
+    @property
+    def wave_numbers(self) -> list[float]:
+        """Wave numbers of the spectral functions, in units of pi."""
+        given = self.deck.dynamics.q
+        return [2.0 * m / self.spins for m in range(self.spins)] if given == "all" else list(given)
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """Frequencies of the spectral functions."""
+        block = self.deck.dynamics.omega
+        return np.linspace(block.first, block.to, block.count)
 
     @cached_property
     def pairs(self) -> dict[str, list[tuple[int, int]]]:
@@ -122,4 +159,7 @@ def scale_of(model: Any) -> float:
 def task_memory(deck: TrotterDeck, states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     tables = (deck.system.spins + 40) << ((deck.system.spins + 1) // 2 + 2)
-    return {"vectors": 8 * states * (3 + deck.spectrum.levels), "tables": tables}
+    if deck.task == "levels":
+        return {"matrix": 3 * 8 * states**2, "tables": tables}
+    vectors = {"spectrum": 3 + deck.spectrum.levels, "dynamics": 9, "thermal": 4}[deck.task]
+    return {"vectors": 8 * states * vectors, "tables": tables}

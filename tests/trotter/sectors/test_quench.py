@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core.errors import DeckError
+from qsim.core.errors import DeckError, Stopped
+from qsim.core.run import checkpoint
+from qsim.core.run.progress import Monitor
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -186,7 +188,7 @@ def test_inversion(trotter, sign):
 
 @pytest.mark.parametrize("kind", ["haar", "random_phase"])
 def test_random_states_are_drawn_in_the_sector(trotter, kind):
-    """Infinite temperature at a given Sz: the mean of Sz of a site is that of the sector, <Sz Sz'> that of drawing without return."""
+    """Infinite temperature at a given Sz: <Sz> of a site is that of the sector, <Sz Sz'> that of drawing without return."""
     result = trotter.run(
         system={"spins": 14, "terms": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
         initial={"type": kind, "seed": 3},
@@ -198,9 +200,8 @@ def test_random_states_are_drawn_in_the_sector(trotter, kind):
     m = -2.0 / 14
     assert result.problem.dimension == D
     assert abs(result.mean["sz"] - m).max() < 5 / np.sqrt(D)
-    pair = (14 * 4 * m * m / 4 - 1) / 13 * 14 / 14  # (M^2 - N/4) / (N (N - 1)), M = N m
-    expected = ((14 * m) ** 2 - 14 / 4) / (14 * 13)
-    assert abs(result.mean["correlator_zz"] - expected).max() < 5 / np.sqrt(D), pair
+    expected = ((14 * m) ** 2 - 14 / 4) / (14 * 13)  # (M^2 - N/4) / (N (N - 1)), M = N m
+    assert abs(result.mean["correlator_zz"] - expected).max() < 5 / np.sqrt(D)
     np.testing.assert_allclose(result.mean["total_sz"], -2.0, atol=1e-9)
 
 
@@ -217,11 +218,20 @@ def test_single_precision(trotter):
         np.testing.assert_allclose(one.mean[name], other.mean[name], rtol=0, atol=2e-4)
 
 
-def test_a_resumed_run_has_the_same_bits(trotter):
-    from qsim.core.errors import Stopped
-    from qsim.core.run import checkpoint
-    from qsim.core.run.progress import Monitor
+class StopAfter(Monitor):
+    """Stops with a checkpoint at the n-th call at which the state can be saved."""
 
+    def __init__(self, calls, **options):
+        super().__init__(quiet=True, **options)
+        self.left = calls
+
+    def _stop_reason(self, now):
+        self.left -= 1
+        return "stopped by the test" if self.left <= 0 else ""
+
+
+@pytest.mark.parametrize("calls", [1, 3, 5])
+def test_a_resumed_run_has_the_same_bits(trotter, calls):
     blocks = {
         "system": SYSTEM,
         "initial": {"type": "domain_wall"},
@@ -230,14 +240,13 @@ def test_a_resumed_run_has_the_same_bits(trotter):
         "ensemble": {"disorder": 2},
     }
     whole = trotter.run(**blocks)
-
-    class Stop(Monitor):
-        pass
-
-    del Stop, Stopped, checkpoint
-    again = trotter.run(**blocks)
+    file = trotter.folder / "c.ckpt.h5"
+    with pytest.raises(Stopped):
+        trotter.run(monitor=StopAfter(calls, checkpoint=file), **blocks)
+    state, _ = checkpoint.load(file)
+    resumed = trotter.run(monitor=Monitor(quiet=True, restored=state), **blocks)
     for name in whole.mean:
-        np.testing.assert_array_equal(whole.mean[name], again.mean[name])
+        np.testing.assert_array_equal(whole.mean[name], resumed.mean[name])
 
 
 REFUSED = {

@@ -1,0 +1,159 @@
+"""Spectral functions at zero temperature by the continued fraction of Lanczos.
+
+With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y_k^2 delta(w - theta_k + E_0)``: eigenvalues theta of its
+tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every delta is drawn
+as a Lorentzian of half width `broadening`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.sectors.ground import ground_state
+from qsim.trotter.sectors.lanczos import chain, dot, ritz
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operators import raised, target_of, wave, weighted
+from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.tasks.results import DynamicsResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.ground import Ground
+    from qsim.trotter.tasks.problem import TaskProblem
+
+__all__ = ["lorentzians", "run"]
+
+SETTLED = 0.02  # of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
+EMPTY = 1e-12  # weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
+
+
+class Computation:
+    """The recurrences of all wave numbers; complete ones are kept in a checkpoint."""
+
+    def __init__(
+        self, problem: TaskProblem, sector: Sector, ground: Ground, restored: Mapping[str, Any] | None
+    ) -> None:
+        self.problem, self.sector, self.ground = problem, sector, ground
+        count, steps = len(problem.wave_numbers), problem.deck.dynamics.steps
+        self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
+        self.change = np.zeros(count)
+        self.done = 0
+        if restored is not None:
+            self.poles, self.weights = np.array(restored["poles"]), np.array(restored["weights"])
+            self.change, self.done = np.array(restored["change"]), int(restored["done"])
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"poles": self.poles, "weights": self.weights, "change": self.change, "done": self.done}
+
+    def advance(self, report: Report) -> None:
+        """Make the recurrences that are left."""
+        problem, block = self.problem, self.problem.deck.dynamics
+        target = target_of(self.sector, block.operator)
+        operator = None if target is None else SectorOperator(problem.place, target, problem.model)
+        for number in range(self.done, len(problem.wave_numbers)):
+            if operator is not None:
+                self._one(number, operator, report)
+            self.done = number + 1
+            report(Progress(self.done))
+
+    def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
+        problem, block = self.problem, self.problem.deck.dynamics
+        device, factors = problem.place, wave(problem.spins, math.pi * problem.wave_numbers[number])
+        vector = self.ground.vector
+        if block.operator == "sz":
+            phi = weighted(self.sector, device, vector, factors)
+        else:
+            phi = raised(self.sector, operator.sector, device, vector, factors)
+        square = dot(phi, phi).real
+        if square < EMPTY:
+            return
+        with device.use():
+            phi *= 1.0 / math.sqrt(square)
+        made = chain(device, operator, phi)
+        for _ in range(min(block.steps, operator.size)):
+            goes_on = made.step(scale_of(problem.model))
+            report(Progress())
+            if not goes_on:
+                break
+        count = len(made.alpha)
+        poles, weights = self._poles(made.alpha, made.beta, square)
+        self.poles[number, :count], self.weights[number, :count] = poles, weights
+        if goes_on and count > 1:
+            fewer = max(1, 4 * count // 5)
+            before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
+            omega, eta = problem.frequencies, block.broadening
+            found = lorentzians(omega, eta, poles, weights)
+            self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
+
+    def _poles(
+        self, alpha: list[float], beta: list[float], square: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        values, vectors = ritz(alpha, beta)
+        return values - self.ground.energy, square * vectors[0] ** 2
+
+
+def lorentzians(
+    omega: NDArray[np.float64], eta: float, poles: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return ``sum_k w_k (eta / pi) / ((omega - omega_k)^2 + eta^2)``, (omega,)."""
+    return np.asarray(((eta / math.pi) / ((omega[:, None] - poles) ** 2 + eta**2)) @ weights, np.float64)
+
+
+def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
+    """Find the ground state, and the spectral function of every wave number."""
+    with monitor.stage("ground state"):
+        sector, ground = lowest(problem)
+    monitor.note(
+        f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
+    )
+    made = Computation(problem, sector, ground, monitor.restored)
+    total = len(problem.wave_numbers)
+    with monitor.stage("recurrences"):
+        drive(made, monitor, total=total, unit="wave numbers", what="dynamics", done=made.done)
+    block, omega = problem.deck.dynamics, problem.frequencies
+    structure = np.zeros((total, omega.size))
+    for k in range(total):
+        known = np.isfinite(made.poles[k])
+        structure[k] = lorentzians(omega, block.broadening, made.poles[k, known], made.weights[k, known])
+    worst = float(made.change.max())
+    if worst > SETTLED:
+        monitor.warn(
+            f"S(q, w) still changes by {worst:.2g} of its maximum with the last fifth of {block.steps} products: the broadening "
+            f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
+        )
+    return DynamicsResult(
+        problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change
+    )
+
+
+def lowest(problem: TaskProblem) -> tuple[Sector, Ground]:
+    """Return the ground state of all sectors of the task.
+
+    Raises
+    ------
+    NumericsError
+        If it is degenerate, within its sector or with another one.
+    """
+    found = [(sector, ground_state(problem.place, sector, problem.model)) for sector in problem.sectors]
+    found.sort(key=lambda entry: entry[1].energy)
+    sector, ground = found[0]
+    same = 1e-9 * scale_of(problem.model)
+    several = len(found) > 1 and found[1][1].energy - ground.energy <= same
+    if several or (sector.sz != 0.0 and problem.mirrored):
+        raise NumericsError(
+            f"the ground state is degenerate: it lies in {sector} and in other sectors with the same energy",
+            hint="name one: sector: {sz: ...}",
+        )
+    return sector, ground

@@ -1,0 +1,141 @@
+"""All levels of one sector, and their statistics, for every realisation of the disorder."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.sectors.choice import obstacle
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.schmidt import sector_schmidt
+from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.tasks.results import LevelsResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.tasks.problem import TaskProblem
+
+__all__ = ["gap_ratios", "run"]
+
+SAME = 1e-12  # of the size of the spectrum: spacings below are degeneracies
+
+
+class Computation:
+    """The spectra of all realisations; complete ones are kept in a checkpoint."""
+
+    def __init__(self, problem: TaskProblem, restored: Mapping[str, Any] | None) -> None:
+        self.problem = problem
+        size = problem.sectors[0].dimension
+        shape = (problem.deck.ensemble.disorder, size)
+        asked = problem.deck.levels.statistics
+        self.kept = {"levels": np.zeros(shape)}
+        if "participation" in asked:
+            self.kept["participation"] = np.zeros(shape)
+        if "entropy" in asked:
+            self.kept["entropies"] = np.zeros(shape)
+        self.done = 0
+        if restored is not None:
+            self.done = int(restored["done"])
+            self.kept = {name: np.array(values) for name, values in restored["kept"].items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done, "kept": dict(self.kept)}
+
+    def advance(self, report: Report) -> None:
+        """Diagonalise the realisations that are left."""
+        problem, device = self.problem, self.problem.place
+        for member in range(self.done, problem.deck.ensemble.disorder):
+            sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
+            matrix = matrix_of(SectorOperator(device, sector, model))
+            xp = device.xp
+            with device.use():
+                if len(self.kept) == 1:
+                    self.kept["levels"][member] = device.to_host(xp.linalg.eigvalsh(matrix))
+                else:
+                    values, vectors = xp.linalg.eigh(matrix)
+                    self.kept["levels"][member] = device.to_host(values)
+                    self._states(member, vectors)
+            self.done = member + 1
+            report(Progress(self.done))
+
+    def _states(self, member: int, vectors: NDArray[Any]) -> None:
+        device, sector = self.problem.place, self.problem.sectors[0]
+        host = device.to_host(vectors)
+        if "participation" in self.kept:
+            p = host**2
+            logs = np.log(np.where(p > 0.0, p, 1.0))
+            self.kept["participation"][member] = -(p * logs).sum(axis=0)
+        if "entropies" in self.kept:
+            half = range(sector.spins // 2)
+            for k in range(sector.dimension):
+                vector = np.ascontiguousarray(host[:, k])
+                found = sector_schmidt(sector, device, device.asarray(vector), half)
+                self.kept["entropies"][member, k] = found.entropy
+
+
+def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Return ``min(s_n, s_(n+1)) / max(s_n, s_(n+1))`` of neighbouring spacings s; 0 where both are below `least`."""
+    spacing = np.diff(levels)
+    small, large = np.minimum(spacing[1:], spacing[:-1]), np.maximum(spacing[1:], spacing[:-1])
+    return np.where(large > least, small / np.maximum(large, 1e-300), 0.0)
+
+
+def left_over(model: Model, inversion: bool) -> str:
+    """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
+    J, h, n = model.J, model.h, model.spins
+    if inversion and not h[2].any():
+        return "the inversion of all spins (give sector.inversion)"
+    mirror = np.arange(n)[::-1]
+    if np.allclose(J, J[:, mirror][:, :, mirror]) and np.allclose(h, h[:, mirror]):
+        return "the reflection of the chain"
+    shift = np.roll(np.arange(n), 1)
+    if np.allclose(J, J[:, shift][:, :, shift]) and np.allclose(h, h[:, shift]):
+        return "translations"
+    return ""
+
+
+def run(problem: TaskProblem, monitor: Monitor) -> LevelsResult:
+    """Diagonalise all realisations and return their level statistics."""
+    sector, model = problem.sectors[0], problem.model
+    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
+    symmetry = left_over(model, open_inversion)
+    if symmetry:
+        monitor.warn(
+            f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks like "
+            "that of random levels"
+        )
+    made = Computation(problem, monitor.restored)
+    members = problem.deck.ensemble.disorder
+    with monitor.stage("levels"):
+        drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
+    levels = made.kept["levels"]
+    third = levels.shape[1] // 3
+    inside = slice(third, 2 * third) if problem.deck.levels.window == "middle_third" else slice(None)
+    if levels[:, inside].shape[1] < 3:
+        raise NumericsError(
+            f"{levels.shape[1]} levels are too few for a gap ratio in this window",
+            hint="window: all, or more spins",
+        )
+    least = SAME * max(scale_of(model), math.ulp(1.0))
+    found = [gap_ratios(row[inside], least) for row in levels]
+    return LevelsResult(
+        problem,
+        levels,
+        np.array([ratios.mean() for ratios in found]),
+        np.concatenate(found),
+        made.kept.get("participation"),
+        made.kept.get("entropies"),
+    )

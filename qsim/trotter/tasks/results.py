@@ -1,0 +1,178 @@
+"""What the tasks beside an evolution leave; nothing here loads a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.tasks.problem import scale_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.tasks.problem import TaskProblem
+
+__all__ = ["DynamicsResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
+
+EPS = 2.2e-16
+SAME = 10.0  # times the residuals: levels closer than that may be one level
+
+
+@dataclass
+class SpectrumResult:
+    """Levels of all sectors.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sectors : list of Sector
+    levels, residuals : (sectors, levels) float64
+        Not a number where a sector has fewer states.
+    observed : dict of arrays
+        Expectation values in the lowest (highest) state.
+    products : int
+    """
+
+    problem: TaskProblem
+    sectors: list[Sector]
+    levels: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    observed: dict[str, NDArray[Any]] = field(default_factory=dict)
+    products: int = 0
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """Sector and number of all levels, the lowest (highest) first."""
+        sign = -1.0 if self.problem.deck.spectrum.which == "highest" else 1.0
+        places = [tuple(map(int, place)) for place in np.argwhere(np.isfinite(self.levels))]
+        return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
+
+    @property
+    def extreme(self) -> Sector:
+        """Sector of the lowest (highest) level."""
+        return self.sectors[self.order[0][0]]
+
+    def error(self, number: int) -> float:
+        """Return the bound of the error of a level: its residual, and rounding."""
+        place = self.order[number]
+        return float(self.residuals[place]) + 4.0 * EPS * scale_of(self.problem.model)
+
+    @property
+    def degeneracy(self) -> int:
+        """Levels that cannot be told from the lowest (highest) one."""
+        energies = [self.levels[place] for place in self.order]
+        return sum(
+            abs(e - energies[0]) <= SAME * (self.error(0) + self.error(k)) for k, e in enumerate(energies)
+        )
+
+
+@dataclass
+class DynamicsResult:
+    """Spectral functions of the ground state.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+        Of the ground state.
+    energy, residual : float
+    structure : (q, omega) float64
+    poles, weights : (q, steps) float64
+        Positions (not a number where there are fewer) and weights.
+    change : (q,) float64
+        Change of the structure with the last fifth of the products, relative to its maximum.
+    """
+
+    problem: TaskProblem
+    sector: Sector
+    energy: float
+    residual: float
+    structure: NDArray[np.float64]
+    poles: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    change: NDArray[np.float64]
+
+    @property
+    def static(self) -> NDArray[np.float64]:
+        """``<0| S_q^dagger S_q |0>`` of every q."""
+        return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def first_moment(self) -> NDArray[np.float64]:
+        """Integral of ``w S(q, w)`` of every q."""
+        return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
+
+    @property
+    def continuum(self) -> NDArray[np.float64] | None:
+        """Edges of the two-spinon continuum (2, q) of a Heisenberg ring, None for all other models."""
+        model, n = self.problem.model, self.problem.spins
+        J = float(model.J[2, 0, 1]) if n > 2 else 0.0
+        ring = np.zeros((n, n))
+        for j in range(n):
+            ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
+        if (
+            J <= 0.0
+            or model.h.any()
+            or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
+        ):
+            return None
+        q = np.pi * np.array(self.problem.wave_numbers)
+        return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
+
+
+@dataclass
+class ThermalResult:
+    """Thermal averages.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    temperatures : (T,) float64
+    values : (4, T) float64
+        Energy, specific heat, susceptibility and entropy, per site.
+    errors : (4, T) float64 or None
+        Standard errors; None where every sector was diagonalised.
+    """
+
+    problem: TaskProblem
+    temperatures: NDArray[np.float64]
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64] | None
+
+
+@dataclass
+class LevelsResult:
+    """All levels of sectors and their statistics.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    levels : (members, levels) float64
+        Of every realisation, ascending.
+    ratios : (members,) float64
+        Mean gap ratio of every realisation.
+    all_ratios : (n,) float64
+        Gap ratios of all realisations in the window.
+    participation, entropies : (members, levels) float64 or None
+        Participation entropy, and that of half of the chain, of every eigenstate.
+    """
+
+    problem: TaskProblem
+    levels: NDArray[np.float64]
+    ratios: NDArray[np.float64]
+    all_ratios: NDArray[np.float64]
+    participation: NDArray[np.float64] | None = None
+    entropies: NDArray[np.float64] | None = None
+
+    @property
+    def ratio_error(self) -> float | None:
+        """Standard error of the mean gap ratio over the realisations; None for a single one."""
+        if len(self.ratios) < 2:
+            return None
+        return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
+
+
+TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult

@@ -1,0 +1,177 @@
+"""Temperature: traces over all sectors from the recurrences of random vectors (finite-temperature Lanczos).
+
+A random unit vector r of a sector with D states has ``D <r| f(H) |r> = Tr f(H)`` in the mean; M steps of Lanczos from r give
+``<r| f(H) |r> = sum_k y_k^2 f(theta_k)``, exactly for polynomials of degree 2 M - 1.  Sectors with few states are diagonalised instead,
+without statistical error.  Errors are those of a jackknife over the vectors; each number of vector is one sample of all sectors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.sectors.lanczos import chain, random_start, ritz
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.tasks.results import ThermalResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.tasks.problem import TaskProblem
+
+__all__ = ["run"]
+
+EXACT = 1024  # states of a sector up to which it is diagonalised
+
+
+class Computation:
+    """Energies and weights of all sectors; complete sectors are kept in a checkpoint.
+
+    Attributes
+    ----------
+    energies, weights : list of (vectors, m) float64
+        Of each sector: one row where it was diagonalised.
+    """
+
+    def __init__(self, problem: TaskProblem, restored: Mapping[str, Any] | None) -> None:
+        self.problem = problem
+        self.energies: list[NDArray[np.float64]] = []
+        self.weights: list[NDArray[np.float64]] = []
+        if restored is not None:
+            self.energies = [np.array(part) for part in restored["energies"]]
+            self.weights = [np.array(part) for part in restored["weights"]]
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"energies": list(self.energies), "weights": list(self.weights)}
+
+    def advance(self, report: Report) -> None:
+        """Do the sectors that are left."""
+        sectors = self.problem.sectors
+        for number in range(len(self.energies), len(sectors)):
+            found = (
+                self._exact(sectors[number])
+                if sectors[number].dimension <= EXACT
+                else self._sampled(number, report)
+            )
+            self.energies.append(found[0])
+            self.weights.append(found[1])
+            report(Progress(number + 1))
+
+    def _exact(self, sector: Sector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        operator = SectorOperator(self.problem.place, sector, self.problem.model)
+        values = np.linalg.eigvalsh(self.problem.place.to_host(matrix_of(operator)))
+        return values[None], np.ones((1, values.size))
+
+    def _sampled(self, number: int, report: Report) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        problem, block = self.problem, self.problem.deck.thermal
+        sector = problem.sectors[number]
+        operator = SectorOperator(problem.place, sector, problem.model)
+        energies = np.full((block.vectors, block.steps), np.inf)
+        weights = np.zeros((block.vectors, block.steps))
+        for k in range(block.vectors):
+            seed = (problem.seed << 20) + (number << 10) + k
+            made = chain(problem.place, operator, random_start(problem.place, sector.dimension, seed))
+            for _ in range(block.steps):
+                report(Progress())
+                if not made.step(scale_of(problem.model)):
+                    break
+            values, vectors = ritz(made.alpha, made.beta)
+            energies[k, : values.size] = values
+            weights[k, : values.size] = sector.dimension * vectors[0] ** 2
+        return energies, weights
+
+
+def run(problem: TaskProblem, monitor: Monitor) -> ThermalResult:
+    """Return thermal averages at all temperatures."""
+    made = Computation(problem, monitor.restored)
+    sectors, block = problem.sectors, problem.deck.thermal
+    exact = sum(sector.dimension <= EXACT for sector in sectors)
+    monitor.note(
+        f"{len(sectors)} sectors, {exact} of them diagonalised, {block.vectors} random vectors in each of the others"
+    )
+    with monitor.stage("sectors"):
+        drive(made, monitor, total=len(sectors), unit="sectors", what="thermal", done=len(made.energies))
+    return averages(problem, made.energies, made.weights)
+
+
+def averages(
+    problem: TaskProblem, energies: list[NDArray[np.float64]], weights: list[NDArray[np.float64]]
+) -> ThermalResult:
+    """Return energy, specific heat, susceptibility and entropy per site with their jackknife errors."""
+    temperatures = problem.temperatures
+    low = min(float(e.min()) for e in energies)
+    samples = max(len(e) for e in energies)
+    sums = np.zeros((samples, temperatures.size, 4))  # Z, Z <E>, Z <E^2>, Z <Sz^2>; energies from the lowest
+    for sector, e, w in zip(problem.sectors, energies, weights, strict=True):
+        copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
+        up = e - low
+        known = np.isfinite(up)
+        up = np.where(known, up, 0.0)
+        boltzmann = np.exp(-up[:, None, :] / temperatures[None, :, None]) * (w * known)[:, None, :] * copies
+        part = np.stack(
+            [
+                boltzmann.sum(axis=2),
+                (boltzmann * up[:, None, :]).sum(axis=2),
+                (boltzmann * up[:, None, :] ** 2).sum(axis=2),
+                boltzmann.sum(axis=2) * sector.sz**2,
+            ],
+            axis=2,
+        )
+        sums += part  # a sector that was diagonalised is the same in every sample
+    mean_sz = _mean_sz(problem, energies, weights, low, samples)
+    whole = _thermal(sums.mean(axis=0), mean_sz.mean(axis=0), temperatures, low, problem.spins)
+    if samples == 1:
+        return ThermalResult(problem, temperatures, whole, None)
+    left_out = np.array(
+        [
+            _thermal(
+                np.delete(sums, k, axis=0).mean(axis=0),
+                np.delete(mean_sz, k, axis=0).mean(axis=0),
+                temperatures,
+                low,
+                problem.spins,
+            )
+            for k in range(samples)
+        ]
+    )
+    spread = ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0)
+    return ThermalResult(problem, temperatures, whole, np.sqrt((samples - 1.0) / samples * spread))
+
+
+def _mean_sz(
+    problem: TaskProblem,
+    energies: list[NDArray[np.float64]],
+    weights: list[NDArray[np.float64]],
+    low: float,
+    samples: int,
+) -> NDArray[np.float64]:
+    """Return ``Z <Sz>`` of every sample and temperature; it vanishes where Sz and -Sz are alike."""
+    found = np.zeros((samples, problem.temperatures.size))
+    if problem.doubled:
+        return found
+    for sector, e, w in zip(problem.sectors, energies, weights, strict=True):
+        up = np.where(np.isfinite(e), e - low, np.inf)
+        boltzmann = np.exp(-up[:, None, :] / problem.temperatures[None, :, None]) * w[:, None, :]
+        found += sector.sz * boltzmann.sum(axis=2)
+    return found
+
+
+def _thermal(
+    sums: NDArray[np.float64], sz: NDArray[np.float64], T: NDArray[np.float64], low: float, spins: int
+) -> NDArray[np.float64]:
+    """Return energy, specific heat, susceptibility and entropy per site, (4, temperatures)."""
+    Z = sums[:, 0]
+    e, e2, m2 = sums[:, 1] / Z, sums[:, 2] / Z, sums[:, 3] / Z
+    entropy = np.log(Z) + e / T
+    rows = [low + e, (e2 - e**2) / T**2, (m2 - (sz / Z) ** 2) / T, entropy]
+    return np.array(rows) / spins

@@ -1,0 +1,130 @@
+"""Spectral functions against dense diagonalisation, sum rules, and their refusals."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError, NumericsError
+from qsim.trotter.model.hamiltonian import dense
+
+DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
+REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
+RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
+
+
+def dynamics(trotter, system, sector="auto", **block):
+    return trotter.run(task="dynamics", system=system, sector=sector, dynamics=block)
+
+
+@pytest.mark.parametrize("sector", [{"up": 6}, {"sz": 0, "inversion": 1}, "auto"])
+def test_ring_of_12_at_q_pi(trotter, sector):
+    expected = REFERENCES["dsf_ring_12_pi"]["result"]
+    omega = expected["omega"]
+    found = dynamics(
+        trotter,
+        {"spins": 12, "terms": [RING]},
+        sector,
+        q=[1.0],
+        omega={"from": 0.0, "to": 3.0, "count": 31},
+        broadening=0.1,
+    )
+    assert found.energy == pytest.approx(expected["E0"], abs=1e-11)
+    assert found.static[0] == pytest.approx(expected["static"], abs=1e-10)
+    places = [round(10 * w) for w in omega]
+    np.testing.assert_allclose(found.structure[0][places], expected["S"], rtol=0, atol=1e-9)
+    for pole in expected["poles"]:
+        near = np.abs(found.poles[0] - pole["omega"]) < 1e-7
+        assert found.weights[0][near].sum() == pytest.approx(pole["weight"], abs=1e-9)
+
+
+@pytest.mark.parametrize("operator", ["sz", "sp", "sm"])
+def test_open_chain_in_fields(trotter, operator):
+    """All q of a disordered chain, by the eigenstates of the whole space."""
+    terms = [
+        {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.7},
+        {"type": "field", "axis": "z", "values": "0.3*cos(2*j)"},
+    ]
+    eta, grid = 0.2, {"from": -1.0, "to": 3.0, "count": 41}
+    found = dynamics(
+        trotter,
+        {"spins": 6, "terms": terms},
+        {"up": 3},
+        operator=operator,
+        q=[0.0, 0.3, 1.0],
+        omega=grid,
+        broadening=eta,
+    )
+    H = dense(found.problem.model)
+    index = np.arange(64)
+    up = 6 - np.bitwise_count(index)
+    inside = np.flatnonzero(up == 3)
+    values, vectors = np.linalg.eigh(H[np.ix_(inside, inside)])
+    psi = np.zeros(64, complex)
+    psi[inside] = vectors[:, 0]
+    energies, states = np.linalg.eigh(H)
+    omega = np.linspace(-1, 3, 41)
+    for k, q in enumerate((0.0, 0.3, 1.0)):
+        S = np.zeros((64, 64), complex)
+        for j in range(6):
+            c = np.exp(1j * np.pi * q * j) / np.sqrt(6)
+            bit = index >> j & 1
+            if operator == "sz":
+                S[index, index] += c * (0.5 - bit)
+            else:
+                source = index[bit == (1 if operator == "sp" else 0)]
+                S[source ^ (1 << j), source] += c
+        weights = np.abs(states.conj().T @ (S @ psi)) ** 2
+        exact = sum(
+            w * (eta / np.pi) / ((omega - e + values[0]) ** 2 + eta**2)
+            for w, e in zip(weights, energies, strict=True)
+        )
+        np.testing.assert_allclose(found.structure[k], exact, rtol=0, atol=1e-9)
+        assert found.static[k] == pytest.approx(weights.sum(), abs=1e-10)
+        assert found.first_moment[k] == pytest.approx(weights @ (energies - values[0]), abs=1e-9)
+
+
+def test_sum_rule(trotter):
+    """The static factors of all q of a ring add up to N/4; S_q with q = 0 annihilates a state of Sz = 0."""
+    found = dynamics(trotter, {"spins": 10, "terms": [RING]}, steps=30)
+    assert found.static.sum() == pytest.approx(2.5, abs=1e-11)
+    assert found.static[0] == pytest.approx(0.0, abs=1e-11)
+    lower, upper = found.continuum
+    assert lower[5] == pytest.approx(0.0, abs=1e-12)
+    assert upper[5] == pytest.approx(np.pi)
+
+
+def test_too_few_products_are_warned_of(trotter):
+    """Four products resolve no broadening of 0.01; the change is said."""
+    found = dynamics(trotter, {"spins": 14, "terms": [RING]}, {"sz": 0}, q=[1.0], steps=4, broadening=0.01)
+    assert found.change.max() > 0.02
+
+
+REFUSED = {
+    "q": ({"dynamics": {"q": [0.3]}}, "on a ring of 6 sites wave numbers are"),
+    "grid": ({"dynamics": {"omega": {"from": 2.0, "to": 1.0}}}, "must lie above from"),
+    "inversion": ({"dynamics": {"operator": "sp"}, "sector": {"sz": 0, "inversion": 1}}, "sp leaves Sz = 0"),
+    "observed": ({"observe": ["sz"]}, "observes nothing beside its own block"),
+    "block": ({"spectrum": {"levels": 3}}, "belongs to task: spectrum"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(trotter, name):
+    changes, message = REFUSED[name]
+    with pytest.raises(DeckError, match=message):
+        trotter.run(**{"task": "dynamics", "system": {"spins": 6, "terms": [RING]}, **changes})
+
+
+def test_a_degenerate_ground_state_is_refused(trotter):
+    with pytest.raises(NumericsError, match="degenerate"):
+        dynamics(trotter, {"spins": 5, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]})
+    assert (
+        dynamics(
+            trotter,
+            {"spins": 5, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
+            {"sz": 0.5},
+        ).energy
+        < 0
+    )

@@ -1,0 +1,98 @@
+"""Quenches from the ground state of another Hamiltonian, against dense matrices."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from qsim.core.errors import DeckError, NumericsError
+from qsim.trotter.model.hamiltonian import dense
+
+CHAIN = {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.3}
+SYSTEM = {
+    "spins": 7,
+    "terms": [CHAIN, {"type": "field", "axis": "z", "random": {"kind": "box", "W": 1.0, "seed": 5}}],
+}
+START = {
+    "type": "ground_state",
+    "terms": [CHAIN, {"type": "field", "axis": "z", "values": "-0.4*j"}],
+    "up": 3,
+}
+
+
+def exact(problem, t, start=START):
+    from qsim.trotter.deck.couplings import System
+    from qsim.trotter.model.hamiltonian import build_hamiltonian
+
+    n = problem.spins
+    up = n - np.bitwise_count(np.arange(1 << n))
+    H0 = dense(build_hamiltonian(System(spins=n, terms=problem.deck.initial.terms), seed=0).at(0.0))
+    inside = np.flatnonzero(up == start["up"])
+    psi = np.zeros(1 << n, complex)
+    psi[inside] = np.linalg.eigh(H0[np.ix_(inside, inside)])[1][:, 0]
+    return expm(-1j * t * dense(problem.hamiltonian().at(0.0))) @ psi
+
+
+@pytest.mark.parametrize(
+    ("sector", "evolve"),
+    [
+        ("auto", {"accuracy": 1e-9}),
+        ("full", {"accuracy": 1e-9}),
+        ("auto", {"integrator": "bm6", "dt": 0.02}),
+        ({"up": 3}, {"accuracy": 1e-9}),
+    ],
+)
+def test_quench(trotter, sector, evolve):
+    result = trotter.run(
+        system=SYSTEM,
+        initial=START,
+        sector=sector,
+        evolve={"t_final": 2.0, "outputs": 2, **evolve},
+        observe=["state", "sz"],
+    )
+    psi = exact(result.problem, 2.0)
+    assert (result.problem.sector is None) == (sector == "full" or "dt" in evolve)
+    phase = np.vdot(result.psi, psi)
+    phase /= abs(phase)
+    assert np.linalg.norm(result.psi * phase - psi) <= result.integration.error + 1e-12
+    s = 0.5 - (np.arange(128)[:, None] >> np.arange(7) & 1)
+    np.testing.assert_allclose(result.mean["sz"][-1], abs(psi) ** 2 @ s, rtol=0, atol=1e-8)
+
+
+def test_a_ground_state_stays(trotter):
+    result = trotter.run(
+        system={"spins": 10, "terms": [CHAIN]},
+        initial={"type": "ground_state", "terms": [CHAIN]},
+        evolve={"t_final": 20.0, "outputs": 3, "accuracy": 1e-9},
+        observe=["return_probability", "energy_variance"],
+    )
+    assert result.mean["return_probability"][-1] == pytest.approx(1.0, abs=1e-10)
+    assert abs(result.mean["energy_variance"]).max() < 1e-12
+
+
+def test_with_inversion(trotter):
+    ring = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
+    one, other = (
+        trotter.run(
+            system={"spins": 8, "terms": [{**CHAIN, "lattice": "ring"}]},
+            initial={"type": "ground_state", "terms": [ring]},
+            sector=sector,
+            evolve={"t_final": 3.0, "outputs": 3, "accuracy": 1e-10},
+            observe=[{"correlator": ["xx", "zz"], "pairs": "all"}, {"entropy": {"sites": "half"}}],
+        )
+        for sector in ({"sz": 0, "inversion": "even"}, "auto")
+    )
+    assert one.problem.dimension * 2 == other.problem.dimension
+    for name in ("correlator_xx", "correlator_zz", "entropy", "energy"):
+        np.testing.assert_allclose(one.mean[name], other.mean[name], rtol=0, atol=1e-8)
+
+
+def test_what_cannot_be_is_refused(trotter):
+    blocks = {"system": {"spins": 5, "terms": [CHAIN]}, "evolve": {"t_final": 1.0, "accuracy": 1e-6}}
+    free = {"type": "ground_state", "terms": [{"type": "field", "axis": "z", "values": 0.3}]}
+    with pytest.raises(NumericsError, match="degenerate in the sector"):
+        trotter.run(**blocks, initial=free)
+    across = {"type": "ground_state", "terms": [{"type": "field", "axis": "x", "values": 0.3}]}
+    with pytest.raises(DeckError, match="field along x at site 0"):
+        trotter.run(**blocks, initial=across)
+    with pytest.raises(DeckError, match="6 spins up"):
+        trotter.run(**blocks, initial={**START, "up": 6})

@@ -1,0 +1,175 @@
+"""Thermal averages and level statistics against dense matrices, and that claimed errors hold."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError
+from qsim.trotter.model.hamiltonian import dense
+from qsim.trotter.tasks import thermal
+from qsim.trotter.tasks.levels import gap_ratios
+
+DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
+REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
+RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
+NAMES = ("energy", "specific_heat", "susceptibility", "entropy")
+
+
+def averages(trotter, system, seed=1, **block):
+    return trotter.run(task="thermal", system=system, thermal=block, run={"seed": seed})
+
+
+def ring_of_12():
+    rows = REFERENCES["thermal_ring_12"]["result"]
+    return [row["T"] for row in rows], np.array([[row[name] for row in rows] for name in NAMES])
+
+
+def test_ring_of_12_diagonalised(trotter):
+    temperatures, expected = ring_of_12()
+    found = averages(trotter, {"spins": 12, "terms": [RING]}, temperatures=temperatures)
+    assert found.errors is None
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-11)
+
+
+def test_errors_of_random_vectors_hold(trotter, monkeypatch):
+    """With every sector sampled, errors from the truth follow the standard errors: rms of 1, and none beyond 5."""
+    monkeypatch.setattr(thermal, "EXACT", 3)
+    temperatures, expected = ring_of_12()
+    ratios = []
+    for seed in range(6):
+        found = averages(
+            trotter, {"spins": 12, "terms": [RING]}, seed, temperatures=temperatures, vectors=20, steps=40
+        )
+        ratios.append((found.values - expected) / np.maximum(found.errors, 1e-12))
+    ratios = np.array(ratios)
+    assert np.abs(ratios).max() < 6.0
+    assert 0.5 < np.sqrt((ratios**2).mean()) < 1.6
+
+
+def test_chain_in_a_field(trotter):
+    terms = [
+        {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": -0.6},
+        {"type": "field", "axis": "z", "values": "0.4 + 0.1*j"},
+    ]
+    T = [0.2, 1.0, 7.0]
+    found = averages(trotter, {"spins": 7, "terms": terms}, temperatures=T)
+    values, vectors = np.linalg.eigh(dense(found.problem.model))
+    sz = 3.5 - np.bitwise_count(np.arange(128)).astype(float)
+    m = (abs(vectors) ** 2).T @ sz
+    m2 = (abs(vectors) ** 2).T @ sz**2
+    for k, t in enumerate(T):
+        w = np.exp(-(values - values[0]) / t)
+        Z, e = w.sum(), values - values[0]
+        exact = [
+            values[0] + w @ e / Z,
+            ((w @ e**2) / Z - (w @ e / Z) ** 2) / t**2,
+            ((w @ m2) / Z - (w @ m / Z) ** 2) / t,
+            np.log(Z) + w @ e / Z / t,
+        ]
+        np.testing.assert_allclose(found.values[:, k], np.array(exact) / 7, rtol=0, atol=1e-11)
+
+
+def test_levels_of_a_disordered_chain(trotter):
+    entry = REFERENCES["levels_mbl_12"]
+    terms = [
+        {"type": "heisenberg", "lattice": "chain", "J": 1.0},
+        {"type": "field", "axis": "z", "values": entry["params"]["h"]},
+    ]
+    blocks = {"task": "levels", "system": {"spins": 12, "terms": terms}, "sector": {"up": 6}}
+    middle = trotter.run(**blocks, levels={"statistics": ["gap_ratio", "participation"]})
+    every = trotter.run(**blocks, levels={"window": "all"})
+    expected = entry["result"]
+    np.testing.assert_allclose(middle.levels[0, :6], expected["lowest"], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(middle.levels[0, -3:], expected["highest"], rtol=0, atol=1e-11)
+    assert middle.ratios[0] == pytest.approx(expected["gap_ratio_middle"], abs=1e-9)
+    assert every.ratios[0] == pytest.approx(expected["gap_ratio_all"], abs=1e-9)
+    assert middle.participation[0, 0] == pytest.approx(expected["participation_entropy_ground"], abs=1e-9)
+    assert middle.ratio_error is None
+
+
+def test_entropies_of_all_states(trotter):
+    entry = REFERENCES["levels_mbl_12"]["params"]["h"][:8]
+    terms = [
+        {"type": "heisenberg", "lattice": "chain", "J": 1.0},
+        {"type": "field", "axis": "z", "values": entry},
+    ]
+    found = trotter.run(
+        task="levels",
+        system={"spins": 8, "terms": terms},
+        sector={"sz": 0},
+        levels={"statistics": ["gap_ratio", "entropy"]},
+    )
+    strings = found.problem.sectors[0].strings()
+    vectors = np.linalg.eigh(dense(found.problem.model).real[np.ix_(strings, strings)])[1]
+    for k in (0, 13, 69):
+        psi = np.zeros(256)
+        psi[strings] = vectors[:, k]
+        p = np.linalg.svd(psi.reshape(16, 16), compute_uv=False) ** 2
+        assert found.entropies[0, k] == pytest.approx(-sum(x * np.log(x) for x in p if x > 1e-30), abs=1e-9)
+
+
+def test_gap_ratios():
+    """Of evenly spaced levels 1, of alternating spacings their ratio; degenerate ones count as 0."""
+    np.testing.assert_allclose(gap_ratios(np.arange(5.0), 1e-9), 1.0)
+    np.testing.assert_allclose(gap_ratios(np.array([0.0, 1.0, 3.0, 4.0]), 1e-9), 0.5)
+    np.testing.assert_allclose(gap_ratios(np.array([0.0, 0.0, 0.0, 1.0]), 1e-9), 0.0)
+
+
+def test_random_matrices_and_random_levels():
+    """The limits that the figure shows: 0.5307 of the orthogonal ensemble and 2 ln 2 - 1 of random levels."""
+    generator = np.random.default_rng(0)
+    found = []
+    for _ in range(40):
+        A = generator.normal(size=(200, 200))
+        found.append(gap_ratios(np.linalg.eigvalsh(A + A.T)[70:130], 1e-9).mean())
+    assert np.mean(found) == pytest.approx(0.5307, abs=0.015)
+    levels = np.sort(generator.uniform(size=20000))
+    assert gap_ratios(levels, 1e-15).mean() == pytest.approx(2 * np.log(2) - 1, abs=0.01)
+
+
+def test_symmetries_left_over_are_warned_of(trotter, recwarn):
+    from qsim.core.run.progress import Monitor
+
+    class Listening(Monitor):
+        said = ()
+
+        def warn(self, text, *args, **more):
+            self.said = (*self.said, text)
+
+    monitor = Listening(quiet=True)
+    trotter.run(
+        monitor=monitor,
+        task="levels",
+        system={"spins": 8, "terms": [RING]},
+        sector={"up": 3},
+        levels={"window": "all"},
+    )
+    assert any("reflection" in text for text in monitor.said)
+
+
+REFUSED = {
+    "negative": ({"task": "thermal", "thermal": {"temperatures": [-1.0]}}, "thermal.temperatures"),
+    "grid": (
+        {"task": "thermal", "thermal": {"temperatures": {"from": 2.0, "to": 1.0}}},
+        "must lie above from",
+    ),
+    "sector": ({"task": "thermal", "sector": {"sz": 0}}, "sums over all sectors"),
+    "too large": (
+        {"task": "levels", "system": {"spins": 20, "terms": [RING]}},
+        "184756 states are too many to diagonalise",
+    ),
+    "states": ({"task": "levels", "ensemble": {"states": 3}}, "no initial states"),
+    "list": ({"task": "levels", "sector": {"sz": [0, 1]}}, "one sector for one state"),
+    "few": ({"task": "levels", "sector": {"up": 0}}, "too few for a gap ratio"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(trotter, name):
+    from qsim.core.errors import NumericsError
+
+    changes, message = REFUSED[name]
+    with pytest.raises((DeckError, NumericsError), match=message):
+        trotter.run(**{"system": {"spins": 6, "terms": [RING]}, **changes})
