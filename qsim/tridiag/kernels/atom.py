@@ -94,68 +94,78 @@ IMAG = 2 * HALF
 SCRATCH = 64 * HALF
 
 
-@nb.njit(**JIT)
-def _turn(x, size, shift, c, angle):
-    """Turn pairs (even i + shift, odd i) of F by ``exp(-i angle c sigma_x)``."""
-    for i in range(size):
-        t = _tangent(0.5 * angle * x[c + i])
-        s = 1.0 / (1.0 + t * t)
-        cos = (1.0 - t * t) * s
-        sin = 2.0 * t * s
-        ar, br = x[shift + i], x[HALF + i]
-        ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
-        x[shift + i] = cos * ar + sin * bi
-        x[IMAG + shift + i] = cos * ai - sin * br
-        x[HALF + i] = cos * br + sin * ai
-        x[IMAG + HALF + i] = cos * bi - sin * ar
+def _turn(shift, c):
+    """Return the kernel that turns pairs (even i + shift, odd i) of F by ``exp(-i angle c sigma_x)``.
+
+    Offsets are constants of each kernel: the compiler writes vectors only where it knows how far apart all accesses are.
+    """
+
+    @nb.njit(**JIT)
+    def turn(x, size, angle):
+        for i in range(size):
+            t = _tangent(0.5 * angle * x[c + i])
+            s = 1.0 / (1.0 + t * t)
+            cos = (1.0 - t * t) * s
+            sin = 2.0 * t * s
+            ar, br = x[shift + i], x[HALF + i]
+            ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
+            x[shift + i] = cos * ar + sin * bi
+            x[IMAG + shift + i] = cos * ai - sin * br
+            x[HALF + i] = cos * br + sin * ai
+            x[IMAG + HALF + i] = cos * bi - sin * ar
+
+    return turn
+
+
+_turn_even, _turn_odd = _turn(0, EVEN), _turn(1, ODD)
 
 
 @nb.njit(**JIT)
 def _turns(x, angles, r, k):
     """Turn the odd, the even and again the odd pairs of one row."""
     if angles[0] != 0.0:
-        _turn(x, k - 1, 1, ODD, angles[0] * r)
+        _turn_odd(x, k - 1, angles[0] * r)
     if angles[1] != 0.0:
-        _turn(x, k, 0, EVEN, angles[1] * r)
+        _turn_even(x, k, angles[1] * r)
     if angles[2] != 0.0:
-        _turn(x, k - 1, 1, ODD, angles[2] * r)
+        _turn_odd(x, k - 1, angles[2] * r)
 
 
 @nb.njit(**JIT)
-def _next_row(x, yr, yi, pr, pi, k, base, ll, ci, v, rotation, edge):
+def _next_row(x, yr, yi, pr, pi, k, ci, v, rotation, edge):
     """Substitute one row, ``w = p (y - w(before) / 12)``, and finish the row before: ``f' = w + (B + i a) M2 w``.
 
-    `base`: 0 for the even, HALF for the odd lanes; `ll`: their ``l (l + 1)``; `edge`: 1 if the new row is the first of the grid.
+    x begins with the even lanes, or with the odd ones; `edge`: 1 if the new row is the first of the grid.
     """
     for i in range(k):
-        cr, ci_ = x[C + base + i], x[C + IMAG + base + i]
+        cr, ci_ = x[C + i], x[C + IMAG + i]
         dr = yr[i] - TWELFTH * cr
         di = yi[i] - TWELFTH * ci_
         wr = pr[i] * dr - pi[i] * di
         wi = pr[i] * di + pi[i] * dr
-        mr = x[T + base + i] + TWELFTH * wr
-        mi = x[T + IMAG + base + i] + TWELFTH * wi
-        br = v + rotation * x[ll + i] - 1.0
-        x[F + base + i] = cr + br * mr - ci * mi
-        x[F + IMAG + base + i] = ci_ + br * mi + ci * mr
-        m = 10.0 * TWELFTH + edge * x[FIRST - LL + ll + i]
-        x[T + base + i] = TWELFTH * cr + m * wr
-        x[T + IMAG + base + i] = TWELFTH * ci_ + m * wi
-        x[C + base + i] = wr
-        x[C + IMAG + base + i] = wi
+        mr = x[T + i] + TWELFTH * wr
+        mi = x[T + IMAG + i] + TWELFTH * wi
+        br = v + rotation * x[LL + i] - 1.0
+        x[F + i] = cr + br * mr - ci * mi
+        x[F + IMAG + i] = ci_ + br * mi + ci * mr
+        m = 10.0 * TWELFTH + edge * x[FIRST + i]
+        x[T + i] = TWELFTH * cr + m * wr
+        x[T + IMAG + i] = TWELFTH * ci_ + m * wi
+        x[C + i] = wr
+        x[C + IMAG + i] = wi
 
 
 @nb.njit(**JIT)
-def _eliminate(x, pr, pi, k, base, ll, bi, v, rotation):
+def _eliminate(x, pr, pi, k, bi, v, rotation):
     """``y = -q f - p y / 12`` with the inverse pivot p and y of the row before."""
     for i in range(k):
-        br = v + rotation * x[ll + i] - 1.0
+        br = v + rotation * x[LL + i] - 1.0
         d = 1.0 / (br * br + bi * bi)
         qr, qi = br * d, bi * d
-        fr, fi = x[F + base + i], x[F + IMAG + base + i]
-        yr, yi = x[Y + base + i], x[Y + IMAG + base + i]
-        x[Y + base + i] = -(qr * fr - qi * fi) - TWELFTH * (pr[i] * yr - pi[i] * yi)
-        x[Y + IMAG + base + i] = -(qr * fi + qi * fr) - TWELFTH * (pr[i] * yi + pi[i] * yr)
+        fr, fi = x[F + i], x[F + IMAG + i]
+        yr, yi = x[Y + i], x[Y + IMAG + i]
+        x[Y + i] = -(qr * fr - qi * fi) - TWELFTH * (pr[i] * yr - pi[i] * yi)
+        x[Y + IMAG + i] = -(qr * fi + qi * fr) - TWELFTH * (pr[i] * yi + pi[i] * yr)
 
 
 @nb.njit(**JIT)
@@ -185,8 +195,8 @@ def _write(row, x, at, k):
 @nb.njit(**JIT)
 def _row_eliminated(x, p, k, a, v, absorbed, rotation):
     bi = a - absorbed
-    _eliminate(x, p[:k], p[2 * k : 3 * k], k, 0, LL, bi, v, rotation)
-    _eliminate(x, p[k : 2 * k], p[3 * k :], k, HALF, LL + HALF, bi, v, rotation)
+    _eliminate(x, p[:k], p[2 * k : 3 * k], k, bi, v, rotation)
+    _eliminate(x[HALF:], p[k : 2 * k], p[3 * k :], k, bi, v, rotation)
 
 
 @nb.njit(**JIT)
@@ -223,8 +233,8 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
         here = last if count > 0 else j
         ci, v, turn = a[here] + potential[here, 1], potential[here, 0], rotation[here]
         edge = 1.0 if j == 0 else 0.0
-        _next_row(x, y[:k], y[2 * k : 3 * k], p[:k], p[2 * k : 3 * k], k, 0, LL, ci, v, turn, edge)
-        _next_row(x, y[k : 2 * k], y[3 * k :], p[k : 2 * k], p[3 * k :], k, HALF, LL + HALF, ci, v, turn, edge)
+        _next_row(x, y[:k], y[2 * k : 3 * k], p[:k], p[2 * k : 3 * k], k, ci, v, turn, edge)
+        _next_row(x[HALF:], y[k : 2 * k], y[3 * k :], p[k : 2 * k], p[3 * k :], k, ci, v, turn, edge)
         if count > 0:
             _turns(x, angles, r[last], k)
             if go_on:
@@ -308,40 +318,52 @@ Z0, Z1, Z2, R, V = 26 * HALF, 30 * HALF, 34 * HALF, 38 * HALF, 42 * HALF
 P, PB = 46 * HALF, 48 * HALF  # inverse pivots of sum and difference: of this row, of the row before
 
 
-@nb.njit(**JIT)
-def _load(x, size, shift, growth, angle, scale):
-    """Turn the pairs (even i + shift, odd i) of F by `angle` and write sums and differences, times `scale`, to Z2."""
-    for i in range(size):
-        t = 0.5 * angle * x[growth + i]
-        s = scale / (1.0 + t * t)
-        cos = (1.0 - t * t) * s
-        sin = 2.0 * t * s
-        ar, br = x[shift + i], x[HALF + i]
-        ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
-        pr = cos * ar - sin * br
-        pi = cos * ai - sin * bi
-        qr = sin * ar + cos * br
-        qi = sin * ai + cos * bi
-        x[Z2 + i] = pr + qr
-        x[Z2 + HALF + i] = pi + qi
-        x[Z2 + 2 * HALF + i] = pr - qr
-        x[Z2 + 3 * HALF + i] = pi - qi
+def _load(shift, growth):
+    """Return the kernel: turn the pairs (even i + shift, odd i) of F by `angle` and write sums and differences, times `scale`, to Z2."""
+
+    @nb.njit(**JIT)
+    def kernel(x, size, angle, scale):
+        for i in range(size):
+            t = 0.5 * angle * x[growth + i]
+            s = scale / (1.0 + t * t)
+            cos = (1.0 - t * t) * s
+            sin = 2.0 * t * s
+            ar, br = x[shift + i], x[HALF + i]
+            ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
+            pr = cos * ar - sin * br
+            pi = cos * ai - sin * bi
+            qr = sin * ar + cos * br
+            qi = sin * ai + cos * bi
+            x[Z2 + i] = pr + qr
+            x[Z2 + HALF + i] = pi + qi
+            x[Z2 + 2 * HALF + i] = pr - qr
+            x[Z2 + 3 * HALF + i] = pi - qi
+
+    return kernel
 
 
-@nb.njit(**JIT)
-def _store(x, size, shift, growth, angle, scale):
-    """Undo `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
-    for i in range(size):
-        t = 0.5 * angle * x[growth + i]
-        s = 0.5 * scale / (1.0 + t * t)
-        cos = (1.0 - t * t) * s
-        sin = 2.0 * t * s
-        ar, br = x[V + i] + x[V + 2 * HALF + i], x[V + i] - x[V + 2 * HALF + i]
-        ai, bi = x[V + HALF + i] + x[V + 3 * HALF + i], x[V + HALF + i] - x[V + 3 * HALF + i]
-        x[shift + i] = cos * ar - sin * br
-        x[IMAG + shift + i] = cos * ai - sin * bi
-        x[HALF + i] = sin * ar + cos * br
-        x[IMAG + HALF + i] = sin * ai + cos * bi
+def _store(shift, growth):
+    """Return the kernel: undo `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
+
+    @nb.njit(**JIT)
+    def kernel(x, size, angle, scale):
+        for i in range(size):
+            t = 0.5 * angle * x[growth + i]
+            s = 0.5 * scale / (1.0 + t * t)
+            cos = (1.0 - t * t) * s
+            sin = 2.0 * t * s
+            ar, br = x[V + i] + x[V + 2 * HALF + i], x[V + i] - x[V + 2 * HALF + i]
+            ai, bi = x[V + HALF + i] + x[V + 3 * HALF + i], x[V + HALF + i] - x[V + 3 * HALF + i]
+            x[shift + i] = cos * ar - sin * br
+            x[IMAG + shift + i] = cos * ai - sin * bi
+            x[HALF + i] = sin * ar + cos * br
+            x[IMAG + HALF + i] = sin * ai + cos * bi
+
+    return kernel
+
+
+_load_even, _load_odd = _load(0, EVEN_GROWTH), _load(1, ODD_GROWTH)
+_store_even, _store_odd = _store(0, EVEN_GROWTH), _store(1, ODD_GROWTH)
 
 
 @nb.njit(**JIT)
@@ -393,11 +415,19 @@ def _copy(row, x, at, size):
 
 
 @nb.njit(**JIT)
+def _load_pairs(x, odd_pairs, size, angle, scale):
+    if odd_pairs:
+        _load_odd(x, size, angle, scale)
+    else:
+        _load_even(x, size, angle, scale)
+
+
+@nb.njit(**JIT)
 def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     """Make ang(1/2) mix ang(1/2) on the even or the odd pairs."""
     n = s.shape[0]
     k = s.shape[1] // 4
-    size, shift, c, growth = (k - 1, 1, ODD, ODD_GROWTH) if odd_pairs else (k, 0, EVEN, EVEN_GROWTH)
+    size, c = (k - 1, ODD) if odd_pairs else (k, EVEN)
     if size == 0 or g == 0.0:
         return
     sixth = 1.0 / 6.0
@@ -409,12 +439,12 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     x[V : V + 4 * HALF] = 0.0
     x[P : P + 2 * HALF] = 0.0
     _read(x, F, s[0], k)
-    _load(x, size, shift, growth, turn / r[0], 1.0 / slope[0] ** 0.5)
+    _load_pairs(x, odd_pairs, size, turn / r[0], 1.0 / slope[0] ** 0.5)
     x[Z1 : Z1 + 4 * HALF] = x[Z2 : Z2 + 4 * HALF]
     for j in range(n):
         if j + 1 < n:
             _read(x, F, s[j + 1], k)
-            _load(x, size, shift, growth, turn / r[j + 1], 1.0 / slope[j + 1] ** 0.5)
+            _load_pairs(x, odd_pairs, size, turn / r[j + 1], 1.0 / slope[j + 1] ** 0.5)
         else:
             x[Z2 : Z2 + 4 * HALF] = 0.0
         m, mid = 4.0 * sixth, 0.0
@@ -433,7 +463,10 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
         high = 1.0 / slope[j + 1] if j + 1 < n else 0.0
         _mix_substitute(x, y[j, 0], y[j, 1], y[j, 2], y[j, 3], pivot[j, 0], pivot[j, 1], size, high)
         _read(x, F, s[j], k)
-        _store(x, size, shift, growth, turn / r[j], slope[j] ** 0.5)
+        if odd_pairs:
+            _store_odd(x, size, turn / r[j], slope[j] ** 0.5)
+        else:
+            _store_even(x, size, turn / r[j], slope[j] ** 0.5)
         _write(s[j], x, F, k)
 
 
