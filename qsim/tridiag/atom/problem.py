@@ -103,6 +103,8 @@ class AtomProblem:
         Whether errors are claimed.
     absorber : Any
         Block of the deck.
+    tail : float
+        Charge that is seen from far away.
     make : function
         Lattice of another grid.
     every : int
@@ -124,6 +126,7 @@ class AtomProblem:
     order: Literal[2, 4]
     verify: Literal["auto"] | bool
     absorber: Any
+    tail: float
     make: Callable[[RadialGrid], AtomLattice]
     every: int = 1
     notices: list[str] = field(default_factory=list)

@@ -18,6 +18,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult
 
@@ -211,6 +212,7 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     with monitor.stage("analyse"):
         result = evolution.result()
         _analyse(result)
+        atom_spectra.photoelectrons(result, evolution.state, monitor)
         _warn(result, monitor)
     return result
 

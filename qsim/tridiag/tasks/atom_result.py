@@ -46,6 +46,10 @@ class AtomResult:
     numbers : dict of scalars
     errors : dict
         Claimed error by the name of the scalar.
+    peaks : dict
+        Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
+    methods : list of str
+        Methods of the spectra, in the order of the deck.
     """
 
     problem: AtomProblem
@@ -59,6 +63,8 @@ class AtomResult:
     spectra: dict[str, NDArray[Any]] = field(default_factory=dict)
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, float] = field(default_factory=dict)
+    methods: list[str] = field(default_factory=list)
 
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
@@ -213,6 +219,9 @@ QUANTITIES: tuple[Q, ...] = (
         _number("hhg_cutoff_classical"),
         when=lambda r: "hhg_cutoff_classical" in r.numbers,
     ),
+    Q("peak_energy_*", "hartree", "energy of peak * of the photoelectron spectrum, highest first", lambda r: r.peaks, when=lambda r: bool(r.peaks)),
+    Q("pes_method", "", "how pes was found", lambda r: r.methods[0], when=lambda r: bool(r.methods)),
+    Q("pes_total", "", "integral of pes over its positive energies", _number("pes_total"), when=lambda r: bool(r.methods)),
     Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
     Q("field", "a.u.", "electric field E(t) along z", lambda r: np.asarray(r.problem.pulse.electric(r.time)), ("time",)),
     Q(
@@ -271,4 +280,17 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gabor_time", "a.u.", "times of the time-frequency map", _spectrum("gabor_time"), ("gabor_time",)),
     Q("gabor_order", "", "harmonic orders of the map", _spectrum("gabor_order"), ("gabor_order",)),
     Q("hhg_gabor", "a.u.", "power of the acceleration", _spectrum("hhg_gabor"), ("gabor_time", "gabor_order")),
+    Q("energy", "hartree", "energies of the photoelectron spectrum", _spectrum("energy"), ("energy",)),
+    Q("pes", "1/hartree", "photoelectron spectrum dP/dE of the first method of the deck", _spectrum("pes"), ("energy",)),
+    Q("pes_l", "1/hartree", "its parts by l", _spectrum("pes_l"), ("energy", "l_final")),
+    Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
+    Q("pad", "1/hartree", "d2P/(dE dOmega)", _spectrum("pad"), ("energy", "theta"), note="times 2 pi sin(theta) dtheta gives dP/dE"),
+    Q("scattering_phase", "rad", "phase eta_l of the scattering states", _spectrum("scattering_phase"), ("energy", "l_final")),
+    Q("momentum_x", "a.u.", "momentum across the field", _spectrum("momentum_x"), ("momentum_x",)),
+    Q("momentum_z", "a.u.", "momentum along the field", _spectrum("momentum_z"), ("momentum_z",)),
+    Q("momentum_map", "a.u.", "d3P/dk^3 = (dP/dE dOmega) / k at p_y = 0", _spectrum("momentum_map"), ("momentum_z", "momentum_x")),
+    Q("window/energy", "hartree", "energies of the window operator, where another method comes first", _spectrum("window/energy"), ("energy",)),
+    Q("window/pes", "1/hartree", "photoelectron spectrum by the window operator", _spectrum("window/pes"), ("energy",)),
+    Q("scattering/energy", "hartree", "energies of the projection, where another method comes first", _spectrum("scattering/energy"), ("energy",)),
+    Q("scattering/pes", "1/hartree", "photoelectron spectrum by projection on scattering states", _spectrum("scattering/pes"), ("energy",)),
 )
