@@ -18,7 +18,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.tasks import atom_spectra
+from qsim.tridiag.tasks import atom_accuracy, atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult
 
@@ -213,7 +213,17 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         result = evolution.result()
         _analyse(result)
         atom_spectra.photoelectrons(result, evolution.state, monitor)
+        atom_accuracy.claim(result, evolution.state, monitor, _companion)
         _warn(result, monitor)
+    return result
+
+
+def _companion(problem: AtomProblem, report: Report) -> AtomResult:
+    """Return the result of a companion of a run."""
+    evolution = AtomEvolution(problem)
+    evolution.advance(report)
+    result = evolution.result()
+    _analyse(result)
     return result
 
 
