@@ -37,9 +37,10 @@ SHORT = 2e7  # up to which companions are finer
 STEP, SPACING = 2.0, 1.25  # ratios of the companions
 ORDER = 3  # of the spacing
 ROUNDING = 1e-12
+SAMPLES = 400  # of the trace of a companion
 SAFETY = 1.5  # the powers of h and k are those of small h and k
 UNSURE = 0.02  # error of a population or norm that is told
-NAMED = ("norm_final", "bound_population", "continuum_population", "dipole_final", "energy_initial", "energy_final")
+NAMED = ("norm_final", "bound_population", "continuum_population", "dipole_final", "energy_initial", "energy_final", "rate")
 PATTERNS = ("population_", "norm_within_")
 
 
@@ -113,7 +114,8 @@ class _Companions:
                 "the angular momenta (grid.lmax)": abs(c[name] - b[name]),
             }
             self.parts[name] = found
-            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value))
+            known = self.result.errors.get(name, 0.0)
+            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
 
     def _numbers(self, base: AtomProblem, h: float, k: float, more: int, report: Report) -> dict[str, float]:
         steps = max(round(base.setting.steps / h), 1)
@@ -137,7 +139,7 @@ class _Companions:
             observed=observed,
             spectra=[],
             outputs=1,
-            every=max(1, min(steps, 1000)),
+            every=max(1, steps // SAMPLES),
         )
         return numbers(self.evolve(problem, lambda progress: report(Progress())))
 

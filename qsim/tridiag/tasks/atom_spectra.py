@@ -78,7 +78,7 @@ def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Moni
         if index == 0:
             _keep(result, found, block)
         else:
-            result.spectra |= {f"{block.method}/energy": found.energy, f"{block.method}/pes": found.spectrum}
+            result.spectra |= {f"{block.method}_energy": found.energy, f"{block.method}_pes": found.spectrum}
 
 
 def _one(

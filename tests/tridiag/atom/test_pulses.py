@@ -60,7 +60,7 @@ def test_weak_pulse(tridiag):
     result = tridiag.run(**deck("weak_pulse", grid=grid, spectra=[scattering, window]))
     known = np.array(want["dP/dE at 0.3,0.35,0.4,0.45,0.5"])
     assert result.spectra["pes"] == pytest.approx(known, rel=2e-4)
-    assert result.spectra["window/pes"] == pytest.approx(known, rel=0.15)  # its width is that of the window
+    assert result.spectra["window_pes"] == pytest.approx(known, rel=0.15)  # its width is that of the window
 
 
 def test_few_photons(tridiag):
