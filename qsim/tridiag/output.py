@@ -82,6 +82,7 @@ HEADLINE = (
     "steps",
     "bound_population",
     "continuum_population",
+    "rate",
     "residual",
     "backward_error",
     "blocks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.laser import Pulse
 
 __all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "setting"]
+
+T = TypeVar("T")
 
 DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}  # dr0 Z and width of the automatic map
 HEAVY = (0.01, 80.0), (0.005, 120.0)  # of atoms up to neon, and beyond: the valence level to 1e-6
@@ -103,6 +105,8 @@ class AtomProblem:
         Whether errors are claimed.
     absorber : Any
         Block of the deck.
+    tail : float
+        Charge that is seen from far away.
     make : function
         Lattice of another grid.
     every : int
@@ -124,6 +128,7 @@ class AtomProblem:
     order: Literal[2, 4]
     verify: Literal["auto"] | bool
     absorber: Any
+    tail: float
     make: Callable[[RadialGrid], AtomLattice]
     every: int = 1
     notices: list[str] = field(default_factory=list)
@@ -238,7 +243,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
     highest = max(level.n for level in deck.initial)
     nmax = max(highest, deck.observed.populations.nmax)
-    radius = max(40.0, 6.0 * nmax**2 / max(deck.atom.tail, 1.0), 2.0 * pulse.quiver + 30.0)
+    radius = max(40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0)
     if deck.spectra or deck.absorber.type == "none":
         fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
         radius = max(radius, 60.0 + fastest * end)
@@ -267,7 +272,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
         return grid.map.dr0, grid.map.width
     if grid.map == "none":
         return grid.dr, 1.0
-    charge = deck.atom.nucleus
+    charge = asked(deck, lambda block: block.nucleus)
     dr0, width = DENSE[gauge]
     if charge > 10.5:
         dr0, width = HEAVY[1]
@@ -285,6 +290,20 @@ def _angular(pulse: LaserField, deck: AtomDeck, peak_e: float, peak_a: float, ga
     return math.ceil(6.0 + 0.7 * pulse.quiver * min(peak_a, 2.0))
 
 
+def asked(deck: AtomDeck, question: Callable[[Any], T]) -> T:
+    """Return what the potential of the deck answers.
+
+    Raises
+    ------
+    InvalidInput
+        With the whole key, where the block names its own.
+    """
+    try:
+        return question(deck.atom)
+    except InvalidInput as error:
+        raise InvalidInput(f"atom.{error.key}", str(error)) from error
+
+
 def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
     """Return the function that puts the atom of a deck on a grid."""
 
@@ -292,12 +311,9 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
         cap, mask = absorbers.evaluate(
             deck.absorber, grid.r, box=(-1e9, float(grid.r[-1]), grid.wall - float(grid.r[-1]))
         )
-        try:
-            values, slope = deck.atom.V(grid.r), deck.atom.dV(grid.r)
-            charge = deck.atom.nucleus
-        except InvalidInput as error:
-            raise InvalidInput(f"atom.{error.key}", str(error)) from error
-        return AtomLattice(grid, values, slope, charge, cap, mask)
+        values = asked(deck, lambda block: block.V(grid.r))
+        slope = asked(deck, lambda block: block.dV(grid.r))
+        return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)
 
     return make
 

@@ -106,19 +106,14 @@ class Tables:
     a: Any
     potential: Any
     rotation: Any
-    ll: Any
-    diagonals: Any
     even: Any
     odd: Any
-    even_growth: Any
-    odd_growth: Any
     mask: Any
     inner: Any
-    ring: Any
-    k: Any = field(repr=False)
+    zero: Any
     pivot: Any = field(repr=False)
     y: Any = field(repr=False)
-    small: Any = field(repr=False)
+    scratch: Any = field(repr=False)
 
 
 def tables(
@@ -141,7 +136,8 @@ def tables(
         reach = np.where(l > lanes.m, INNER * (l - 1.0), 0.0)
         rows = int(np.searchsorted(grid.r, reach.max()))
         inner = np.where(grid.r[:rows, None] < reach, 1.0 / square[:rows, None], 0.0)
-    scratch = n if velocity else 1
+    rows = n if velocity else 1
+    even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(
         down=down,
         up=up,
@@ -150,19 +146,14 @@ def tables(
         a=a,
         potential=potential,
         rotation=rotation,
-        ll=ll,
-        diagonals=np.vstack([first, np.full(2 * pairs, 10.0 / 12.0)]),
         even=even,
         odd=odd,
-        even_growth=even * (l[:pairs] + 1.0),
-        odd_growth=odd * (l[pairs:] + 1.0),
         mask=np.zeros(0) if lattice.mask is None else lattice.mask,
         inner=inner,
-        ring=np.zeros((5, wide)),
-        k=np.zeros(pairs),
-        pivot=np.zeros((scratch, 2, pairs)),
-        y=np.zeros((scratch, 4, pairs)),
-        small=np.zeros((4, 4, pairs)),
+        zero=np.zeros(wide),
+        pivot=np.zeros((rows, 2, pairs)),
+        y=np.zeros((rows, 4, pairs)),
+        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth),
     )
 
 

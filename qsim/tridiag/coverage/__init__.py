@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.tridiag.coverage.atoms import atom
 from qsim.tridiag.coverage.motion import motion
 from qsim.tridiag.coverage.systems import system
 
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
+SHARES = 0.45, 0.88  # of systems, and of systems and motion in one dimension
+
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
-    """Draw a deck of ``task: solve`` or ``task: propagate`` and its judge."""
-    return system(rng, folder) if rng.random() < 0.45 else motion(rng, folder)
+    """Draw a deck of ``task: solve``, ``task: propagate`` or ``task: atom`` and its judge."""
+    drawn = rng.random()
+    if drawn < SHARES[0]:
+        return system(rng, folder)
+    return motion(rng, folder) if drawn < SHARES[1] else atom(rng)

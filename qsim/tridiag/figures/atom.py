@@ -177,10 +177,75 @@ def states(r: Results) -> Figure | None:
     return fig
 
 
+def _scalar(r: Results, name: str) -> float | None:
+    value = r.scalars[name].value if name in r.scalars else None
+    return value if isinstance(value, float) and np.isfinite(value) else None
+
+
+def photoelectron(r: Results) -> Figure | None:
+    """Photoelectron spectra with the comb of photon orders and the classical limits."""
+    if "pes" not in r:
+        return None
+    fig = figure("double", 2.9)
+    ax = fig.subplots()
+    e, p = r["energy"], r["pes"]
+    ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label=str(r.scalars["pes_method"].value))
+    for name in ("window", "scattering"):
+        if f"{name}_pes" in r:
+            ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
+    omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
+    if omega and up is not None and ip and 0.01 * (e[-1] - e[0]) < omega:
+        first = int(np.ceil((ip + up) / omega))
+        for n in range(first, first + int((e[-1]) / omega) + 2):
+            if 0.0 < n * omega - ip - up < e[-1]:
+                label = r"$n\omega - I_p - U_p$" if n == first else None
+                ax.axvline(n * omega - ip - up, color="0.75", linewidth=0.6, zorder=0, label=label)
+    for factor in (2.0, 10.0):
+        if up and factor * up < e[-1]:
+            ax.axvline(factor * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
+            ax.annotate(rf"${factor:g}\,U_p$", (factor * up, 0.98), xycoords=("data", "axes fraction"), va="top", fontsize=6)
+    shown = p[e > 0.0]
+    top = float(shown.max())
+    ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)
+    ax.set_xlim(max(float(e[0]), -0.05), float(e[-1]))
+    ax.set_xlabel("energy (hartree)")
+    ax.set_ylabel("dP/dE (1/hartree)")
+    ax.set_title("photoelectron spectrum")
+    ax.legend()
+    return fig
+
+
+def momentum(r: Results) -> Figure | None:
+    """Angle-resolved spectrum, and the momentum map in the plane of the field."""
+    if "momentum_map" not in r:
+        return None
+    fig = figure("double", 2.9)
+    a, b = fig.subplots(1, 2)
+    pad = r["pad"]
+    top = np.log10(float(pad[r["energy"] > 0].max()))
+    level = np.log10(np.maximum(pad, 10.0 ** (top - 6.0)))
+    shown = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
+    a.set_xlabel("energy (hartree)")
+    a.set_ylabel(r"$\theta$ (degrees)")
+    a.set_title("angle-resolved spectrum")
+    fig.colorbar(shown, ax=a, label=r"$\log_{10}$ d$^2$P/dEd$\Omega$")
+    density = r["momentum_map"]
+    top = np.log10(float(density.max()))
+    level = np.log10(np.maximum(density, 10.0 ** (top - 5.0)))
+    shown = image(b, r["momentum_z"], r["momentum_x"], level.T, top, 5.0)
+    b.set_aspect("equal")
+    b.set_xlabel(r"$k_z$ (a.u.)")
+    b.set_ylabel(r"$k_x$ (a.u.)")
+    b.set_title("momentum map")
+    fig.colorbar(shown, ax=b, label=r"$\log_{10}$ d$^3$P/dk$^3$")
+    return fig
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
     "populations": populations,
     "norm": norm,
     "density": density,
     "states": states,
+    "photoelectron": photoelectron,
 }

@@ -387,5 +387,6 @@ _LINE: dict[str, Callable[[Results], Figure | None]] = {
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **{name: _by_task(draw, atom.FIGURES.get(name, draw)) for name, draw in _LINE.items()},
     "angular": atom.angular,
+    "momentum": atom.momentum,
     **figures_systems.FIGURES,
 }

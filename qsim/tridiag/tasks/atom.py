@@ -18,6 +18,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.tasks import atom_accuracy, atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult
 
@@ -37,6 +38,7 @@ GROW = 1e-12  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
 LAST_L = 1e-8  # norm of the last l that is told
 AT_WALL = 1e-8  # norm of the last points without an absorber that is told
+ROUNDING = 1e-12  # of a logarithm of the norm
 CLEARED = 1e-6  # norm set to zero at a dense core that is told
 
 
@@ -216,7 +218,18 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     with monitor.stage("analyse"):
         result = evolution.result()
         _analyse(result)
+        atom_spectra.photoelectrons(result, evolution.state, monitor)
+        atom_accuracy.claim(result, evolution.state, monitor, _companion)
         _warn(result, monitor)
+    return result
+
+
+def _companion(problem: AtomProblem, report: Report) -> AtomResult:
+    """Return the result of a companion of a run."""
+    evolution = AtomEvolution(problem)
+    evolution.advance(report)
+    result = evolution.result()
+    _analyse(result)
     return result
 
 
@@ -230,6 +243,7 @@ def _analyse(result: AtomResult) -> None:
     )
     result.numbers["energy_final"] = observables.energy(phi, problem.lattice, lanes)
     result.numbers["bound_population"] = _bound(result, phi)
+    _rate(result)
     if problem.observed.hhg is not None:
         _hhg(result)
     if problem.observed.gabor is not None:
@@ -249,6 +263,27 @@ def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
         for index in range(count):
             total += abs(complex(radial.state(radial.energy(index)) @ phi[k])) ** 2
     return total
+
+
+def _rate(result: AtomResult) -> None:
+    """Find the decay rate of the norm in a static field, ``-d ln(norm) / dt`` over the last half of the time after the ramps.
+
+    Its error is the difference of the rates of the two halves of that time.
+    """
+    problem = result.problem
+    blocks = [pulse.block for pulse in problem.pulse.pulses]
+    if not blocks or any(pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses):
+        return
+    begin = max(block.delay + block.ramp for block in blocks)
+    time, norm = result.traced("time"), result.traced("norm")
+    late = time >= begin + 0.5 * (problem.t_final - begin)
+    if np.count_nonzero(late) < 8 or float(norm[late].min()) <= 0.0 or problem.absorber.type == "none":
+        return
+    t, log = time[late], np.log(norm[late])
+    middle = t.size // 2
+    parts = [-float(np.polyfit(t[part], log[part], 1)[0]) for part in (slice(None), slice(middle), slice(middle, None))]
+    result.numbers["rate"] = parts[0]
+    result.errors["rate"] = abs(parts[2] - parts[1]) + ROUNDING / float(t[-1] - t[0])
 
 
 def _hhg(result: AtomResult) -> None:

@@ -123,6 +123,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
         order=deck.time.order,
         verify=deck.time.verify,
         absorber=deck.absorber,
+        tail=deck.atom.tail,
         make=make,
         notices=notices,
     )

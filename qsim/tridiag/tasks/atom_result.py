@@ -46,6 +46,10 @@ class AtomResult:
     numbers : dict of scalars
     errors : dict
         Claimed error by the name of the scalar.
+    peaks : dict
+        Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
+    methods : list of str
+        Methods of the spectra, in the order of the deck.
     """
 
     problem: AtomProblem
@@ -59,6 +63,8 @@ class AtomResult:
     spectra: dict[str, NDArray[Any]] = field(default_factory=dict)
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, float] = field(default_factory=dict)
+    methods: list[str] = field(default_factory=list)
 
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
@@ -149,35 +155,20 @@ def _peak(r: AtomResult) -> float:
 
 def _level_populations(r: AtomResult) -> dict[str, float]:
     names = [level_name(level.n, level.l) for level in r.problem.levels]
-    return {
-        f"population_{name}": float(p) for name, p in zip(names, r.frames["populations"][-1], strict=True)
-    }
+    return {f"population_{name}": float(p) for name, p in zip(names, r.frames["populations"][-1], strict=True)}
 
 
 def _within(r: AtomResult) -> dict[str, float]:
     radii = r.problem.observed.norm_within
-    return {
-        f"norm_within_{radius:g}": float(r.frames["norm_within"][-1, k]) for k, radius in enumerate(radii)
-    }
+    return {f"norm_within_{radius:g}": float(r.frames["norm_within"][-1, k]) for k, radius in enumerate(radii)}
 
 
 QUANTITIES: tuple[Q, ...] = (
     Q("norm_final", "", "norm in the box at the end", lambda r: r.final("norm"), headline=True),
     Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0])),
     Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True),
-    Q(
-        "energy_final",
-        "hartree",
-        "field-free energy at the end, not divided by the norm",
-        _number("energy_final"),
-    ),
-    Q(
-        "bound_population",
-        "",
-        "population of all levels of the box below 0",
-        _number("bound_population"),
-        headline=True,
-    ),
+    Q("energy_final", "hartree", "field-free energy at the end, not divided by the norm", _number("energy_final")),
+    Q("bound_population", "", "population of all levels of the box below 0", _number("bound_population"), headline=True),
     Q(
         "continuum_population",
         "",
@@ -185,29 +176,14 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(r.frames["norm"][0]) - float(r.numbers["bound_population"] or 0.0),
         headline=True,
     ),
+    Q("rate", "a.u.", "decay rate of the norm in a static field", _number("rate"), when=lambda r: "rate" in r.numbers, headline=True),
     Q("core_population", "", "population of levels below the initial one", lambda r: r.core),
     Q("population_*", "", "population of the level * at the end", _level_populations),
-    Q(
-        "norm_within_*",
-        "",
-        "norm within * bohr at the end",
-        _within,
-        when=lambda r: bool(r.problem.observed.norm_within),
-    ),
+    Q("norm_within_*", "", "norm within * bohr at the end", _within, when=lambda r: bool(r.problem.observed.norm_within)),
     Q("dipole_final", "bohr", "<z> at the end", lambda r: r.final("dipole")),
     Q("lmax", "", "largest angular momentum at the end", lambda r: r.lanes.lmax),
-    Q(
-        "lmax_population",
-        "",
-        "largest norm that the last l has held",
-        lambda r: float(r.frames["last"].max()),
-    ),
-    Q(
-        "wall_density",
-        "",
-        "largest norm that the last 25 points have held",
-        lambda r: float(r.frames["wall"].max()),
-    ),
+    Q("lmax_population", "", "largest norm that the last l has held", lambda r: float(r.frames["last"].max())),
+    Q("wall_density", "", "largest norm that the last 25 points have held", lambda r: float(r.frames["wall"].max())),
     Q("core_cleared", "", "norm set to zero at the core of high l, in velocity gauge", lambda r: r.lost),
     Q("gauge", "", "gauge of the run", lambda r: r.problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.problem.lattice.grid.points),
@@ -218,21 +194,9 @@ QUANTITIES: tuple[Q, ...] = (
     Q("ns_per_point_step", "ns", "time per radial point, l and step", lambda r: r.speed),
     Q("ionisation_potential", "hartree", "Ip of the initial state", lambda r: r.problem.ip),
     Q("field_peak", "a.u.", "largest |E(t)|", _peak, when=_laser),
-    Q(
-        "intensity_peak",
-        "W/cm2",
-        "intensity at the peak field, linear polarisation",
-        lambda r: intensity(_peak(r)),
-        when=_laser,
-    ),
+    Q("intensity_peak", "W/cm2", "intensity at the peak field, linear polarisation", lambda r: intensity(_peak(r)), when=_laser),
     Q("omega", "hartree", "carrier frequency", lambda r: r.problem.pulse.omega, when=_carrier),
-    Q(
-        "up",
-        "hartree",
-        "ponderomotive energy E0^2 / (4 omega^2)",
-        lambda r: r.problem.pulse.up,
-        when=_carrier,
-    ),
+    Q("up", "hartree", "ponderomotive energy E0^2 / (4 omega^2)", lambda r: r.problem.pulse.up, when=_carrier),
     Q("quiver_radius", "bohr", "E0 / omega^2", lambda r: r.problem.pulse.quiver, when=_carrier),
     Q(
         "keldysh",
@@ -256,14 +220,11 @@ QUANTITIES: tuple[Q, ...] = (
         _number("hhg_cutoff_classical"),
         when=lambda r: "hhg_cutoff_classical" in r.numbers,
     ),
+    Q("peak_energy_*", "hartree", "energy of peak * of the photoelectron spectrum, highest first", lambda r: r.peaks, when=lambda r: bool(r.peaks)),
+    Q("pes_method", "", "how pes was found", lambda r: r.methods[0], when=lambda r: bool(r.methods)),
+    Q("pes_total", "", "integral of pes over its positive energies", _number("pes_total"), when=lambda r: bool(r.methods)),
     Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
-    Q(
-        "field",
-        "a.u.",
-        "electric field E(t) along z",
-        lambda r: np.asarray(r.problem.pulse.electric(r.time)),
-        ("time",),
-    ),
+    Q("field", "a.u.", "electric field E(t) along z", lambda r: np.asarray(r.problem.pulse.electric(r.time)), ("time",)),
     Q(
         "vector_potential",
         "a.u.",
@@ -274,14 +235,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("norm", "", "norm of the state in the box", _frame("norm"), ("time",)),
     Q("dipole", "bohr", "<z>", _frame("dipole"), ("time",), note="not divided by the norm"),
     Q("velocity", "a.u.", "<p_z + A>", _frame("velocity"), ("time",)),
-    Q(
-        "acceleration",
-        "a.u.",
-        "-<cos(theta) V'> - E norm",
-        _frame("acceleration"),
-        ("time",),
-        note="Ehrenfest",
-    ),
+    Q("acceleration", "a.u.", "-<cos(theta) V'> - E norm", _frame("acceleration"), ("time",), note="Ehrenfest"),
     Q(
         "levels",
         "",
@@ -289,36 +243,10 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: np.array([level_name(level.n, level.l) for level in r.problem.levels], dtype=object),
         ("level",),
     ),
-    Q(
-        "level_energy",
-        "hartree",
-        "energies of the levels",
-        lambda r: np.array([one.energy for one in r.problem.levels]),
-        ("level",),
-    ),
-    Q(
-        "populations",
-        "",
-        "level populations",
-        _frame("populations"),
-        ("time", "level"),
-        note="of the length-gauge state",
-    ),
-    Q(
-        "l",
-        "",
-        "angular momentum",
-        lambda r: abs(r.problem.m) + np.arange(r.frames["population_l"].shape[1]),
-        ("l",),
-    ),
-    Q(
-        "population_l",
-        "",
-        "norm of each angular momentum",
-        _frame("population_l"),
-        ("time", "l"),
-        note="in the gauge of the run",
-    ),
+    Q("level_energy", "hartree", "energies of the levels", lambda r: np.array([one.energy for one in r.problem.levels]), ("level",)),
+    Q("populations", "", "level populations", _frame("populations"), ("time", "level"), note="of the length-gauge state"),
+    Q("l", "", "angular momentum", lambda r: abs(r.problem.m) + np.arange(r.frames["population_l"].shape[1]), ("l",)),
+    Q("population_l", "", "norm of each angular momentum", _frame("population_l"), ("time", "l"), note="in the gauge of the run"),
     Q(
         "radius",
         "bohr",
@@ -340,13 +268,7 @@ QUANTITIES: tuple[Q, ...] = (
         ("l_final", "r"),
         note="in the gauge of the run; sum over l and integral over r give the norm",
     ),
-    Q(
-        "r_density",
-        "bohr",
-        "points of the radial density",
-        lambda r: r.problem.lattice.grid.r[r.columns],
-        ("r_density",),
-    ),
+    Q("r_density", "bohr", "points of the radial density", lambda r: r.problem.lattice.grid.r[r.columns], ("r_density",)),
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
     Q("trace/time", "a.u.", "times of the fine trace", lambda r: r.traced("time"), ("sample",)),
     Q("trace/norm", "", "norm", lambda r: r.traced("norm"), ("sample",)),
@@ -355,20 +277,21 @@ QUANTITIES: tuple[Q, ...] = (
     Q("trace/acceleration", "a.u.", "-<cos(theta) V'> - E", lambda r: r.traced("acceleration"), ("sample",)),
     Q("trace/field", "a.u.", "electric field E(t)", lambda r: r.traced("field"), ("sample",)),
     Q("hhg_order", "", "harmonic order", _spectrum("hhg_order"), ("hhg_order",)),
-    Q(
-        "hhg_spectrum",
-        "a.u.",
-        "|int s(t) w(t) exp(-i h omega t) dt|^2",
-        _spectrum("hhg_spectrum"),
-        ("hhg_order",),
-    ),
+    Q("hhg_spectrum", "a.u.", "|int s(t) w(t) exp(-i h omega t) dt|^2", _spectrum("hhg_spectrum"), ("hhg_order",)),
     Q("gabor_time", "a.u.", "times of the time-frequency map", _spectrum("gabor_time"), ("gabor_time",)),
     Q("gabor_order", "", "harmonic orders of the map", _spectrum("gabor_order"), ("gabor_order",)),
-    Q(
-        "hhg_gabor",
-        "a.u.",
-        "power of the acceleration",
-        _spectrum("hhg_gabor"),
-        ("gabor_time", "gabor_order"),
-    ),
+    Q("hhg_gabor", "a.u.", "power of the acceleration", _spectrum("hhg_gabor"), ("gabor_time", "gabor_order")),
+    Q("energy", "hartree", "energies of the photoelectron spectrum", _spectrum("energy"), ("energy",)),
+    Q("pes", "1/hartree", "photoelectron spectrum dP/dE of the first method of the deck", _spectrum("pes"), ("energy",)),
+    Q("pes_l", "1/hartree", "its parts by l", _spectrum("pes_l"), ("energy", "l_final")),
+    Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
+    Q("pad", "1/hartree", "d2P/(dE dOmega)", _spectrum("pad"), ("energy", "theta"), note="times 2 pi sin(theta) dtheta gives dP/dE"),
+    Q("scattering_phase", "rad", "phase eta_l of the scattering states", _spectrum("scattering_phase"), ("energy", "l_final")),
+    Q("momentum_x", "a.u.", "momentum across the field", _spectrum("momentum_x"), ("momentum_x",)),
+    Q("momentum_z", "a.u.", "momentum along the field", _spectrum("momentum_z"), ("momentum_z",)),
+    Q("momentum_map", "a.u.", "d3P/dk^3 = (dP/dE dOmega) / k at p_y = 0", _spectrum("momentum_map"), ("momentum_z", "momentum_x")),
+    Q("window_energy", "hartree", "energies of the window operator, where another method comes first", _spectrum("window_energy"), ("window_energy",)),
+    Q("window_pes", "1/hartree", "photoelectron spectrum by the window operator", _spectrum("window_pes"), ("window_energy",)),
+    Q("scattering_energy", "hartree", "energies of the projection, where another method comes first", _spectrum("scattering_energy"), ("scattering_energy",)),
+    Q("scattering_pes", "1/hartree", "photoelectron spectrum by projection on scattering states", _spectrum("scattering_pes"), ("scattering_energy",)),
 )

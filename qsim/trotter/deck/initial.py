@@ -185,6 +185,7 @@ class GroundStateInitial(Block):
         if self.up is not None and self.up > spins:
             yield Finding(f"{key}.up", f"{self.up} spins up, but system.spins = {spins}")
 
+
 IsingInitial = BasisInitial | NeelInitial | DomainWallInitial
 RandomInitial = A1Initial | RandomPhaseInitial | HaarInitial
 

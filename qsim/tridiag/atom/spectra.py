@@ -1,0 +1,235 @@
+r"""Photoelectron spectra of the final state: window operator, and projection on scattering states.
+
+**Window operator** (Schafer, Comput. Phys. Commun. 63, 427 (1991)), for each l:
+
+    W(E) = gamma^p / ((H - E)^p + gamma^p),   p = 2^order;
+
+half of the shifts ``H - E - gamma exp(i pi (2 k - 1) / p)`` are solved for, one tridiagonal system each, and the norm of what is
+left, over the integral of the window ``2 pi gamma / (p sin(pi / p))``, is dP/dE.  The angle-resolved spectrum takes positions as angles.
+
+**Scattering states** ``u_El -> sqrt(2 / (pi k)) sin(k r + Z ln(2 k r) / k - l pi / 2 + eta_l)``, ``eta_l = sigma_l + delta_l``, by
+outward recurrence of ``(M2 - 6 / g) Z = 0`` and matching to the phase-amplitude form ``sqrt(2 / (pi zeta)) sin(Phi)``, ``Phi' = zeta``,
+
+    zeta^2 = kappa^2 + 3/4 (zeta' / zeta)^2 - zeta'' / (2 zeta),   kappa^2 = 2 (E - V) - l (l + 1) / r^2,
+
+solved by iteration where the potential is its Coulomb tail.  With them
+
+    dP/dE = sum_l |<u_El|u_l>|^2,   d2P/dE dOmega = |sum_l (-i)^l exp(i eta_l) Y_lm <u_El|u_l>|^2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import sph_harm_y
+
+from qsim.tridiag.atom.levels import Radial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.atom.propagator import AtomLattice, Lanes
+
+__all__ = ["Photoelectrons", "scattering", "scattering_states", "window"]
+
+QUIET = 1e-15  # norm of an l that gives nothing
+NODES = 64  # of the integral of the phase to infinity
+SWEEPS = 3  # of the iteration for zeta
+STENCIL = 1e-3  # relative step of the derivatives of zeta
+
+
+@dataclass(frozen=True)
+class Photoelectrons:
+    """A spectrum.
+
+    Attributes
+    ----------
+    energy : (k,) float64
+        Hartree.
+    spectrum : (k,) float64
+        dP/dE, 1/hartree.
+    partial : (k, used) float64
+        The part of each l.
+    theta : (a,) float64
+        Polar angles, radian.
+    angular : (k, a) float64
+        d2P/(dE dOmega), 1/hartree.
+    phase : (k, used) float64 or None
+        eta_l, of scattering states.
+    """
+
+    energy: NDArray[np.float64]
+    spectrum: NDArray[np.float64]
+    partial: NDArray[np.float64]
+    theta: NDArray[np.float64]
+    angular: NDArray[np.float64]
+    phase: NDArray[np.float64] | None = None
+
+
+def harmonics(lanes: Lanes, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``Y_lm(theta, 0)`` of all l, (used, a)."""
+    l = abs(lanes.m) + np.arange(lanes.used)
+    return np.asarray(sph_harm_y(l[:, None], lanes.m, theta[None, :], 0.0).real)
+
+
+def window(
+    lattice: AtomLattice,
+    lanes: Lanes,
+    phi: NDArray[np.complex128],
+    energy: NDArray[np.float64],
+    gamma: float,
+    order: int,
+    angles: int | None,
+    each: Callable[[int], None] = lambda done: None,
+) -> Photoelectrons:
+    """Return the spectrum by the window operator.
+
+    Parameters
+    ----------
+    lattice
+        Grid and potential; its absorber is left out.
+    lanes, phi
+        Angular momenta and the length-gauge state (used, n).
+    energy : (k,) float64
+        Hartree, may be negative.
+    gamma, order
+        Half width, hartree, and exponent of the window.
+    angles
+        Number of polar angles; None for the spectrum alone.
+    each
+        Called with the number of energies done.
+    """
+    p = 2**order
+    shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
+    area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
+    factor = gamma**p / area
+    theta = np.linspace(0.0, math.pi, angles or 2)
+    y = harmonics(lanes, theta)
+    radials = [Radial(lattice, abs(lanes.m) + k) for k in range(lanes.used)]
+    used = [k for k in range(lanes.used) if float(np.sum(np.abs(phi[k]) ** 2)) > QUIET]
+    partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
+    for i, e in enumerate(energy):
+        left = np.zeros_like(phi)
+        for k in used:
+            w = phi[k]
+            for shift in shifts:
+                w = radials[k].resolvent(e + shift, w)
+            left[k] = w
+        partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
+        if angles is not None:
+            angular[i] = factor * np.sum(np.abs(left.T @ y) ** 2, axis=0)
+        each(i + 1)
+    return Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
+
+
+def scattering(
+    lattice: AtomLattice,
+    lanes: Lanes,
+    phi: NDArray[np.complex128],
+    energy: NDArray[np.float64],
+    angles: int,
+    tail: float,
+) -> Photoelectrons:
+    """Return the spectrum by projection on scattering states; parameters as of `window`, `tail` the charge far away."""
+    theta = np.linspace(0.0, math.pi, angles)
+    y = harmonics(lanes, theta)
+    amplitude = np.zeros((energy.size, lanes.used), dtype=complex)
+    phase = np.zeros((energy.size, lanes.used))
+    for k in range(lanes.used):
+        if float(np.sum(np.abs(phi[k]) ** 2)) <= QUIET:
+            continue
+        l = abs(lanes.m) + k
+        states, eta = scattering_states(lattice, l, energy, tail)
+        amplitude[:, k] = (-1j) ** l * np.exp(1j * eta) * (states @ phi[k])
+        phase[:, k] = eta
+    partial = np.abs(amplitude) ** 2
+    return Photoelectrons(
+        energy, partial.sum(axis=1), partial, theta, np.abs(amplitude @ y) ** 2, np.mod(phase, 2.0 * math.pi)
+    )
+
+
+def scattering_states(
+    lattice: AtomLattice, l: int, energy: NDArray[np.float64], tail: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return energy-normalised states ``phi_El`` (k, n) of one l, and ``eta_l`` (k,), radian.
+
+    Parameters
+    ----------
+    lattice, l
+        Atom and angular momentum.
+    energy : (k,) float64
+        Above 0, hartree.
+    tail : float
+        Charge that is seen from far away.
+    """
+    radial, grid = Radial(lattice, l), lattice.grid
+    n = grid.points
+    g = 6.0 + radial.square[:, None] * (energy[None, :] - radial.potential[:, None])
+    z = np.zeros((n, energy.size))
+    z[0] = 1e-30 * g[0]
+    before = np.zeros(energy.size)
+    for j in range(n - 1):
+        diagonal = radial.first if j == 0 else 10.0 / 12.0
+        z[j + 1] = 12.0 * (6.0 / g[j] - diagonal) * z[j] - before
+        before = z[j]
+        large = np.abs(z[j + 1]).max()
+        if large > 1e100:  # a high l grows from nearly nothing
+            z[: j + 2] /= large
+            before = z[j]
+    x = z / g
+    lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)  # points within a steep centrifugal wall alternate
+    x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
+    u = np.sqrt(grid.slope)[:, None] * x
+    # value and slope in the middle of the last five points, by a quartic through them; spacing is even there
+    last = u[-5:]
+    h = float(grid.r[-2] - grid.r[-3])
+    value = last[2]
+    slope = (last[0] - 8.0 * last[1] + 8.0 * last[3] - last[4]) / (12.0 * h)
+    r = float(grid.r[-3])
+    zeta, growth = _local(energy, l, tail, r)
+    turned = slope + 0.5 * growth / zeta * value  # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
+    size = np.sqrt(zeta * value**2 + turned**2 / zeta)
+    here = np.arctan2(zeta * value, turned)
+    k = np.sqrt(2.0 * energy)
+    eta = here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
+    phi = (grid.slope[:, None] * x) * (math.sqrt(2.0 / math.pi) / size)
+    return np.ascontiguousarray(phi.T), eta
+
+
+def _kappa(energy: NDArray[np.float64], l: int, tail: float, r: Any) -> NDArray[np.float64]:
+    return np.asarray(2.0 * energy + 2.0 * tail / r - l * (l + 1.0) / r**2)
+
+
+def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int) -> NDArray[np.float64]:
+    """Return zeta(r) after a number of iterations, each with differences of the one before."""
+    square = _kappa(energy, l, tail, r)
+    if sweeps == 0:
+        return np.sqrt(np.maximum(square, 1e-6))
+    h = STENCIL * r * 10.0
+    below, here, above = (_zeta(energy, l, tail, s, sweeps - 1) for s in (r - h, r, r + h))
+    first, second = (above - below) / (2.0 * h), (above - 2.0 * here + below) / h**2
+    return np.sqrt(np.maximum(square + 0.75 * (first / here) ** 2 - 0.5 * second / here, 1e-6))
+
+
+def _local(energy: NDArray[np.float64], l: int, tail: float, r: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return zeta and its slope at a radius."""
+    h = STENCIL * r
+    below, here, above = (_zeta(energy, l, tail, s, SWEEPS) for s in (r - h, r, r + h))
+    return here, (above - below) / (2.0 * h)
+
+
+def _to_infinity(energy: NDArray[np.float64], l: int, tail: float, r: float) -> NDArray[np.float64]:
+    """Return what ``Phi - k r - Z ln(2 k r) / k`` still gains between r and infinity, (k,)."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    k = np.sqrt(2.0 * energy)
+    total = np.zeros(energy.size)
+    for node, weight in zip(nodes, weights, strict=True):
+        s = 0.5 * (1.0 + node) / r
+        at = 1.0 / s
+        total += 0.5 * weight / r * at**2 * (_zeta(energy, l, tail, at, SWEEPS) - k - tail / (k * at))
+    return total

@@ -1,0 +1,154 @@
+"""Errors of the numbers of `task: atom`, found by repeating the run with other steps, spacings and angular momenta.
+
+Companion A has other steps, B the steps of A and other spacings, C is B with more l.  A number Q depends on the step as ``Q + e_t h^p``
+and on the spacing as ``Q + e_r k^q``, h and k in units of the run's own: p is the order of the steps (2 in velocity gauge, where a
+dense core spoils order 4), and q = 3, the order of the first derivative at the nucleus, is taken in either gauge.  The claim is
+
+    |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
+
+and rounding.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the run: the claim is
+about the box that the deck states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom.problem import level_states
+from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.tasks.atom_result import AtomResult
+
+    Evolve = Callable[[AtomProblem, Report], AtomResult]
+
+__all__ = ["AUTO", "claim"]
+
+AUTO = 3e9  # points times l times steps up to which `verify: auto` means true
+SHORT = 2e7  # up to which companions are finer
+STEP, SPACING = 2.0, 1.25  # ratios of the companions
+ORDER = 3  # of the spacing
+ROUNDING = 1e-12
+SAMPLES = 400  # of the trace of a companion
+SAFETY = 1.5  # the powers of h and k are those of small h and k
+UNSURE = 0.02  # error of a population or norm that is told
+NAMED = ("norm_final", "bound_population", "continuum_population", "dipole_final", "energy_initial", "energy_final", "rate")
+PATTERNS = ("population_", "norm_within_")
+
+
+def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
+    """Find the errors of the headline numbers, and warn of large ones.
+
+    Parameters
+    ----------
+    result
+        The propagation, whose `errors` are filled.
+    state
+        What a stop request saves: the propagation at its end.
+    monitor
+        Told of progress and warnings.
+    evolve
+        Runs a companion.
+    """
+    problem = result.problem
+    work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
+    if problem.verify is False or (problem.verify == "auto" and work > AUTO):
+        text = "it is switched off" if problem.verify is False else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
+        monitor.note(f"no errors are claimed: {text}" + ("" if problem.verify is False else "; time.verify: true finds them"))
+        return
+    companions = _Companions(result, state, evolve, fine=work < SHORT)
+    try:
+        drive(companions, monitor, total=3, unit="companions", what="verify")
+    except NumericsError as error:
+        monitor.note(f"no errors are claimed: {error}")
+        return
+    result.errors.update(companions.errors)
+    shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
+    worst = max(shares, key=lambda name: shares[name])
+    if shares[worst] > UNSURE:
+        cause = max(companions.parts[worst], key=lambda cause: companions.parts[worst][cause])
+        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}")
+
+
+@dataclass
+class _Companions:
+    """The repeated runs."""
+
+    result: AtomResult
+    state: Callable[[], State]
+    evolve: Evolve
+    fine: bool
+    errors: dict[str, float] = field(default_factory=dict)
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def advance(self, report: Report) -> None:
+        """Run the companions and compare.
+
+        Raises
+        ------
+        NumericsError
+            If a level is missing on another grid.
+        """
+        base = self.result.problem
+        h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
+        own = numbers(self.result)
+        a = self._numbers(base, h, 1.0, 0, report)
+        report(Progress(1))
+        b = self._numbers(base, h, k, 0, report)
+        report(Progress(2))
+        c = self._numbers(base, h, k, max(2, self.result.lanes.used // 4), report) if base.pulse.pulses else b
+        report(Progress(3))
+        order = base.order if base.setting.gauge == "length" else 2
+        for name, value in own.items():
+            found = {
+                "the time step (time.dt)": abs(a[name] - value) / abs(h**order - 1.0),
+                "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
+                "the angular momenta (grid.lmax)": abs(c[name] - b[name]),
+            }
+            self.parts[name] = found
+            known = self.result.errors.get(name, 0.0)
+            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+
+    def _numbers(self, base: AtomProblem, h: float, k: float, more: int, report: Report) -> dict[str, float]:
+        steps = max(round(base.setting.steps / h), 1)
+        changed = replace(
+            base.setting,
+            steps=steps,
+            dt=base.t_final / steps,
+            lmax=self.result.lanes.lmax + more,
+            grows=False,
+        )
+        lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
+        wanted = [(one.n, one.l) for one in base.levels]
+        start = [(one.n, one.l) for one in base.initial]
+        observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
+        problem = replace(
+            base,
+            setting=changed,
+            lattice=lattice,
+            start=base.start if k == 1.0 else level_states(lattice, start),
+            levels=base.levels if k == 1.0 else level_states(lattice, wanted),
+            observed=observed,
+            spectra=[],
+            outputs=1,
+            every=max(1, steps // SAMPLES),
+        )
+        return numbers(self.evolve(problem, lambda progress: report(Progress())))
+
+
+def numbers(result: AtomResult) -> dict[str, float]:
+    """Return the numbers that errors are claimed for, by the name of the scalar."""
+    found = result.scalars()
+    return {
+        name: float(scalar.value)
+        for name, scalar in found.items()
+        if isinstance(scalar.value, float) and (name in NAMED or name.startswith(PATTERNS))
+    }

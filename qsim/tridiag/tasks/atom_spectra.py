@@ -1,0 +1,154 @@
+"""Photoelectron spectra of `task: atom`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom import observables, spectra
+from qsim.tridiag.deck.atom import ScatteringSpectrum, WindowSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.spectra import Photoelectrons
+    from qsim.tridiag.deck.atom import Spectrum
+    from qsim.tridiag.tasks.atom_result import AtomResult
+
+__all__ = ["photoelectrons"]
+
+PEAKS = 5  # energies that become scalars
+MAP = 121  # points of the momentum map in each direction
+ABSORBED = 1e-6  # norm that is missing at the end, which a projection does not see
+TAIL = 1e-4  # relative distance of the potential from its Coulomb tail at the wall
+
+
+class _Window:
+    """The window operator, energy by energy."""
+
+    def __init__(
+        self, result: AtomResult, phi: NDArray[np.complex128], block: WindowSpectrum, state: Callable[[], State]
+    ) -> None:
+        self.result, self.phi, self.block, self.state = result, phi, block, state
+        self.energy = np.linspace(*block.energy, block.points)
+
+    def advance(self, report: Report) -> None:
+        """Apply the operator at every energy."""
+        block = self.block
+        gamma = block.gamma if block.gamma is not None else float(self.energy[1] - self.energy[0])
+        self.found = spectra.window(
+            self.result.problem.lattice,
+            self.result.lanes,
+            self.phi,
+            self.energy,
+            gamma,
+            block.order,
+            block.angles,
+            each=lambda done: report(Progress(done)),
+        )
+
+
+def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Monitor) -> None:
+    """Add the spectra that the deck asks for.
+
+    Parameters
+    ----------
+    result
+        The propagation.
+    state
+        What a stop request saves.
+    monitor
+        Told of progress and warnings.
+    """
+    problem = result.problem
+    if not problem.spectra:
+        return
+    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
+    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, result.lanes, a)
+    for index, block in enumerate(problem.spectra):
+        found = _one(result, phi, block, state, monitor)
+        result.methods.append(block.method)
+        if index == 0:
+            _keep(result, found, block)
+        else:
+            result.spectra |= {f"{block.method}_energy": found.energy, f"{block.method}_pes": found.spectrum}
+
+
+def _one(
+    result: AtomResult,
+    phi: NDArray[np.complex128],
+    block: Spectrum,
+    state: Callable[[], State],
+    monitor: Monitor,
+) -> Photoelectrons:
+    """Return one spectrum."""
+    problem = result.problem
+    missing = float(result.frames["norm"][0] - result.frames["norm"][-1])
+    if missing > ABSORBED:
+        monitor.warn(
+            f"{missing:.2g} of the norm was absorbed before the end and is not in the photoelectron spectrum ({block.method}): raise "
+            "grid.rmax, and leave the absorber out"
+        )
+    if isinstance(block, ScatteringSpectrum):
+        lattice, tail = problem.lattice, problem.tail
+        r = float(lattice.grid.r[-1])
+        if abs(r * lattice.potential[-1] + tail) > TAIL:
+            monitor.warn(
+                f"r V is {r * lattice.potential[-1]:.6g} at the wall, not yet -{tail:g}: scattering states need a larger grid.rmax"
+            )
+        energy = np.linspace(*block.energy, block.points)
+        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail)
+    window = _Window(result, phi, block, state)
+    drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")
+    return window.found
+
+
+def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
+    """Store the first spectrum of the deck, its peaks and its momentum map."""
+    result.spectra |= {"energy": found.energy, "pes": found.spectrum, "pes_l": found.partial}
+    free = found.energy > 0.0
+    if np.count_nonzero(free) > 1:
+        result.numbers["pes_total"] = float(np.trapezoid(found.spectrum[free], found.energy[free]))
+        for k, energy in enumerate(_peaks(found.energy[free], found.spectrum[free])):
+            result.peaks[f"peak_energy_{k}"] = energy
+    if found.phase is not None:
+        result.spectra["scattering_phase"] = found.phase
+    if isinstance(block, WindowSpectrum) and block.angles is None:
+        return
+    result.spectra |= {"theta": found.theta, "pad": found.angular}
+    if np.count_nonzero(free) > 3:
+        result.spectra |= _momentum_map(found.energy[free], found.theta, found.angular[free])
+
+
+def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[float]:
+    """Return the energies of the highest peaks, each by a parabola through the logarithms of three points."""
+    log = np.log(np.maximum(spectrum, 1e-300))
+    tops = np.flatnonzero((log[1:-1] > log[:-2]) & (log[1:-1] >= log[2:])) + 1
+    found = []
+    for k in sorted(tops, key=lambda k: -log[k])[:PEAKS]:
+        bend = log[k - 1] - 2.0 * log[k] + log[k + 1]
+        shift = 0.5 * (log[k - 1] - log[k + 1]) / bend if bend else 0.0
+        found.append(float(energy[k] + shift * (energy[1] - energy[0])))
+    return found
+
+
+def _momentum_map(
+    energy: NDArray[np.float64], theta: NDArray[np.float64], angular: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return d3P/dk^3 in the plane of the field, interpolated from energies and angles."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    k = np.sqrt(2.0 * energy)
+    density = RegularGridInterpolator((k, theta), angular / k[:, None], bounds_error=False, fill_value=0.0)
+    across, along = np.linspace(-k[-1], k[-1], MAP), np.linspace(-k[-1], k[-1], MAP)
+    size = np.hypot(along[:, None], across[None, :])
+    angle = np.arctan2(np.abs(across)[None, :], along[:, None])
+    points = np.stack([size, np.clip(angle, 0.0, math.pi)], axis=-1)
+    return {"momentum_x": across, "momentum_z": along, "momentum_map": np.asarray(density(points))}
