@@ -6,12 +6,12 @@ import numba as nb
 
 from qsim.qmc.kernels.crystal_cpu import local_energy, nearest, velocity
 from qsim.qmc.kernels.derivatives_cpu import add_slopes, add_values
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import JIT
 
 __all__ = ["crystal_derivatives"]
 
 
-@nb.njit(**INLINE)
+@nb.njit(**JIT)
 def add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, scale, out):
     """Add ``scale`` times the derivatives of all functions of electron e, if it were at (x, y, z), to ``out``."""
     atom = orbitals.atom
