@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.device.device import Memory
+from qsim.core.device.device import Memory, cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
@@ -235,6 +235,9 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         raise NumericsError(str(error)) from error  # raise_for has raised already
     loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
     system, seed = wavefunction.system, deck.run.seed
+    if device.is_cuda and deck.system.cell == "periodic":
+        notes.warnings.append(f"crystals are computed on the CPU by this version; {device} is not used")
+        device = cpu(device.threads)
     return Problem(
         device=device,
         wavefunction=wavefunction,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.series import Section
     from qsim.qmc.deck.wavefunction import Shell, System
 
-BLOCH = ("eshdf", "planewave")  # sources of orbitals that a periodic cell needs
+BLOCH = ("eshdf", "pyscf", "planewave")  # sources of orbitals in a periodic cell
 DEFAULT_WALKERS = 2048
 LEAST_WALKERS = 20  # of an optimisation, whose error bars come from the scatter of the walkers
 SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
@@ -35,7 +35,8 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
             "run.precision",
             "qmc runs in double or in mixed precision (orbitals and inverses single, positions and sums double), not single",
         )
-    if (deck.system.cell == "periodic") != (deck.wavefunction.orbitals.source in BLOCH):
+    source = deck.wavefunction.orbitals.source
+    if source not in BLOCH if deck.system.cell == "periodic" else source in ("eshdf", "planewave"):
         yield _mismatch(deck)
         return
     if deck.system.cell == "periodic":
@@ -60,7 +61,7 @@ def _mismatch(deck: QmcDeck) -> Finding:
         )
     return Finding(
         "wavefunction.orbitals.source",
-        f"{source} orbitals are for open boundaries; the cell is periodic, for which there are {' and '.join(BLOCH)}",
+        f"{source} orbitals are for open boundaries; the cell is periodic, for which there are {', '.join(BLOCH)}",
     )
 
 
@@ -87,6 +88,10 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
             )
     elif system.rs is not None:
         yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
+    if deck.wavefunction.orbitals.source == "pyscf":
+        for key in ("lattice", "atoms"):
+            if not getattr(system, key):
+                yield Finding(f"system.{key}", f"pyscf orbitals of a crystal need the {key} of its primitive cell")
     for k, item in enumerate(deck.estimators):
         for name in item.named():
             if name != "energy":

@@ -225,6 +225,8 @@ class Harmonic(Block):
     interacting: bool = Field(default=False, description="whether the particles repel each other")
 
 
+MeshFactor = Annotated[float, Field(ge=0.6, le=8.0)]
+MESHFACTOR = "points of the splines for each axis over four times the largest plane wave"
 Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
 
 
@@ -271,8 +273,16 @@ class Pyscf(Block):
     cache: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
         validation_alias=AliasChoices("cache", "file"),
-        description="HDF5 file beside the deck that keeps the orbitals: written if missing, else read without PySCF",
+        description="HDF5 file beside the deck that keeps the orbitals: written if missing, else read without PySCF; of a "
+        "crystal in the ESHDF format",
     )
+    cutoff: Annotated[Energy, Field(gt=1.0, lt=1e4)] = Field(
+        default=50.0, description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in"
+    )
+    discard: Annotated[float, Field(ge=0.0, lt=10.0)] = Field(
+        default=0.2, description="of a crystal: exponents of the basis below this one are left out, 1/bohr^2"
+    )
+    meshfactor: MeshFactor = Field(default=1.0, description=f"of a crystal: {MESHFACTOR}")
 
 
 class Eshdf(Block):
@@ -284,9 +294,7 @@ class Eshdf(Block):
         description="the ESHDF file; it brings the primitive cell and its ions",
         json_schema_extra={"example": "diamond.h5"},
     )
-    meshfactor: Annotated[float, Field(ge=0.6, le=8.0)] = Field(
-        default=1.0, description="points of the splines for each axis over four times the largest plane wave"
-    )
+    meshfactor: MeshFactor = Field(default=1.0, description=MESHFACTOR)
 
 
 class Planewave(Block):

@@ -70,7 +70,7 @@ def nearest(orbitals, x, y, z):
     return x, y, z, max(math.sqrt(square), TINY)
 
 
-@nb.njit(**INLINE)
+@nb.njit(**JIT)
 def electron_value(jastrow, orbitals, R, e, n_up, x, y, z):
     """Return the sum of all Jastrow functions of electron e if it were at (x, y, z)."""
     total = 0.0
@@ -89,7 +89,7 @@ def electron_value(jastrow, orbitals, R, e, n_up, x, y, z):
     return total
 
 
-@nb.njit(**INLINE)
+@nb.njit(**JIT)
 def electron_gradient(jastrow, orbitals, R, e, n_up, x, y, z):
     """Return sum and gradient (x, y, z) of all Jastrow functions of electron e if it were at (x, y, z)."""
     total = gx = gy = gz = 0.0
@@ -112,7 +112,7 @@ def electron_gradient(jastrow, orbitals, R, e, n_up, x, y, z):
     return total, gx, gy, gz
 
 
-@nb.njit(**INLINE)
+@nb.njit(**JIT)
 def velocity(row, column, n, ratio):
     """Return the real part of the gradient of the determinant over it."""
     vx = vy = vz = row[1, 0] * column[0] * 0.0
@@ -124,7 +124,7 @@ def velocity(row, column, n, ratio):
     return (vx / ratio).real, (vy / ratio).real, (vz / ratio).real
 
 
-@nb.njit(**INLINE)
+@nb.njit(**JIT)
 def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
     """Put electron e at (x, y, z): row, inverse, position."""
     update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import derivatives_cpu
+from qsim.qmc.kernels import crystal_derivatives_cpu, derivatives_cpu
+from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
 from qsim.qmc.kernels.types import State
 from qsim.qmc.kernels.walk import Tables, _counters, _space
@@ -66,11 +67,13 @@ def _derivatives_cpu(
     walkers, at = state.R.shape[0], _counters(stream)
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
+    crystal = isinstance(tables.orbitals, CrystalOrbitals)
+    kernel = crystal_derivatives_cpu.crystal_derivatives if crystal else derivatives_cpu.derivatives
 
     def part(a: int, b: int) -> None:
         values, slopes = np.zeros((2, parameters.place.size))
         out = (log_slopes, energy_slopes, values, slopes)
-        derivatives_cpu.derivatives(a, b, state, *psi, *at, *parameters, *out, _space(state, tables))
+        kernel(a, b, state, *psi, *at, *parameters, *out, _space(state, tables))
 
     each_part(part, walkers, walkers, threads, 2)
     return log_slopes, energy_slopes

@@ -451,8 +451,11 @@ class BlochOrbitals:
             Sum plane waves instead of splines.
         """
         points = np.asarray(points, np.float64)
-        functions = self.functions[min(spin, len(self.functions) - 1)]
+        which = min(spin, len(self.functions) - 1)
+        functions = self.functions[which]
         found = np.empty((len(points), 5, len(functions)), np.complex128)
+        splines = None if exact or self.waves else self._splines(points, which)
+        channel = 0
         for p, function in enumerate(functions):
             if exact or self.waves:
                 k = (
@@ -464,10 +467,52 @@ class BlochOrbitals:
                 found[:, 0, p] = phases.sum(1)
                 found[:, 1:4, p] = 1j * (phases @ k)
                 found[:, 4, p] = -(phases @ (k**2).sum(1))
-            else:
-                found[:, :, p] = _evaluate_spline(function, self.mesh, self.primitive, points)
+            elif splines is not None:
+                values, cells = splines
+                own = values[..., channel]
+                if function.parts == 2:
+                    own = own + 1j * values[..., channel + 1]
+                found[:, :, p] = own * np.exp(2j * np.pi * (cells @ function.kappa))[:, None]
+            channel += function.parts
         total = sum(f.parts for f in functions) if self.real else len(functions)
         return self._channels_to_orbitals(found, spin, total)
+
+    def _splines(
+        self, points: NDArray[np.float64], spin: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return values, gradients and Laplacians (n, 5, C) of all channels without their phases, and the cells (n, 3)."""
+        inverse = self.primitive.inverse
+        u = points @ inverse
+        cells = np.floor(u)
+        n = np.array(self.mesh)
+        x = (u - cells) * n
+        i = np.minimum(x.astype(np.int64), n - 1)
+        t = x - i
+        s = 1.0 - t
+        w = np.stack(
+            [
+                np.stack([s**3, 3 * t**3 - 6 * t**2 + 4, 3 * s**3 - 6 * s**2 + 4, t**3], -1) / 6.0,
+                n[:, None] * np.stack([-(s**2), 3 * t**2 - 4 * t, 4 * s - 3 * s**2, t**2], -1) / 2.0,
+                n[:, None] ** 2 * np.stack([s, 3 * t - 2, 3 * s - 2, t], -1),
+            ]
+        )  # (derivative, point, axis, 4)
+        offsets = np.arange(4)
+        block = self._table[
+            spin,
+            (i[:, 0, None] + offsets)[:, :, None, None],
+            (i[:, 1, None] + offsets)[:, None, :, None],
+            (i[:, 2, None] + offsets)[:, None, None, :],
+        ]
+
+        def derivative(a: int, b: int, d: int) -> NDArray[np.float64]:
+            return np.asarray(np.einsum("nijkc,ni,nj,nk->nc", block, w[a, :, 0], w[b, :, 1], w[d, :, 2]))
+
+        order = np.eye(3, dtype=int)
+        g = np.stack([derivative(*order[a]) for a in range(3)], 1)
+        h = np.array([[derivative(*(order[a] + order[b])) for b in range(3)] for a in range(3)])
+        laplacian = np.einsum("ab,abnc->nc", inverse.T @ inverse, h)
+        value = derivative(0, 0, 0)
+        return np.concatenate([value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1), cells
 
     def spline_error(self, counts: tuple[int, int]) -> float:
         """Return by how much the splines change the kinetic energy of the determinant, hartree."""
@@ -511,45 +556,6 @@ def spline_coefficients(function: Function, mesh: tuple[int, int, int]) -> NDArr
         shape[axis] = len(i)
         values = values * np.exp(2j * np.pi * function.kappa[axis] * i / m).reshape(shape)
     return np.asarray(values, np.complex128)
-
-
-def _evaluate_spline(
-    function: Function, mesh: tuple[int, int, int], cell: Cell, points: NDArray[np.float64]
-) -> NDArray[np.complex128]:
-    """Return values, gradients and Laplacians (n, 5) of the spline of a function; the reference of the kernels."""
-    c = spline_coefficients(function, mesh)
-    u = points @ cell.inverse
-    cells = np.floor(u)
-    n = np.array(mesh)
-    x = (u - cells) * n
-    i = np.minimum(x.astype(np.int64), n - 1)
-    t = x - i
-    s = 1.0 - t
-    w = np.stack(
-        [
-            np.stack([s**3, 3 * t**3 - 6 * t**2 + 4, 3 * s**3 - 6 * s**2 + 4, t**3], -1) / 6.0,
-            n[:, None] * np.stack([-(s**2), 3 * t**2 - 4 * t, 4 * s - 3 * s**2, t**2], -1) / 2.0,
-            n[:, None] ** 2 * np.stack([s, 3 * t - 2, 3 * s - 2, t], -1),
-        ]
-    )  # (derivative, point, axis, 4)
-    offsets = np.arange(4)
-    block = c[
-        (i[:, 0, None] + offsets)[:, :, None, None],
-        (i[:, 1, None] + offsets)[:, None, :, None],
-        (i[:, 2, None] + offsets)[:, None, None, :],
-    ]
-
-    def derivative(a: int, b: int, d: int) -> NDArray[np.complex128]:
-        return np.asarray(np.einsum("nijk,ni,nj,nk->n", block, w[a, :, 0], w[b, :, 1], w[d, :, 2]))
-
-    order = np.eye(3, dtype=int)
-    g = np.stack([derivative(*order[a]) for a in range(3)], -1)
-    h = np.array([[derivative(*(order[a] + order[b])) for b in range(3)] for a in range(3)])
-    metric = cell.inverse.T @ cell.inverse
-    out = np.concatenate(
-        [derivative(0, 0, 0)[:, None], g @ cell.inverse.T, np.einsum("ab,abn->n", metric, h)[:, None]], 1
-    )
-    return np.asarray(out * np.exp(2j * np.pi * (cells @ function.kappa))[:, None])
 
 
 def _kinetic_error(function: Function, mesh: tuple[int, int, int], cell: Cell) -> float:

@@ -152,19 +152,28 @@ class CrystalWavefunction(Wavefunction):
     def nonlocal_terms(
         self, R: NDArray[np.float64], rotations: NDArray[np.float64] | None = None
     ) -> list[NonlocalTerm]:
-        """Return all terms of the nonlocal pseudopotentials, those of periodic images one by one."""
+        """Return all terms of the nonlocal pseudopotentials, those of periodic images one by one.
+
+        Parameters
+        ----------
+        R : (N, 3) float64
+        rotations : (3, 3) or (N, A, images, 3, 3) float64
+            Of the rule's points; None: as they are.
+        """
         tables = self.hamiltonian_tables()
         N, A = len(R), len(self.system.symbols)
-        turns = np.broadcast_to(np.eye(3) if rotations is None else rotations, (N, A, 3, 3))
+        shape = (N, A, len(tables.images), 3, 3)
+        turns = np.broadcast_to(np.eye(3) if rotations is None else rotations, shape)
         terms = []
         for e in range(N):
             for a in range(A):
                 p = int(tables.potential[a])
-                for d in self.cell.fold(R[e] - self.system.positions[a]) + tables.images:
+                folded = self.cell.fold(R[e] - self.system.positions[a])
+                for image, d in enumerate(folded + tables.images):
                     r = float(np.linalg.norm(d))
                     if p < 0 or r >= tables.cutoff[p]:
                         continue
-                    directions = self.rule.points @ turns[e, a].T
+                    directions = self.rule.points @ turns[e, a, image].T
                     count = int(tables.channels[p])
                     polynomials = legendre(count, directions @ d / r)
                     potential = [

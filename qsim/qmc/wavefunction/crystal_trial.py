@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc.deck.wavefunction import Eshdf
+from qsim.qmc.deck.wavefunction import Eshdf, Pyscf
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell
 from qsim.qmc.system.ions import System, build_system
@@ -23,6 +23,7 @@ from qsim.qmc.wavefunction.bloch import (
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 from qsim.qmc.wavefunction.eshdf import read_eshdf
 from qsim.qmc.wavefunction.jastrow import build_jastrow
+from qsim.qmc.wavefunction.pyscf_crystal import pyscf_bands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,9 +92,14 @@ def build_crystal(
     if round(float(np.linalg.det(tile))) == 0:
         raise InvalidInput("system.tilematrix", f"the determinant of the supercell is zero: {tile.tolist()}")
     twist = np.array(block.twist, np.float64)
-    if isinstance(wavefunction.orbitals, Eshdf):
-        crystal = read_eshdf(folder / wavefunction.orbitals.file)
-        _check_geometry(block, crystal)
+    source = wavefunction.orbitals
+    if isinstance(source, Eshdf | Pyscf):
+        if isinstance(source, Eshdf):
+            crystal = read_eshdf(folder / source.file)
+            _check_geometry(block, crystal)
+        else:
+            Cell.of(block.lattice or np.eye(3))
+            crystal = pyscf_bands(block, source, potentials, folder, notes)
         primitive = Cell.of(crystal.lattice, "wavefunction.orbitals.file")
         system, supercell = _ions(block, crystal, primitive, tile, potentials)
         counts = (system.n_up, system.n_dn)
@@ -105,7 +111,7 @@ def build_crystal(
             functions,
             is_real_twist(twist),
             waves=False,
-            mesh=mesh_for(functions, wavefunction.orbitals.meshfactor),
+            mesh=mesh_for(functions, source.meshfactor),
         )
         _check_mesh(orbitals, counts, notes)
     else:

@@ -70,9 +70,11 @@ def build_wavefunction(
     """
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
-    cache = gaussian.open_cache(block.orbitals, folder) if isinstance(block.orbitals, Pyscf) else None
+    periodic = system_block.cell == "periodic"
+    of_atoms = isinstance(block.orbitals, Pyscf) and not periodic
+    cache = gaussian.open_cache(block.orbitals, folder) if of_atoms else None
     potentials = pseudopotentials_of(system_block, folder, cache)
-    if system_block.cell == "periodic":
+    if periodic:
         return build_crystal(
             system_block, block, coulomb or Coulomb(), potentials=potentials, folder=folder, notes=notes
         )

@@ -1,0 +1,382 @@
+"""Crystals: Ewald sums against known constants, splines against plane waves, kernels against the reference, energies exactly."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
+from qsim.core.device.rng import key_from_seed
+from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
+from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.types import COMPONENTS
+from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.sampling.optimise import parameter_tables
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.system.breakup import break_up
+from qsim.qmc.system.cell import Cell, reduced_basis
+from qsim.qmc.system.ewald import ewald_energy, madelung, potential
+from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, Function, KPoint, mesh_for, occupied_bands
+from qsim.qmc.wavefunction.crystal_trial import build_crystal
+from qsim.qmc.wavefunction.eshdf import read_eshdf, write_eshdf
+from qsim.qmc.wavefunction.trial import Notes
+from tests.qmc.crystals import SKEWED, exact_energies, model_crystal
+from tests.qmc.crystals import potential as model_potential
+
+KEY = key_from_seed(5)
+FCC = np.array([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]])
+ATOMS = np.array([[0.1, 0.2, 0.3], [2.0, 2.4, 2.2]])
+UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+SKEW_TILE = [[1, 1, 0], [-1, 1, 0], [0, 0, 1]]
+JASTROW = {
+    "J1": {"size": 5, "coefficients": {"C": [0.3, -0.2, 0.15, 0.1, -0.05]}},
+    "J2": {"size": 5, "coefficients": {"uu": [0.2, 0.25, 0.1, -0.05, 0.02], "ud": [0.4, 0.3, 0.2, 0.1, 0.03]}},
+}
+CASES = {
+    "gamma": (UNTILED, [0, 0, 0]),
+    "pairs": ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]),
+    "half": (UNTILED, [0.5, 0, 0.5]),
+    "skewed": (SKEW_TILE, [0, 0.5, 0]),
+    "complex": (UNTILED, [0.13, -0.31, 0.27]),
+    "complex supercell": (SKEW_TILE, [0.2, 0.1, -0.4]),
+}
+
+
+# --------------------------------------------------------------------------------------------- cells
+
+
+@pytest.mark.parametrize(
+    ("lattice", "charges", "places", "distance", "constant"),
+    [  # Madelung constants of the rock salt, caesium chloride and zincblende structures
+        (FCC, [1, -1], [[0, 0, 0], [1, 0, 0]], 1.0, 1.7475645946331822),
+        (np.eye(3), [1, -1], [[0, 0, 0], [0.5, 0.5, 0.5]], math.sqrt(0.75), 1.7626747730709884),
+        (FCC, [1, -1], [[0, 0, 0], [0.5, 0.5, 0.5]], math.sqrt(0.75), 1.6380550533887896),
+    ],
+)
+def test_madelung_constants(lattice, charges, places, distance, constant):
+    energy = ewald_energy(Cell(np.array(lattice, float)), np.array(charges, float), np.array(places, float))
+    assert -energy * distance == pytest.approx(constant, abs=1e-12)
+
+
+def test_a_charge_in_its_background():
+    assert madelung(Cell(np.eye(3))) == pytest.approx(-2.837297479480620, abs=1e-12)  # simple cubic
+    body_centred = Cell(0.5 * np.array([[-1.0, 1, 1], [1, -1, 1], [1, 1, -1]]) * 2 ** (1 / 3))
+    assert madelung(body_centred) == pytest.approx(-2.888461503053941, abs=1e-12)
+    # the energy of graphene's ions in a slab, from QMCPACK's issue 2137
+    graphene = Cell(np.array([[4.02781299, 2.325608662, 0], [4.02781299, -2.325608662, 0], [0, 0, 18.897259886]]))
+    places = np.array([[0.234580802, 0.085862533, 0.5], [0.900790279, 0.752757794, 0.5]]) @ graphene.lattice
+    assert ewald_energy(graphene, np.array([4.0, 4.0]), places) == pytest.approx(14.002118126747, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_reduction_and_nearest_images(seed):
+    generator = np.random.default_rng(seed)
+    basis = generator.normal(size=(3, 3)) + np.eye(3) * 2
+    change = np.array([[1, 0, 0], [3, 1, 0], [-2, 4, 1]])
+    reduced = reduced_basis(change @ basis)
+    steps = np.rint(reduced @ np.linalg.inv(basis))
+    np.testing.assert_allclose(steps @ basis, reduced, atol=1e-9)
+    assert abs(np.linalg.det(steps)) == pytest.approx(1.0)
+    m = np.stack(np.meshgrid(*[np.arange(-6, 7)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    lengths = np.sort(np.linalg.norm(m @ reduced, axis=1))[1:]
+    cell = Cell(change @ basis)
+    assert 2 * cell.radius == pytest.approx(lengths[0])
+    d = generator.normal(size=(50, 3)) * 4
+    brute = np.linalg.norm(d[:, None] - (m[:, None] * 3 + 0).reshape(-1, 3) @ reduced * 0 + 0, axis=-1)[:, 0] * 0
+    everything = cell.fold(d)[:, None] + m @ reduced
+    brute = np.sqrt((everything**2).sum(-1)).min(1)
+    np.testing.assert_allclose(np.linalg.norm(cell.nearest(d), axis=1), brute, atol=1e-9)
+    # the short list of images is enough within its reach
+    images = cell.fold(d)[:, None] + cell.images(1.7 * cell.radius)
+    few = np.sqrt((images**2).sum(-1))
+    everything = np.sqrt((everything**2).sum(-1))
+    for row, full in zip(few, everything, strict=True):
+        near = np.sort(full[full < 1.7 * cell.radius])
+        np.testing.assert_allclose(np.sort(row[row < 1.7 * cell.radius]), near, atol=1e-9)
+
+
+def test_flat_cells_are_refused():
+    with pytest.raises(InvalidInput, match="in a plane"):
+        Cell.of([[1, 0, 0], [0, 1, 0], [1, 1, 1e-9]])
+
+
+@pytest.mark.parametrize("lattice", [np.eye(3) * 7.0, FCC * 3.0, SKEWED, np.diag([4.0, 4.0, 15.0])])
+def test_the_breakup_converges_to_ewald_sums(lattice):
+    cell = Cell(lattice)
+    coarse, fine = break_up(cell, 8.0, 1.0), break_up(cell, 14.0)
+    assert fine.error < 0.01 * coarse.error
+    assert fine.error < 2e-6
+    d = np.random.default_rng(3).normal(size=(40, 3)) * 5
+    np.testing.assert_allclose(fine.potential(d), potential(cell, d), atol=2e-6)
+
+
+def test_a_bad_breakup_stops():
+    with pytest.raises(NumericsError, match="Ewald"):
+        break_up(Cell(np.eye(3) * 5.0), 4.0)
+
+
+# ------------------------------------------------------------------------------------------- orbitals
+
+
+def trial(case, jastrow=JASTROW, meshfactor=1.0, tmp_path=None, **keys):
+    """A trial function with model bands, and those bands."""
+    tile, twist = CASES[case]
+    crystal = model_crystal(SKEWED, ATOMS, tile, [twist])
+    path = tmp_path / "bands.h5"
+    write_eshdf(path, crystal, (4, 4))
+    system = System.model_validate({"cell": "periodic", "tilematrix": tile, "twist": twist, **keys})
+    orbitals = {"source": "eshdf", "file": str(path), "meshfactor": meshfactor}
+    block = Wavefunction.model_validate({"orbitals": orbitals, "jastrow": jastrow})
+    notes = Notes()
+    made = build_crystal(
+        system, block, Coulomb(), potentials={"C": model_potential()}, folder=tmp_path, notes=notes
+    )
+    return made, crystal, notes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_splines_approach_plane_waves(case, tmp_path):
+    points = np.random.default_rng(1).normal(size=(30, 3)) * 6
+    errors = []
+    for factor in (1.0, 2.0):
+        orbitals = trial(case, tmp_path=tmp_path, meshfactor=factor)[0].orbitals
+        spline, exact = orbitals.rows(points, 0), orbitals.rows(points, 0, exact=True)
+        errors.append([np.abs(spline[:, k] - exact[:, k]).max() for k in (0, 1, 4)])
+    value, slope, laplacian = np.log2(np.array(errors[0]) / errors[1])
+    assert value > 3.3  # orders 4, 3 and 2 of a cubic spline
+    assert slope > 2.4
+    assert laplacian > 1.5
+    assert errors[1][0] < 5e-3
+
+
+def test_orbitals_are_bloch_functions(tmp_path):
+    made = trial("complex supercell", tmp_path=tmp_path)[0]
+    tile, twist = CASES["complex supercell"]
+    points = np.random.default_rng(1).normal(size=(5, 3)) * 3
+    step = np.array([1, -2, 1])
+    phase = np.exp(2j * np.pi * (step @ np.array(twist)))
+    there = made.orbitals.rows(points + step @ made.cell.lattice, 0)
+    np.testing.assert_allclose(there, phase * made.orbitals.rows(points, 0), atol=1e-10)
+
+
+def test_the_error_of_the_mesh_is_foreseen(tmp_path):
+    """The expected change of the kinetic energy is that of a quadrature over the cell."""
+    orbitals = trial("gamma", tmp_path=tmp_path, meshfactor=0.8)[0].orbitals
+    n = 40
+    u = np.stack(np.meshgrid(*[(np.arange(n) + 0.5) / n] * 3, indexing="ij"), -1).reshape(-1, 3)
+    points = u @ SKEWED
+    found = 0.0
+    values = {exact: orbitals.rows(points, 0, exact=exact) for exact in (False, True)}
+    for o in range(4):
+        kinetic = [0.5 * (v[:, 1:4, o] ** 2).sum() / (v[:, 0, o] ** 2).sum() for v in values.values()]
+        found += 2 * (kinetic[0] - kinetic[1])
+    assert orbitals.spline_error((4, 4)) == pytest.approx(found, rel=2e-3)
+    assert abs(found) > 1e-4
+
+
+def test_a_supercell_is_its_primitive_cells(tmp_path):
+    """The bands of a supercell at two k points equal those of the doubled cell at one: differences of log psi to 1e-6."""
+    tile = np.array([[2, 0, 0], [0, 1, 0], [0, 0, 1]])
+    crystal = model_crystal(SKEWED, ATOMS, tile, [[0, 0, 0]])
+    points = []
+    for point in crystal.kpoints:
+        g = np.rint((point.gvectors + point.kappa) @ tile.T).astype(int)
+        points.append((g, point.energies[0], point.coefficients[0]))
+    g = np.concatenate([p[0] for p in points])
+    energies = np.concatenate([p[1] for p in points])
+    c = np.zeros((len(energies), len(g)), complex)
+    row = column = 0
+    for own, e, values in points:
+        c[row : row + len(e), column : column + len(own)] = values
+        row, column = row + len(e), column + len(own)
+    order = np.argsort(energies)
+    doubled = Crystal(
+        tile @ SKEWED,
+        ("C",) * 4,
+        np.concatenate([ATOMS, ATOMS + SKEWED[0]]),
+        {"C": 4.0},
+        (KPoint(np.zeros(3), g, energies[None, order], c[None, order]),),
+        "doubled",
+    )
+    notes = []
+    big = occupied_bands(doubled, np.eye(3, dtype=int), np.zeros(3), (8, 8), notes)
+    small = occupied_bands(crystal, tile, np.zeros(3), (8, 8), notes)
+    cell, supercell = Cell(SKEWED), Cell(tile @ SKEWED)
+    mesh = mesh_for(small, 5.0)
+    two = BlochOrbitals(cell, supercell, ATOMS, small, True, False, mesh)
+    one = BlochOrbitals(supercell, supercell, ATOMS, big, True, False, (2 * mesh[0], *mesh[1:]))
+    R = np.random.default_rng(4).normal(size=(6, 8, 3)) * 3
+    logs = [[np.linalg.slogdet(o.rows(x, 0)[:, 0, :8])[1] for x in R] for o in (one, two)]
+    np.testing.assert_allclose(np.diff(logs[0]), np.diff(logs[1]), atol=1e-6)
+
+
+# -------------------------------------------------------------------------------------------- kernels
+
+
+@pytest.fixture(params=["cpu"])
+def device():
+    return cpu(1)
+
+
+def rotations(step, walker, electrons, atoms, images, stream):
+    """The rotations of the kernels, from the same counters."""
+    out = np.empty((electrons, atoms, images, 3, 3))
+    for index in np.ndindex(electrons, atoms, images):
+        pair = 8 * electrons + 2 * ((index[0] * atoms + index[1]) * images + index[2])
+        f, g, h = (rng.uniform(KEY, stream, step, 1, draw=2 * pair + k, first=walker)[0] for k in range(3))
+        s, t = math.sqrt(1 - f), math.sqrt(f)
+        x, y = s * math.sin(2 * math.pi * g), s * math.cos(2 * math.pi * g)
+        z, w = t * math.sin(2 * math.pi * h), t * math.cos(2 * math.pi * h)
+        out[index] = [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    return out
+
+
+def ensemble(device, made, count=3, **keys):
+    walkers = Walkers(device, made, count, KEY, **keys)
+    walkers.place()
+    return walkers
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_log_psi_and_energies_are_those_of_the_reference(case, device, tmp_path):
+    """Energies differ by the breakup of the Coulomb potential alone, 1e-5 hartree for each pair at most."""
+    made = trial(case, tmp_path=tmp_path)[0]
+    walkers = ensemble(device, made, 2)
+    walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
+    hamiltonian = made.hamiltonian_tables()
+    pairs = made.n_electrons * (made.n_electrons + len(made.system.symbols) * 4)
+    for w in range(2):
+        R = walkers.state.R[w]
+        log, sign = made.log_psi(R)
+        assert walkers.state.log_psi[w] == pytest.approx(log, abs=1e-9 * max(1.0, abs(log)))
+        assert walkers.state.sign[w] == sign
+        turned = rotations(17, w, made.n_electrons, len(made.system.symbols), len(hamiltonian.images), 3)
+        parts = made.local_energy(R, turned)
+        for k, name in enumerate(COMPONENTS):
+            size = made.breakup.error * pairs if name in ("electron_electron", "local", "total") else 0.0
+            assert walkers.state.energy[w, k] == pytest.approx(parts[name], abs=1e-8 + size), name
+
+
+@pytest.mark.parametrize("case", ["pairs", "complex supercell"])
+def test_laplacians_by_differences(case, tmp_path):
+    made = trial(case, tmp_path=tmp_path)[0]
+    R = made.scatter(1, np.random.default_rng(2))[0]
+    gradient = made.gradient(R)
+    h = 1e-4
+    for e, x in ((0, 0), (made.n_electrons - 1, 2)):
+        shift = np.zeros_like(R)
+        shift[e, x] = h
+        numeric = (made.log_psi(R + shift)[0] - made.log_psi(R - shift)[0]) / (2 * h)
+        assert gradient[e, x] == pytest.approx(numeric, abs=1e-5 * max(1.0, abs(numeric)))
+
+
+@pytest.mark.parametrize("case", ["gamma", "skewed", "complex"])
+@pytest.mark.parametrize("mode", [PLAIN, DRIFT, FIXED_NODE])
+def test_updates_equal_recomputation(case, mode, device, tmp_path):
+    made = trial(case, tmp_path=tmp_path)[0]
+    walkers = ensemble(device, made, 4)
+    start = walkers.state.sign.copy()
+    walk.walk(device, walkers.state, walkers.tables, 0.2, mode, 10, walkers.stream(1))
+    log, sign = walkers.state.log_psi.copy(), walkers.state.sign.copy()
+    assert walkers.state.moves[:, ACCEPTED].sum() > 0
+    assert walkers.recompute() < 1e-8
+    np.testing.assert_allclose(log, walkers.state.log_psi, atol=1e-8)
+    np.testing.assert_array_equal(sign, walkers.state.sign)
+    if mode == FIXED_NODE:
+        np.testing.assert_array_equal(sign, start)
+
+
+@pytest.mark.parametrize("case", ["gamma", "complex"])
+def test_t_moves_equal_recomputation_and_happen(case, device, tmp_path):
+    made = trial(case, tmp_path=tmp_path)[0]
+    walkers = ensemble(device, made, 20)
+    for step in range(4):
+        walk.diffuse(
+            device, walkers.state, walkers.tables, 0.1, walk.Stream(KEY, 2, step), tmoves=True, reference=-10.0,
+            trial=-10.0, window=10.0, tau_ratio=1.0,
+        )  # fmt: skip
+    log = walkers.state.log_psi.copy()
+    assert walkers.state.moves[:, NONLOCAL].sum() > 2
+    assert walkers.recompute() < 1e-7
+    np.testing.assert_allclose(log, walkers.state.log_psi, atol=1e-7)
+
+
+def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
+    """Energies are the same when electrons are moved by lattice vectors."""
+    made = trial("complex supercell", tmp_path=tmp_path)[0]
+    walkers = ensemble(device, made, 2)
+    stream = walk.Stream(KEY, 0, 0)
+    walk.energies(device, walkers.state, walkers.tables, stream)
+    before = walkers.state.energy.copy()
+    steps = np.random.default_rng(0).integers(-3, 4, size=walkers.state.R.shape)
+    walkers.state.R += steps @ made.cell.lattice
+    walkers.recompute()
+    walk.energies(device, walkers.state, walkers.tables, stream)
+    np.testing.assert_allclose(walkers.state.energy, before, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", ["gamma", "complex"])
+def test_derivatives_by_differences(case, device, tmp_path):
+    made = trial(case, tmp_path=tmp_path)[0]
+    walkers = ensemble(device, made, 2)
+    stream, p = walk.Stream(KEY, 0, 0), made.parameters
+    O, G = derivatives(device, walkers.state, walkers.tables, parameter_tables(made.jastrow), p.size, stream)
+    h = 1e-5
+    for k in range(p.size):
+        found = []
+        for sign in (1, -1):
+            q = p.copy()
+            q[k] += sign * h
+            walkers.set_wavefunction(made.with_parameters(q))
+            walkers.recompute()
+            walk.energies(device, walkers.state, walkers.tables, stream)
+            found.append((walkers.state.log_psi.copy(), walkers.state.energy[:, 5].copy()))
+        np.testing.assert_allclose(O[:, k], (found[0][0] - found[1][0]) / (2 * h), atol=1e-6)
+        scale = max(1.0, np.abs(G[:, k]).max())
+        np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("case", ["gamma", "complex"])
+def test_mixed_precision_is_close(case, device, tmp_path):
+    made = trial(case, tmp_path=tmp_path)[0]
+    energies = []
+    for single in (False, True):
+        walkers = ensemble(device, made, 8, single=single)
+        walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 0, 0))
+        energies.append(walkers.state.energy[:, 5].copy())
+    scale = np.maximum(1.0, np.abs(energies[0]))
+    assert np.median(np.abs(energies[1] - energies[0]) / scale) < 1e-4
+    assert np.abs(energies[1] - energies[0]).max() > 0.0
+
+
+# --------------------------------------------------------------------------------------- exact energies
+
+
+@pytest.mark.parametrize("case", ["gamma", "half", "complex"])
+def test_energies_of_a_determinant_are_exact(case, device, tmp_path):
+    """Each component of a long run agrees with the plane-wave sums within 5 standard errors of independent walkers."""
+    made, crystal, _ = trial(case, jastrow="none", tmp_path=tmp_path, meshfactor=1.6)
+    tile, twist = CASES[case]
+    bands = occupied_bands(crystal, np.array(tile), np.array([0.113, 0.2, 0.3]) * 0 + twist, (4, 4), [])
+    functions = [(f.kappa, f.gvectors, f.coefficients) for f in bands[0]]
+    exact = exact_energies(crystal, tile, functions, made.cell, made.system)
+    walkers = ensemble(device, made, 300)
+    walk.walk(device, walkers.state, walkers.tables, 0.4, DRIFT, 60, walkers.stream(0))
+    walkers.generation += 60
+    sums = np.zeros((300, walk.SUMS))
+    walk.generations(device, walkers.state, walkers.tables, 0.4, DRIFT, 2, 30, walkers.stream(0), sums)
+    means = sums[:, :6] / sums[:, 7:]
+    error = means.std(0, ddof=1) / math.sqrt(300)
+    for k, name in enumerate(COMPONENTS[:4]):
+        assert abs(means[:, k].mean() - exact[name]) < 5 * error[k] + 1e-4, name
+    assert error[0] < 0.05
+    assert made.ion_ion == pytest.approx(exact["ion_ion"], abs=1e-10)
