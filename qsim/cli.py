@@ -278,6 +278,7 @@ def method_command(name: str) -> click.Command:
         callback=commands.device_name,
         help="Where to compute: auto, cpu, cuda or cuda:N.",
     )
+    @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
         "--set",
         "overrides",
@@ -310,6 +311,7 @@ class _Given:
     deck: Path
     output: Path | None
     device: str | None
+    threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
     resume: bool
@@ -335,6 +337,7 @@ class _Given:
 
         return Options(
             device=self.device,
+            threads=self.threads,
             overrides=self.overrides,
             output=self.output,
             force=self.force,
@@ -364,7 +367,8 @@ def _run(method: str, given: _Given) -> None:
     if rank:
         return
     if given.dry_run:
-        _show_plan(outcome.summary, as_json=given.as_json, quiet=given.quiet)
+        if given.as_json or not given.quiet:
+            _show_plan(outcome.summary, as_json=given.as_json)
         return
     if given.as_json:
         click.echo(json_text(outcome.summary))
@@ -372,29 +376,33 @@ def _run(method: str, given: _Given) -> None:
         _show_outcome(method, outcome, verbose=given.verbose)
 
 
-def _show_plan(plan: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
     if as_json:
         click.echo(json_text(plan))
         return
-    if not quiet:
-        size, memory = commands.format_bytes, plan["memory"]
-        rows = [(name, str(value)) for name, value in plan["sizes"].items()]
-        rows += [("steps", str(plan["steps"]))] if plan["steps"] else []
-        rows += [("time", plan["time"])] if plan["time"] else []
-        rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
-        rows += [
-            ("memory on the host", size(memory["host"])),
-            ("memory on the device", size(memory["device"])),
-        ]
-        rows += [(f"free on {plan['device']}", size(memory["free"]))]
-        click.echo(commands.columns(rows), err=True)
-        for notice in plan["notices"]:
-            click.echo(notice, err=True)
-        commands.say_warnings(plan["warnings"])
     from qsim.core.deck.describe import deck_lines
 
+    size, memory = commands.format_bytes, plan["memory"]
+    rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
+    rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []
+    rows += [("time", plan["time"])] if plan["time"] else []
+    rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
+    rows += [
+        ("memory on the host", size(memory["host"])),
+        ("memory on the device", size(memory["device"])),
+    ]
+    rows += [(f"free on {plan['device']}", size(memory["free"]))]
+    click.echo(commands.columns(rows), err=True)
+    for notice in plan["notices"]:
+        click.echo(notice, err=True)
+    commands.say_warnings(warning.replace(": warning: ", ": ", 1) for warning in plan["warnings"])
     click.echo("\n".join(deck_lines(plan["deck"])))
+
+
+def _size_text(value: float | str) -> str:
+    """Return a size with at most six digits, whole numbers with all of theirs."""
+    return f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else str(value)
 
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
@@ -416,5 +424,10 @@ def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     below += [
         ("" if index else "files", file) for index, file in enumerate(commands.grouped(summary["files"]))
     ]
+    warnings = summary["warnings"]
+    if warnings and not outcome.already:  # the run said them when they came up
+        text = "1 warning above" if len(warnings) == 1 else f"{len(warnings)} warnings above"
+        below.append(("warnings", text))
     click.echo(commands.columns(below), err=True)
-    commands.say_warnings(summary["warnings"])
+    if outcome.already:
+        commands.say_warnings(warnings)

@@ -141,11 +141,18 @@ def test_quiet_says_nothing(counter, command):
     assert (reply.exit_code, reply.output) == (0, "")
 
 
-def test_warnings_are_repeated_at_the_end(counter, command):
+def test_warnings_are_said_once_and_counted_at_the_end(counter, command):
     reply = command("counter", counter.deck(growth=0.9), "--no-figures")
     assert reply.exit_code == 0
-    assert reply.stderr.count("the map dies out") == 2
-    assert "the map dies out" in reply.stderr.splitlines()[-1]
+    assert reply.stderr.count("the map dies out") == 1
+    assert reply.stderr.splitlines()[-1].split() == ["warnings", "1", "warning", "above"]
+    again = command("counter", counter.deck(growth=0.9), "--no-figures", "--resume")
+    assert again.stderr.count("the map dies out") == 1
+
+
+def test_a_quiet_dry_run_says_nothing(counter, command):
+    reply = command("counter", counter.deck(), "--dry-run", "-q")
+    assert (reply.exit_code, reply.output) == (0, "")
 
 
 def test_the_command_line_is_recorded(counter):

@@ -41,9 +41,9 @@ def test_every_dependency_has_a_lower_bound_and_a_reason():
     groups = [PYPROJECT["project"]["dependencies"], *PYPROJECT["project"]["optional-dependencies"].values()]
     for requirement in itertools.chain.from_iterable(groups):
         name = re.match(r"[A-Za-z0-9-]+", requirement)[0]
-        if name != "qsim":
+        if name != "qsim-suite":
             assert f"`{name}" in page, f"docs/reference/dependencies.md does not say why {name} is needed"
-        if name not in ("qsim", "types-PyYAML"):
+        if name not in ("qsim-suite", "types-PyYAML"):
             assert re.search(r">=|~=", requirement), f"{requirement} has no lower bound"
 
 
@@ -65,7 +65,7 @@ def test_wheel_holds_kernels_styles_decks_and_references(tmp_path):
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob(f"qsim-{qsim.__version__}-py3-none-any.whl")
+    (wheel,) = tmp_path.glob(f"qsim_suite-{qsim.__version__}-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         shipped = set(archive.namelist())
     wanted = {

@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "quantity_of",
     "type_of",
+    "without_unset",
     "words_of",
 ]
 
@@ -55,6 +56,33 @@ def deck_lines(block: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield from deck_lines(value, indent + "  ")
         else:
             yield f"{indent}{flow(key)}: {flow(value)}"
+
+
+def without_unset(value: object, data: Any, *, listed: bool = False) -> Any:
+    """Return the data of a block without keys that are null, and in lists without flags that are off by default.
+
+    Parameters
+    ----------
+    value
+        The block, or what one of its keys holds.
+    data
+        The same as plain data.
+    listed
+        Whether it is an element of a list, as the entries of ``observe``.
+    """
+    if isinstance(value, BaseModel) and isinstance(data, Mapping):
+        kept = {}
+        names = {info.alias or name: name for name, info in type(value).model_fields.items()}
+        for key, item in data.items():
+            name = str(names.get(key, key))
+            info = type(value).model_fields.get(name)
+            off = listed and item is False and info is not None and info.default is False
+            if item is not None and not off:
+                kept[key] = without_unset(getattr(value, name, None), item)
+        return kept
+    if isinstance(value, list | tuple) and isinstance(data, list | tuple) and len(value) == len(data):
+        return [without_unset(each, item, listed=True) for each, item in zip(value, data, strict=True)]
+    return data
 
 
 def complex_text(value: complex) -> str:

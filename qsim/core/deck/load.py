@@ -37,6 +37,7 @@ from qsim.core.deck.blocks import (
     RunBlock,
     short_form,
 )
+from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
 from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
@@ -123,6 +124,11 @@ class LoadedDeck(Generic[D]):
     def resolved(self) -> dict[str, Any]:
         """Return the deck with all defaults, in atomic units, as JSON-able data."""
         return self.deck.model_dump(mode="json", by_alias=True, context={"base": self.path.parent})
+
+    def shown(self) -> dict[str, Any]:
+        """Return the resolved deck without keys that are not set: the same deck, shorter."""
+        shown: dict[str, Any] = without_unset(self.deck, self.resolved())
+        return shown
 
     def physics(self) -> dict[str, Any]:
         """Return the resolved deck without ``run``, ``output`` and ``title``: what a resumed run must share.

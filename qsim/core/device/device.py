@@ -31,6 +31,7 @@ from qsim.core.device.footprint import (
 )
 from qsim.core.device.hardware import available_threads, cpu_name, free_host_memory, resident_memory
 from qsim.core.errors import DeviceError, MemoryLimitError
+from qsim.core.install import install_extra
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -44,6 +45,7 @@ __all__ = [
     "cuda_status",
     "namespace",
     "out_of_memory",
+    "requested_threads",
     "select",
 ]
 
@@ -309,6 +311,26 @@ def select(
     return Device("cuda", index, status.names[index], count), notices
 
 
+def requested_threads(
+    flag: int | None, deck: int | Literal["auto"], environ: Mapping[str, str] = os.environ
+) -> int | Literal["auto"]:
+    """Return the CPU threads that a run asks for: those of ``--threads``, else of ``QSIM_THREADS``, else of the deck.
+
+    Raises
+    ------
+    DeviceError
+        If ``QSIM_THREADS`` is not a positive integer.
+    """
+    if flag is not None:
+        return flag
+    text = environ.get("QSIM_THREADS", "").strip()
+    if not text:
+        return deck
+    if not text.isdecimal() or int(text) < 1:
+        raise DeviceError(f"QSIM_THREADS is '{text}', which is no number of threads", hint="use 1, 2, ...")
+    return int(text)
+
+
 def cpu(threads: int | None = None) -> Device:
     """Return the CPU as a device, with all available threads unless told otherwise."""
     count = threads or available_threads()
@@ -377,11 +399,11 @@ class CudaStatus:
 
     def fix(self) -> str:
         """Return the remedy for a missing device."""
-        package = 'pip install "qsim[cuda13]"' if self.driver >= 13000 else 'pip install "qsim[cuda12]"'
+        package = install_extra("cuda13" if self.driver >= 13000 else "cuda12")
         if not self.driver and self.cupy:
             return "install an NVIDIA driver, or run with --device cpu"
         if not self.driver:
-            return f'install an NVIDIA driver, then {package} (or "qsim[cuda13]"); or run with --device cpu'
+            return f"install an NVIDIA driver, then {package}; or run with --device cpu"
         if not self.cupy:
             return f"{package}; or run with --device cpu"
         return f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or reinstall: {package}; or run with --device cpu"

@@ -21,6 +21,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.errors import DeviceError
+from qsim.core.install import install_extra
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -139,7 +140,7 @@ def _cupy() -> Any:
         return importlib.import_module("cupy")
     except ImportError as error:
         raise DeviceError(
-            f"CUDA kernels need CuPy: {error}", hint='pip install "qsim[cuda12]" or "qsim[cuda13]"'
+            f"CUDA kernels need CuPy: {error}", hint=f"{install_extra('cuda12')}, or cuda13, after the driver"
         ) from error
 
 

@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeVar, cast
 
 from qsim.core.errors import DeviceError
+from qsim.core.install import install_extra
 
 __all__ = [
     "THREADS",
@@ -119,7 +120,7 @@ class MpiComm:
         except (ImportError, RuntimeError) as error:  # without the library of MPI, mpi4py raises RuntimeError
             raise DeviceError(
                 f"this run was started on several ranks, but mpi4py cannot be used: {error}",
-                hint="pip install 'qsim[mpi]' brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
+                hint=f"{install_extra('mpi')} brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
             ) from error
         self._comm = MPI.COMM_WORLD
         self._max = MPI.MAX

@@ -22,7 +22,8 @@ from qsim import __version__
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
-from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.blas import small_matrices
+from qsim.core.device.device import Device, out_of_memory, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
@@ -58,6 +59,8 @@ class Options:
     ----------
     device
         ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; overrules ``QSIM_DEVICE`` and the deck.
+    threads
+        CPU threads; overrules ``QSIM_THREADS`` and the deck.
     overrides
         ``KEY=VALUE`` texts that replace keys of the deck.
     output
@@ -79,6 +82,7 @@ class Options:
     """
 
     device: str | None = None
+    threads: int | None = None
     overrides: Sequence[str] = ()
     output: str | Path | None = None
     force: bool = False
@@ -173,7 +177,7 @@ def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[st
         _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
-        with out_of_memory(device, plan.memory), device.use():
+        with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
@@ -212,7 +216,10 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     loaded.raise_for(plan.findings)
     require_share(loaded, plan, comm)
     device, notices = select(
-        job.options.device, settings.device, threads=settings.threads, local_rank=comm.local_rank
+        job.options.device,
+        settings.device,
+        threads=requested_threads(job.options.threads, settings.threads),
+        local_rank=comm.local_rank,
     )
     notices += about_ranks(device, plan, comm)
     memory = plan.memory.with_interpreter(
@@ -450,7 +457,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             },
             "warnings": loaded.warnings,
             "notices": notices,
-            "deck": loaded.resolved(),
+            "deck": loaded.shown(),
             "version": __version__,
         }
     )

@@ -2,7 +2,7 @@ r"""Gaussian molecular orbitals from a self-consistent field of PySCF, and the f
 
 A deck with ``source: pyscf`` runs Hartree-Fock or density functional theory when the wavefunction is built.  With ``cache`` the
 orbitals and the pseudopotential of the library are kept in an HDF5 file: while it is there and belongs to the same calculation,
-PySCF is not needed.  PySCF is the extra ``qsim[pyscf]``; only functions of this module import it.
+PySCF is not needed.  PySCF is the extra ``pyscf``; only functions of this module import it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.install import install_extra
 from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.results.reading import reading
 from qsim.core.text import shorten
@@ -247,7 +248,7 @@ def _pyscf() -> Any:
     except ImportError as error:
         raise PyscfMissing(
             f"Gaussian orbitals and pseudopotentials by name need PySCF, which cannot be imported: {error}",
-            hint="pip install pyscf, or give a cache file that holds them already",
+            hint=f"{install_extra('pyscf')}; or give a cache file that holds them already",
         ) from error
     return pyscf
 
