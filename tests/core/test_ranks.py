@@ -175,3 +175,116 @@ def test_a_method_that_is_not_distributed_runs_on_one_rank(tmp_path, monkeypatch
     reply = qsim(2, "tridiag", deck, "--no-figures")
     assert reply.returncode == 4
     assert reply.stderr.count("this tridiag deck runs on one rank, but 2 were started") == 1
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+DECKS = {
+    "qmc": """
+method: qmc
+system: {cell: open, atoms: [[He, 0, 0, 0]], spin: 0}
+wavefunction:
+  orbitals: {source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.6875}]}
+  jastrow: {J1: {type: bspline, rcut: 8.0, size: 6}, J2: {type: bspline, rcut: 8.0, size: 6}}
+series:
+  - optimize: {walkers: 50, iterations: 2, target: energy}
+  - vmc: {walkers: 61, blocks: 6, steps: 10, timestep: 0.3}
+  - dmc: {walkers: 47, timesteps: [0.02], blocks: 6, steps: 10, warmup: 0.5, population: birth_death}
+estimators: [energy, {gofr: {bins: 20, rmax: 6}}]
+run: {seed: 4}
+""",
+    "trotter": """
+method: trotter
+system:
+  spins: 5
+  terms:
+    - {type: heisenberg, lattice: chain, J: 1.0}
+    - {type: field, axis: z, random: {kind: box, W: 8.0, seed: 7}}
+initial: {type: neel}
+evolve: {t_final: 2.0, outputs: {count: 4}, integrator: bm6, dt: 0.1}
+ensemble: {disorder: 7}
+observe: [imbalance, {sz: all}]
+run: {seed: 1}
+""",
+    "qoc": """
+method: qoc
+system:
+  mass: 1728.468338
+  potential: {type: morse, D: 0.1994, beta: 1.189, r0: 1.821}
+  dipole: {type: mecke, mu0: 3.088, rstar: 0.6}
+  grid: {xmin: 1.0, xmax: 5.0, points: 321}
+  initial: 0
+  target: 1
+time: {T: 12000, steps: 1000}
+propagator: {type: eigenbasis, states: 10}
+control: {guess: {type: ladder, area: 0.5}, shape: {type: sin2_edges, rise: 0.05}}
+objective: {threshold: 0.999, alpha: 0.0}
+optimizer: {type: lbfgs, max_sweeps: 12}
+verify: {propagator: none}
+ensemble: {field_scale: [0.9, 0.95, 1.0, 1.05]}
+run: {seed: 1}
+""",
+}
+ALLOWED = {"qmc": 0.0, "trotter": 1e-11, "qoc": 1e-8}
+"""Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
+RUN_ALL = """
+import sys
+from qsim.core.run.pipeline import Options, execute
+for method in sys.argv[2:]:
+    execute(method, f"{method}.yaml", Options(output=f"{method}-{sys.argv[1]}", figures=False, verbosity=-1))
+"""
+
+
+@pytest.fixture
+def decks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for method, text in DECKS.items():
+        Path(f"{method}.yaml").write_text(text)
+
+
+def test_methods_on_1_2_and_3_ranks(decks):
+    for ranks in (1, 2, 3):
+        command = [MPIRUN, "-n", str(ranks), sys.executable, "-c", RUN_ALL, str(ranks), *DECKS]
+        environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+        reply = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+        assert reply.returncode == 0, reply.stderr
+    for method, rtol in ALLOWED.items():
+        for ranks in (2, 3):
+            differing = same(f"{method}-1.h5", f"{method}-{ranks}.h5", rtol=rtol)
+            if method == "qoc":  # differences of rounding errors, and what an optimiser amplifies them to
+                differing = [
+                    name for name in differing if name.startswith(("prob", "obj", "member", "history/prob"))
+                ]
+            assert not differing, (method, ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["qmc", "trotter"])
+def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
+    """Stopped at once by its wall time on three ranks; qmc continues to the bits of one rank."""
+    environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+
+    def run(ranks, *more):
+        command = [
+            MPIRUN,
+            "-n",
+            str(ranks),
+            sys.executable,
+            "-m",
+            "qsim",
+            method,
+            f"{method}.yaml",
+            "--no-figures",
+            *more,
+        ]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+
+    assert run(1, "-o", "alone").returncode == 0
+    stopped = run(3, "-o", "run", "--set", "run.walltime=0.01")
+    assert stopped.returncode == 75, stopped.stderr
+    for ranks in (2, 1):
+        shutil.copy("run.ckpt.h5", f"run{ranks}.ckpt.h5")
+        resumed = run(ranks, "-o", f"run{ranks}", "--resume")
+        assert resumed.returncode == 0, resumed.stderr
+        assert "continuing from" in resumed.stderr
+        assert not same("alone.h5", f"run{ranks}.h5", rtol=ALLOWED[method])

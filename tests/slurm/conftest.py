@@ -83,6 +83,8 @@ class Slurm:
         deadline = time.monotonic() + seconds
         while not set(found := self.states(number)) <= set(until):
             assert time.monotonic() < deadline, self.run("scontrol", "show", "job", number)
+            if "PENDING" in found:  # Slurm lets a requeued job wait for two minutes
+                self.run("scontrol", "update", f"JobId={number}", "StartTime=now", check=False)
             time.sleep(0.5)
         return found
 

@@ -54,8 +54,8 @@ def template(**changes):
 
 
 def test_a_job_that_reaches_its_limit_requeues_itself_and_ends_bit_identically(slurm, counter):
-    """Two seconds of warning before a limit of one minute; the work takes longer than that."""
-    deck = counter.deck(pause=0.1, steps=750, extra="run: {seed: 3}\n")
+    """The signal comes 20 s before the limit of one minute, which is the shortest of Slurm; the work takes 45 s at least."""
+    deck = counter.deck(pause=0.1, steps=450, extra="run: {seed: 3}\n")
     Path("job.sbatch").write_text(template(**{"time": "00:01:00", "cpus-per-task": "1", "signal": "USR1@20"}))
     job = slurm.submit("job.sbatch")
     assert slurm.wait(job, 240) == ["COMPLETED"]

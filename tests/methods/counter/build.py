@@ -23,7 +23,14 @@ def plan(loaded):
     need = 2**60 if count.huge else 8 * count.steps
     findings = [Finding("count.start", "0.5 is no start", "error")] if count.start == 0.5 else []
     memory = Memory(host=need, parts={"values": need}, reduce="count.steps")
-    return Plan(memory=memory, sizes={"values": count.steps}, steps=count.steps, findings=findings, ranks=4, shared="steps")
+    return Plan(
+        memory=memory,
+        sizes={"values": count.steps},
+        steps=count.steps,
+        findings=findings,
+        ranks=4,
+        shared="steps",
+    )
 
 
 def build(loaded, device):
