@@ -113,7 +113,13 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         return Plan(findings=[Finding("wavefunction", text)])
     sizes, memory, steps = _estimate(loaded.deck, system, wavefunction)
     return Plan(
-        memory=memory, sizes=sizes, steps=steps, findings=findings, work=_work(parts_of(loaded.deck), system)
+        memory=memory,
+        sizes=sizes,
+        steps=steps,
+        findings=findings,
+        work=_work(parts_of(loaded.deck), system),
+        ranks=min(part.walkers for part in parts_of(loaded.deck)),
+        shared="walkers",
     )
 
 

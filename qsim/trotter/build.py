@@ -69,6 +69,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         steps=steps * problem.members,
         findings=findings,
         work=_work(problem, steps),
+        ranks=problem.members,
+        shared="trajectories",
     )
 
 

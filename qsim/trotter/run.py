@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import first
 from qsim.trotter.evolution import pilots
 from qsim.trotter.evolution.accuracy import (
     CHEBYSHEV_VECTORS,
@@ -19,6 +20,7 @@ from qsim.trotter.evolution.accuracy import (
 from qsim.trotter.evolution.carried import sector_choice
 from qsim.trotter.evolution.ensemble import Ensemble, together
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.shared import Round
 from qsim.trotter.evolution.trajectory import Trajectory
 from qsim.trotter.evolution.tuning import tuned
 from qsim.trotter.evolution.verification import verify
@@ -80,19 +82,16 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
     for text in problem.notices:
         monitor.note(text)
-    restored = monitor.restored
+    comm, restored = monitor.comm, monitor.restored
     if restored is None:
-        with monitor.stage("pilot"):
-            how = integration(problem, monitor)
-            how = replace(how, error=how.error + problem.start_error)
-        averages, drifts, member, inner = Averages(problem.group), Drifts(), 0, None
-        how = tuned(problem, how, _steps(problem, how) * problem.members, monitor)
+        with monitor.stage("pilot"), monitor.alone():
+            how = first(comm, lambda: _chosen(problem, monitor))
+        averages, drifts, member = Averages(problem.group), Drifts(), 0
         batch = together(problem, how)
     else:
         how = Choice(**restored["integration"])
         averages, drifts = Averages(**restored["averages"]), Drifts(**restored["drifts"])
-        member, inner = int(restored["member"]), restored["trajectory"]
-        batch = int(restored.get("batch", 1))
+        member, batch = int(restored["member"]), int(restored.get("batch", 1))
     each = _steps(problem, how)
     if how.dt is not None:
         monitor.note(
@@ -102,32 +101,33 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
         monitor.note(f"{batch} trajectories at a time")
     trajectory: Trajectory | Ensemble | None = None
     passes = 0
-    monitor.begin(each * problem.members, "steps", "evolve", done=None if inner is None else member * each)
+    monitor.begin(each * problem.members, "steps", "evolve", done=None if restored is None else member * each)
     with monitor.stage("evolve"):
         while member < problem.members:
-            if batch > 1:
-                members = range(member, min(member + batch, problem.members))
-                trajectory = Ensemble(problem, members, how, inner)
-            else:
-                trajectory = Trajectory(problem, member, how, inner)
-            inner = None
+            part = Round(comm, member, batch, problem.members)
+            inner = None if restored is None else part.restored(restored, monitor)
+            restored = None
+            trajectory = (
+                Ensemble(problem, part.own, how, inner)
+                if batch > 1
+                else Trajectory(problem, part.own.start, how, inner)
+            )
 
-            def state(current: Trajectory | Ensemble = trajectory) -> dict[str, Any]:
+            def state(current: Trajectory | Ensemble = trajectory, part: Round = part) -> dict[str, Any]:
                 return {
                     "integration": {**vars(how), "costs": dict(how.costs)},
                     "averages": averages.state(),
                     "drifts": vars(drifts),
                     "batch": batch,
-                    "member": current.members.start,
-                    "trajectory": current.state(),
+                    **part.saved(current.state()),
                 }
 
             trajectory.run(monitor, member * each, state)
-            for rows in trajectory.results():
+            for rows in part.results(trajectory.results()):
                 drifts.add(rows)
                 averages.add({name: values for name, values in rows.items() if not name.startswith("_")})
-            passes += trajectory.passes
-            member = trajectory.members.stop
+            passes += sum(comm.allgather(trajectory.passes))
+            member = part.stop
     monitor.end()
     assert trajectory is not None  # there is at least one
     if problem.spins >= BUSY_SPINS and problem.sector is None:
@@ -137,8 +137,9 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
         )
     info: dict[str, tuple[Any, str, str]] = {}
     if problem.deck.evolve.verify:
-        with monitor.stage("verify"):
-            info, how = verify(problem, how, trajectory, monitor)
+        with monitor.stage("verify"), monitor.alone():
+            found = verify(problem, how, trajectory, monitor) if comm.rank == comm.size - 1 else ({}, how)
+        info, how = comm.bcast(found, root=comm.size - 1)  # the last rank has the last trajectory
     return Result(
         problem=problem,
         integration=how,
@@ -146,7 +147,7 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
         mean=averages.mean,
         error=averages.errors(),
         numbers=_numbers(problem, how, drifts, each),
-        psi=_stored(problem, trajectory.psi),
+        psi=comm.bcast(_stored(problem, trajectory.psi), comm.size - 1),
         info=info,
     )
 
@@ -158,6 +159,13 @@ def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
     return problem.device.to_host(psi)
+
+
+def _chosen(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator, step and tiling."""
+    how = integration(problem, monitor)
+    how = replace(how, error=how.error + problem.start_error)
+    return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 
 @dataclass

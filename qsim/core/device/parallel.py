@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeVar, cast
 
 from qsim.core.errors import DeviceError
+from qsim.core.install import install_extra
 
 __all__ = [
     "THREADS",
@@ -31,6 +32,7 @@ __all__ = [
     "is_agreed",
     "launched_ranks",
     "number_on_node",
+    "on_host",
     "share",
     "share_of",
     "world",
@@ -119,7 +121,7 @@ class MpiComm:
         except (ImportError, RuntimeError) as error:  # without the library of MPI, mpi4py raises RuntimeError
             raise DeviceError(
                 f"this run was started on several ranks, but mpi4py cannot be used: {error}",
-                hint="pip install 'qsim[mpi]' brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
+                hint=f"{install_extra('mpi')} brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
             ) from error
         self._comm = MPI.COMM_WORLD
         self._max = MPI.MAX
@@ -165,6 +167,17 @@ def _host(value: T) -> T:
     """Refuse arrays of a GPU, which MPI libraries without CUDA crash on."""
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError("an array of a GPU was given to MPI; copy it to the host first")
+    return value
+
+
+def on_host(value: Any) -> Any:
+    """Return nested mappings and lists with arrays of a GPU copied to the host, as MPI takes them."""
+    if hasattr(value, "__cuda_array_interface__"):
+        return value.get()
+    if isinstance(value, Mapping):
+        return {key: on_host(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(on_host(item) for item in value)
     return value
 
 

@@ -190,6 +190,18 @@ class Monitor:
         finally:
             self.timing[name] = self.timing.get(name, 0.0) + self._now() - start
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let this rank report by itself in the block, while others wait for it or do something else; nothing is saved there."""
+        comm, checkpoint = self.comm, self.checkpoint
+        self.comm = SerialComm()
+        if comm.size > 1:
+            self.checkpoint = None
+        try:
+            yield
+        finally:
+            self.comm, self.checkpoint = comm, checkpoint
+
     # ---------------------------------------------------------------------------------------- progress
 
     def begin(

@@ -137,7 +137,8 @@ class DmcSampling:
         """Take the energies of the walkers as they are."""
         walkers, xp = self.walkers, self.walkers.device.xp
         walkers.recompute()
-        walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(self.section))
+        walk.energies(walkers.device, walkers.mine, walkers.tables, walkers.stream(self.section))
+        walkers.publish_energies()
         walkers.check_finite()
         walkers.state.weight[...] = 1.0
         walkers.state.age[...] = 0
@@ -153,7 +154,7 @@ class DmcSampling:
         walkers, steering, device = self.walkers, self.steering, self.walkers.device
         walk.diffuse(
             device,
-            walkers.state,
+            walkers.mine,
             walkers.tables,
             self.tau,
             walkers.stream(self.section),
@@ -163,6 +164,7 @@ class DmcSampling:
             window=self.window,
             tau_ratio=steering.tau_ratio,
         )
+        walkers.publish_energies()
         walkers.generation += 1
         walkers.settled += self.tau
         numbers = take_totals(device, walkers.state)
@@ -237,6 +239,7 @@ class DmcSampling:
                 self.samples.add(part)
                 part[...] = 0.0
             if self.estimators:
+                walkers.publish("R")
                 self.estimators.accumulate(walkers.state.R, walkers.state.weight)
         error = walkers.recompute()
         if self.estimators:

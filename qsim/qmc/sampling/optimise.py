@@ -113,7 +113,7 @@ class Trial(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Configurations of all walkers at one moment.
+    """Configurations at one moment: positions of this rank's walkers, energies of all.
 
     Attributes
     ----------
@@ -324,7 +324,7 @@ class Optimisation:
     def _sweep(self, sweeps: int) -> walk.Stream:
         walkers = self.walkers
         stream = walkers.stream(self.section)
-        walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, sweeps, stream)
+        walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, sweeps, stream)
         walkers.count_sweeps(sweeps, self.tau)
         return stream
 
@@ -338,7 +338,9 @@ class Optimisation:
         energies, components = [], np.zeros(6)
         for k in range(self.steps):
             stream = self._sweep(self.sweeps)
-            O, G = derivatives(device, walkers.state, walkers.tables, self.places, self.count, stream)
+            slopes = derivatives(device, walkers.mine, walkers.tables, self.places, self.count, stream)
+            O, G = map(walkers.join, slopes)
+            walkers.publish("energy")
             walkers.check_finite()
             all_energies = device.to_host(walkers.state.energy)
             e = np.array(all_energies[:, 5])
@@ -355,7 +357,7 @@ class Optimisation:
             moments.add(e, O, G)
             if k in kept:
                 sets.append(
-                    Set(walkers.state.R.copy(), np.array(device.to_host(walkers.state.log_psi)), e, stream)
+                    Set(walkers.mine.R.copy(), np.array(device.to_host(walkers.mine.log_psi)), e, stream)
                 )
         if moments is None:
             raise NumericsError("an optimisation needs at least one set of configurations")
@@ -370,7 +372,7 @@ class Optimisation:
         row.update(
             energy_squared=float(np.mean(E**2)),
             weight=float(E.size),
-            acceptance=float(device.to_host(device.xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
+            acceptance=float(walkers.join(device.to_host(walkers.mine.moves[:, ACCEPTED])).sum()) / moves,
             energy_error=_claimed(deviation),
             variance=variance,
             variance_error=_claimed(deviation**2 - variance, scale=variance),
@@ -407,9 +409,9 @@ class Optimisation:
     ) -> list[Trial]:
         """Return the effect of steps on the target, by reweighting configurations of the sample."""
         walkers, device = self.walkers, self.walkers.device
-        scratch = State(*(array.copy() for array in walkers.state))
+        scratch = State(*(array.copy() for array in walkers.mine))
         tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]
-        shape = (len(steps), len(sets), walkers.count)
+        shape = (len(steps), len(sets), scratch.R.shape[0])
         energy, exponent = np.zeros(shape), np.zeros(shape)
         for s, one in enumerate(sets):
             scratch.R[...] = one.R
@@ -418,7 +420,8 @@ class Optimisation:
                 walk.energies(device, scratch, table, one.stream)
                 energy[k, s] = device.to_host(scratch.energy[:, 5])
                 exponent[k, s] = 2.0 * (device.to_host(scratch.log_psi) - one.log_psi)
-        before = self._terms(np.array([one.energy for one in sets]), np.ones(shape[1:]), moments)
+        energy, exponent = walkers.join(energy, 2), walkers.join(exponent, 2)
+        before = self._terms(np.array([one.energy for one in sets]), np.ones(energy.shape[1:]), moments)
         trials = []
         for k, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
             if not (np.isfinite(energy[k]).all() and np.isfinite(exponent[k]).all()):

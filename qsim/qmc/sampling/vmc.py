@@ -96,7 +96,7 @@ class WarmUp:
         while self.done < self.sweeps:
             chunk = min(WARM_UP_CHUNK, self.sweeps - self.done)
             stream = walkers.stream(self.section)
-            walk.walk(walkers.device, walkers.state, walkers.tables, self.tau, self.mode, chunk, stream)
+            walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, chunk, stream)
             walkers.count_sweeps(chunk, self.tau)
             self.done += chunk
             report(Progress())
@@ -191,12 +191,13 @@ class VmcSampling:
         """Sample one block; return its mean energy, hartree."""
         walkers, device = self.walkers, self.walkers.device
         begin = time.perf_counter()
-        sums = device.xp.zeros((walkers.count, walk.SUMS))
+        mine = walkers.mine
+        sums = device.xp.zeros((mine.R.shape[0], walk.SUMS))
         walkers.state.moves[...] = 0.0
         for steps in _parts(self.steps, SAMPLES if self.estimators else 1):
             walk.generations(
                 device,
-                walkers.state,
+                mine,
                 walkers.tables,
                 self.tau,
                 self.mode,
@@ -207,11 +208,14 @@ class VmcSampling:
             )
             walkers.count_sweeps(steps * self.sweeps, self.tau)
             if self.estimators:
+                walkers.publish("R")
                 self.estimators.accumulate(walkers.state.R, walkers.state.weight)
-        total = device.to_host(device.xp.sum(sums, axis=0))
+        of_all = walkers.join(device.to_host(sums))
+        total = of_all.sum(axis=0)
         if not np.isfinite(total).all():
-            _blame(walkers, device.to_host(sums))
-        self.samples.add_walkers(device.to_host(sums))
+            _blame(walkers, of_all)
+        self.samples.add_walkers(of_all)
+        accepted = walkers.join(device.to_host(mine.moves[:, ACCEPTED])).sum()
         means = total[:7] / total[7]
         self.worst = max(self.worst, walkers.recompute())
         if self.estimators:
@@ -221,7 +225,7 @@ class VmcSampling:
             **dict(zip(ENERGIES, means[:6], strict=True)),
             energy_squared=means[6],
             weight=total[7],
-            acceptance=float(device.to_host(device.xp.sum(walkers.state.moves[:, ACCEPTED]))) / moves,
+            acceptance=float(accepted) / moves,
             seconds=time.perf_counter() - begin,
         )
         return float(means[5])

@@ -1,4 +1,10 @@
-"""An ensemble of walkers: positions, Slater matrices and local energies on a device."""
+"""An ensemble of walkers: positions, Slater matrices and local energies on a device.
+
+The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  Energies,
+weights and ages of all walkers are brought together, so that every rank takes the same sums and makes the same choices, to the
+bit those of one rank.  Positions and matrices of foreign walkers are out of date on a rank, until walkers that branching puts in
+its places are fetched.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import rng
+from qsim.core.device.parallel import share, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import State
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Walkers"]
 
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
+LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
+HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
 SHRINKS = 40  # times that a walker is drawn to the atoms, half the way each, until no orbital vanishes for it
 
@@ -70,6 +79,7 @@ class Walkers:
         offset: int = 0,
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
+        self.comm = world()
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -119,7 +129,59 @@ class Walkers:
 
     def stream(self, section: int) -> walk.Stream:
         """Return where the random numbers of the next generation are counted."""
-        return walk.Stream(self.key, section, self.generation, self.offset)
+        return walk.Stream(self.key, section, self.generation, self.offset + self.own.start)
+
+    # ------------------------------------------------------------------------------------ ranks
+
+    @property
+    def own(self) -> slice:
+        """Walkers that this rank moves."""
+        return share(self.comm, self.count)
+
+    @property
+    def mine(self) -> State:
+        """State of these walkers; kernels change it in place."""
+        own = self.own
+        return State(*(array[own] for array in self.state))
+
+    def join(self, array: NDArray[Any], axis: int = 0) -> NDArray[Any]:
+        """Return an array of all walkers, on the host, from those of each rank; a collective call."""
+        if self.comm.size == 1:
+            return array
+        return np.concatenate(self.comm.allgather(array), axis=axis)
+
+    def publish(self, *names: str) -> None:
+        """Make some arrays of the state agree on all ranks; a collective call."""
+        if self.comm.size == 1:
+            return
+        own = [self.device.to_host(getattr(self.mine, name)) for name in names]
+        parts = self.comm.allgather(own)
+        for k, name in enumerate(names):
+            getattr(self.state, name)[...] = self.device.asarray(np.concatenate([part[k] for part in parts]))
+
+    def publish_energies(self) -> None:
+        """Make energies, weights, counts of moves and ages agree on all ranks."""
+        self.publish(*LIGHT)
+
+    def _fetch(self, indices: NDArray[np.int64]) -> None:
+        """Bring the walkers that other ranks need to them: of the new ensemble `indices`, each rank has its own places."""
+        comm, own = self.comm, self.own
+        if comm.size == 1:
+            return
+        sent = []
+        for rank in range(comm.size):
+            first, last = (len(indices) * r // comm.size for r in (rank, rank + 1))
+            wanted = np.unique(indices[first:last])
+            if rank != comm.rank:
+                sent.append(wanted[(wanted >= own.start) & (wanted < own.stop)])
+        ids = np.unique(np.concatenate(sent))
+        at = self.device.asarray(ids)
+        arrays = [self.device.to_host(getattr(self.state, name)[at]) for name in HEAVY]
+        for rank, (others, received) in enumerate(comm.allgather((ids, arrays))):
+            if rank != comm.rank and len(others):
+                place = self.device.asarray(others)
+                for name, array in zip(HEAVY, received, strict=True):
+                    getattr(self.state, name)[place] = self.device.asarray(array)
 
     # ------------------------------------------------------------------------------------ set-up
 
@@ -149,8 +211,9 @@ class Walkers:
         NumericsError
             If a Slater matrix is singular: a walker on a node.
         """
-        error = self.device.to_host(walk.recompute(self.device, self.state, self.tables))
-        sign = self.device.to_host(self.state.sign)
+        mine = self.mine
+        error = self.join(self.device.to_host(walk.recompute(self.device, mine, self.tables)))
+        sign = self.join(self.device.to_host(mine.sign))
         if (sign == 0).any():
             self.complain(int(np.argmax(sign == 0)), "lies on a node: its Slater matrix is singular")
         return float(error.max())
@@ -165,9 +228,11 @@ class Walkers:
 
     def select(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
-        at = self.device.asarray(indices)
         if len(indices) > self.count:  # copies
             self.related, self.warm = True, 0.0
+        if self.comm.size > 1:
+            self._fetch(np.asarray(self.device.to_host(indices)))
+        at = self.device.asarray(indices)
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 
@@ -179,7 +244,8 @@ class Walkers:
             self.complain(w, f"has a local energy of {total[w]}")
 
     def complain(self, w: int, what: str) -> None:
-        """Raise an error that shows a walker."""
+        """Raise an error that shows a walker; called on all ranks."""
+        self.publish("R")
         R = self.device.to_host(self.state.R[w])
         places = "; ".join(f"({x:.6g}, {y:.6g}, {z:.6g})" for x, y, z in R)
         raise NumericsError(
@@ -189,7 +255,8 @@ class Walkers:
     # ------------------------------------------------------------------------------------ checkpoints
 
     def saved(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`."""
+        """Return the state for :meth:`restore`; a collective call."""
+        self.publish(*HEAVY, *LIGHT)
         arrays = {
             name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
         }

@@ -1,0 +1,79 @@
+"""Trajectories shared by the ranks of a run: in each round every rank carries as many, and all make the same calls.
+
+So all ranks report at the same points, where the round can be saved and stopped.  In the last round some trajectories may be
+carried twice; they count once.  Averages take trajectories in their order, whoever carried them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.device.parallel import on_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.parallel import Comm
+    from qsim.core.run.progress import Monitor
+
+__all__ = ["Round"]
+
+Rows = dict[str, "NDArray[Any]"]
+
+
+class Round:
+    """One round: the trajectories that each rank carries.
+
+    Parameters
+    ----------
+    comm
+        Ranks of the run.
+    first
+        First trajectory of the round.
+    batch
+        Most trajectories that a rank carries at once.
+    members
+        Trajectories of the run.
+    """
+
+    def __init__(self, comm: Comm, first: int, batch: int, members: int) -> None:
+        self.comm = comm
+        self.first = first
+        each = min(batch, -(-(members - first) // comm.size))
+        starts = [min(first + rank * each, members - each) for rank in range(comm.size)]
+        self.ranges = [range(start, start + each) for start in starts]
+        self.own = self.ranges[comm.rank]
+        self.stop = self.ranges[-1].stop
+
+    def saved(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a checkpoint keeps of the round: who carries what, and the states; a collective call."""
+        if self.comm.size == 1:
+            return {"member": self.first, "trajectory": trajectory}
+        found = self.comm.gather(on_host(trajectory))
+        return {
+            "member": self.first,
+            "ranges": [(r.start, r.stop) for r in self.ranges],
+            "trajectories": found,
+        }
+
+    def restored(self, saved: Mapping[str, Any], monitor: Monitor) -> Mapping[str, Any] | None:
+        """Return the state of this rank's trajectories; None if other numbers of ranks carried others, which then begin anew."""
+        found: Mapping[str, Any] | None = None
+        if self.comm.size == 1 and "trajectory" in saved:
+            found = saved["trajectory"]
+        elif [tuple(one) for one in saved.get("ranges", ())] == [(r.start, r.stop) for r in self.ranges]:
+            found = saved["trajectories"][self.comm.rank]
+        else:
+            monitor.note(f"another number of ranks: trajectories from {self.first} on begin anew")
+        return found
+
+    def results(self, own: list[Rows]) -> Iterator[Rows]:
+        """Yield the rows of all trajectories of the round in their order, each once; a collective call."""
+        following = self.first
+        for members, found in zip(self.ranges, self.comm.allgather(own), strict=True):
+            for member, rows in zip(members, found, strict=True):
+                if member == following:
+                    following += 1
+                    yield rows

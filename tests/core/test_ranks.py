@@ -1,0 +1,290 @@
+"""Runs on 1, 2 and 3 ranks of a real MPI: equal results, one writer, and what happens when a rank fails."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from qsim.core.results.compare import Tolerance, compare_results
+from qsim.core.results.results import open_results
+
+pytestmark = pytest.mark.mpi
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = ROOT / "tests" / "methods" / "run_counter.py"
+BESIDE = Path(sys.executable).with_name("mpirun")
+MPIRUN = str(BESIDE) if BESIDE.exists() else shutil.which("mpirun")
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "QSIM_DEVICE": "cpu",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+
+@pytest.fixture(autouse=True)
+def _launcher():
+    if MPIRUN is None:
+        pytest.skip("no mpirun: pip install mpich")
+
+
+def words(ranks, *arguments):
+    return [MPIRUN, "-n", str(ranks), sys.executable, str(RUNNER), *map(str, arguments)]
+
+
+def qsim(ranks, *arguments):
+    """Run a command line on so many ranks."""
+    return subprocess.run(
+        words(ranks, *arguments), env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+
+
+def same(first, second, rtol=0.0, sigmas=0.0):
+    """Return what differs between two results files, but for times."""
+    with open_results(first) as a, open_results(second) as b:
+        found = compare_results(a, b, Tolerance(rtol, 0.0, sigmas))
+    return [item.name for item in found if not item.same]
+
+
+def test_results_do_not_depend_on_ranks(counter):
+    """And a drawn seed is that of all ranks: with their own, the map would differ."""
+    deck = counter.deck()
+    reply = qsim(3, "counter", deck, "-o", "r3", "--json")
+    assert reply.returncode == 0, reply.stderr
+    seed = json.loads(reply.stdout)["seed"]  # one summary, not one per rank
+    assert reply.stderr.count("ranks share the steps") == 1
+    assert "r3.value.png" in counter.files()
+    for ranks in (1, 2):
+        reply = qsim(ranks, "counter", deck, "-o", f"r{ranks}", "--no-figures", "--set", f"run.seed={seed}")
+        assert reply.returncode == 0, reply.stderr
+        assert not same(f"r{ranks}.h5", "r3.h5")
+
+
+def test_a_mistake_of_the_deck_is_told_once(counter):
+    reply = qsim(3, "counter", counter.deck(), "--set", "count.steps=0")
+    assert reply.returncode == 3
+    assert reply.stderr.count("expected a whole number") == 1
+    assert counter.files() == []
+
+
+def test_more_ranks_than_work_are_refused(counter):
+    reply = qsim(5, "counter", counter.deck())
+    assert reply.returncode == 4
+    assert reply.stderr.count("5 ranks were started, but the 4 steps of this counter deck") == 1
+
+
+def test_one_failing_rank_ends_all_with_its_message(counter):
+    begin = time.monotonic()
+    reply = qsim(3, "counter", counter.deck(fail="rank"), "--no-figures")
+    assert reply.returncode != 0
+    assert "on rank 1 of 3" in reply.stderr
+    assert "rank one lost count" in reply.stderr
+    assert time.monotonic() - begin < 60
+    assert "deck.h5" not in counter.files()
+
+
+def test_an_error_of_all_ranks_is_told_once(counter):
+    reply = qsim(3, "counter", counter.deck(fail="nan"), "--no-figures")
+    assert reply.stderr.count("value is nan after 5 steps") == 1
+    assert reply.returncode == 5
+
+
+def test_a_killed_rank_ends_all_and_its_checkpoint_resumes_on_another_number(counter):
+    """The state at step 4 was saved; the run is continued on two ranks, and equals one that was never interrupted."""
+    extra = "run: {seed: 3, checkpoint: 1 ms}\n"
+    reply = qsim(3, "counter", counter.deck(fail="death", extra=extra), "--no-figures")
+    assert reply.returncode != 0
+    assert "deck.ckpt.h5" in counter.files()
+    deck = counter.deck(extra=extra)
+    reply = qsim(2, "counter", deck, "--resume", "--allow-changes", "--no-figures")
+    assert reply.returncode == 0, reply.stderr
+    assert "continuing from deck.ckpt.h5" in reply.stderr
+    assert qsim(1, "counter", deck, "-o", "alone", "--no-figures").returncode == 0
+    assert not same("deck.h5", "alone.h5")
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["all", "one"])
+def test_a_stop_request_is_that_of_all_ranks(counter, one):
+    """Batch systems signal every process, or one; either way all write one checkpoint and end with 75."""
+    counter.deck(pause=0.05, steps=100, extra="run: {seed: 3}\n")
+    process = subprocess.Popen(
+        words(2, "counter", "deck.yaml", "--no-figures"), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    workers = []
+    deadline = time.monotonic() + 60
+    while not any("counting" in line for line in iter(process.stderr.readline, "")):
+        assert time.monotonic() < deadline
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if (
+            str(RUNNER).encode() in line
+            and line[0].endswith(b"python")
+            and (entry / "cwd").readlink() == Path.cwd()
+        ):
+            workers.append(int(entry.name))
+    assert len(workers) == 2
+    for pid in workers[: 1 if one else 2]:
+        os.kill(pid, signal.SIGUSR1)
+    told = process.stderr.read()
+    assert process.wait(timeout=60) == 75, told
+    assert told.count("stopped by SIGUSR1; checkpoint written to deck.ckpt.h5") == 1
+    process.stderr.close()
+    reply = qsim(
+        1, "counter", "deck.yaml", "--resume", "--set", "count.pause=0", "--allow-changes", "--no-figures"
+    )
+    assert reply.returncode == 0, reply.stderr
+
+
+def test_ranks_with_different_decks_are_refused(counter):
+    counter.deck("a")
+    counter.deck("b", growth=3.5)
+    script = 'if [ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ]; then exec "$@" --set count.growth=3.5; else exec "$@"; fi'
+    command = [
+        MPIRUN,
+        "-n",
+        "2",
+        "bash",
+        "-c",
+        script,
+        "bash",
+        sys.executable,
+        str(RUNNER),
+        "counter",
+        "a.yaml",
+    ]
+    reply = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert reply.returncode == 3
+    assert "disagree about the deck: count.growth" in reply.stderr
+
+
+def test_a_method_that_is_not_distributed_runs_on_one_rank(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    deck = ROOT / "inputs" / "tridiag" / "scaling.yaml"
+    reply = qsim(2, "tridiag", deck, "--no-figures")
+    assert reply.returncode == 4
+    assert reply.stderr.count("this tridiag deck runs on one rank, but 2 were started") == 1
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+DECKS = {
+    "qmc": """
+method: qmc
+system: {cell: open, atoms: [[He, 0, 0, 0]], spin: 0}
+wavefunction:
+  orbitals: {source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.6875}]}
+  jastrow: {J1: {type: bspline, rcut: 8.0, size: 6}, J2: {type: bspline, rcut: 8.0, size: 6}}
+series:
+  - optimize: {walkers: 50, iterations: 2, target: energy}
+  - vmc: {walkers: 61, blocks: 6, steps: 10, timestep: 0.3}
+  - dmc: {walkers: 47, timesteps: [0.02], blocks: 6, steps: 10, warmup: 0.5, population: birth_death}
+estimators: [energy, {gofr: {bins: 20, rmax: 6}}]
+run: {seed: 4}
+""",
+    "trotter": """
+method: trotter
+system:
+  spins: 5
+  terms:
+    - {type: heisenberg, lattice: chain, J: 1.0}
+    - {type: field, axis: z, random: {kind: box, W: 8.0, seed: 7}}
+initial: {type: neel}
+evolve: {t_final: 2.0, outputs: {count: 4}, integrator: bm6, dt: 0.1}
+ensemble: {disorder: 7}
+observe: [imbalance, {sz: all}]
+run: {seed: 1}
+""",
+    "qoc": """
+method: qoc
+system:
+  mass: 1728.468338
+  potential: {type: morse, D: 0.1994, beta: 1.189, r0: 1.821}
+  dipole: {type: mecke, mu0: 3.088, rstar: 0.6}
+  grid: {xmin: 1.0, xmax: 5.0, points: 321}
+  initial: 0
+  target: 1
+time: {T: 12000, steps: 1000}
+propagator: {type: eigenbasis, states: 10}
+control: {guess: {type: ladder, area: 0.5}, shape: {type: sin2_edges, rise: 0.05}}
+objective: {threshold: 0.999, alpha: 0.0}
+optimizer: {type: lbfgs, max_sweeps: 12}
+verify: {propagator: none}
+ensemble: {field_scale: [0.9, 0.95, 1.0, 1.05]}
+run: {seed: 1}
+""",
+}
+ALLOWED = {"qmc": 0.0, "trotter": 1e-11, "qoc": 1e-8}
+"""Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
+RUN_ALL = """
+import sys
+from qsim.core.run.pipeline import Options, execute
+for method in sys.argv[2:]:
+    execute(method, f"{method}.yaml", Options(output=f"{method}-{sys.argv[1]}", figures=False, verbosity=-1))
+"""
+
+
+@pytest.fixture
+def decks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for method, text in DECKS.items():
+        Path(f"{method}.yaml").write_text(text)
+
+
+def test_methods_on_1_2_and_3_ranks(decks):
+    for ranks in (1, 2, 3):
+        command = [MPIRUN, "-n", str(ranks), sys.executable, "-c", RUN_ALL, str(ranks), *DECKS]
+        environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+        reply = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+        assert reply.returncode == 0, reply.stderr
+    for method, rtol in ALLOWED.items():
+        for ranks in (2, 3):
+            differing = same(f"{method}-1.h5", f"{method}-{ranks}.h5", rtol=rtol)
+            if method == "qoc":  # differences of rounding errors, and what an optimiser amplifies them to
+                differing = [
+                    name for name in differing if name.startswith(("prob", "obj", "member", "history/prob"))
+                ]
+            assert not differing, (method, ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["qmc", "trotter"])
+def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
+    """Stopped at once by its wall time on three ranks; qmc continues to the bits of one rank."""
+    environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+
+    def run(ranks, *more):
+        command = [
+            MPIRUN,
+            "-n",
+            str(ranks),
+            sys.executable,
+            "-m",
+            "qsim",
+            method,
+            f"{method}.yaml",
+            "--no-figures",
+            *more,
+        ]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+
+    assert run(1, "-o", "alone").returncode == 0
+    stopped = run(3, "-o", "run", "--set", "run.walltime=0.01")
+    assert stopped.returncode == 75, stopped.stderr
+    for ranks in (2, 1):
+        shutil.copy("run.ckpt.h5", f"run{ranks}.ckpt.h5")
+        resumed = run(ranks, "-o", f"run{ranks}", "--resume")
+        assert resumed.returncode == 0, resumed.stderr
+        assert "continuing from" in resumed.stderr
+        assert not same("alone.h5", f"run{ranks}.h5", rtol=ALLOWED[method])
