@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from qsim import __version__, methods
+from qsim import __version__, commands_examples, commands_results, methods
 from qsim.core.text import (
     format_bytes,
     format_scalar,
@@ -24,7 +24,6 @@ from qsim.core.text import (
     grouped,
     json_text,
     printable,
-    shorten,
 )
 
 if TYPE_CHECKING:
@@ -146,8 +145,14 @@ def _print_json(content: Any) -> None:
 @click.command()
 @click.argument("method", type=MethodName())
 @click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
-def init(method: str, full: bool) -> None:
+@click.option("--example", metavar="NAME", help="One of the decks that 'qsim examples' lists.")
+def init(method: str, full: bool, example: str | None) -> None:
     """Print a commented deck to start from."""
+    if example is not None:
+        if full:
+            raise click.UsageError("--full and --example exclude each other")
+        commands_examples.print_example(example, method)
+        return
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
@@ -379,44 +384,6 @@ def _show(results: Results) -> None:
 
 
 @click.command()
-@click.argument("file", type=ResultsFile())
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder; by default FILE's."
-)
-@click.option("--force", is_flag=True, help="Replace existing figures.")
-def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -> None:
-    """Draw the figures of a results file, all or those NAMEd; print the paths of the files."""
-    from qsim.core.results.reading import reading
-    from qsim.core.results.results import open_results
-    from qsim.core.run.files import figure_paths, refuse_existing, require_folder
-    from qsim.core.run.pipeline import draw_figure
-    from qsim.core.run.stages import stage
-
-    with open_results(file) as results:
-        if not methods.is_available(results.method):
-            raise click.UsageError(printable(methods.refusal(shorten(results.method))))
-        stages = stage(results.method, "output")
-        if unknown := [name for name in names if name not in stages.FIGURES]:
-            known = ", ".join(stages.FIGURES) or "none"
-            raise click.UsageError(f"{results.method} has no figure '{unknown[0]}'; it has {known}")
-        stem = (output or file.parent) / file.stem
-        require_folder(stem.parent)
-        chosen = names or tuple(stages.FIGURES)
-        if not force:
-            refuse_existing(
-                [path for name in chosen for path in figure_paths(stem, name)], "-o DIR draws elsewhere"
-            )
-        for name in chosen:
-            with reading(file, f"what the figure '{name}' shows", place=f"figure '{name}'"):
-                written = draw_figure(stages, results, name, stem)
-            for path in written:
-                click.echo(str(path))
-            if not written:
-                click.echo(f"figure '{name}': {file} lacks the data it needs", err=True)
-
-
-@click.command()
 @click.argument("first", type=ResultsFile(), metavar="A")
 @click.argument("second", type=ResultsFile(), metavar="B")
 @click.option(
@@ -580,8 +547,11 @@ COMMANDS: dict[str, click.Command] = {
     "validate": validate,
     "schema": schema,
     "show": show,
-    "plot": plot,
+    "plot": commands_results.plot,
+    "view": commands_results.view,
     "compare": compare,
+    "cite": commands_results.cite,
+    "examples": commands_examples.examples,
     "check": check,
     "info": info,
 }

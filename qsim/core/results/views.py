@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["as_html", "as_text", "figure_functions", "plot", "to_xarray"]
+__all__ = ["as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
 
 SHOWN = 12
 """Scalars that a text shows."""
@@ -35,7 +35,7 @@ SHOWN = 12
 # ---------------------------------------------------------------------------------------------- text
 
 
-def _rows(results: Results) -> list[tuple[str, str, str]]:
+def scalar_rows(results: Results) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
     module = _output(results.method)
     first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
@@ -49,7 +49,7 @@ def _rows(results: Results) -> list[tuple[str, str, str]]:
 
 def as_text(results: Results) -> str:
     """Return a few lines: what was run, the first scalars, the names of the arrays."""
-    rows = _rows(results)
+    rows = scalar_rows(results)
     width = max((len(name) for name, _, _ in rows[:SHOWN]), default=0)
     title = f": {results.title}" if results.title else ""
     lines = [f"<Results of qsim {results.method}{title} ({results.path})"]
@@ -86,7 +86,7 @@ def as_html(results: Results) -> str:
     heading = html.escape(printable(f"qsim {results.method}{title}"))
     return (
         f"<div><strong>{heading}</strong> <small>{html.escape(printable(str(results.path)))}</small>"
-        f"{table(('scalar', 'value', 'meaning'), list(_rows(results)))}"
+        f"{table(('scalar', 'value', 'meaning'), list(scalar_rows(results)))}"
         f"<details><summary>{len(arrays)} arrays</summary>{table(('array', 'axes', 'unit', 'meaning'), arrays)}</details></div>"
     )
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -38,7 +38,10 @@ from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
-__all__ = ["Options", "Outcome", "draw_figure", "execute"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Options", "Outcome", "draw_figure", "execute", "save_figure"]
 
 CHOICES = ("overview", "all", "none")
 """Words for sets of figures."""
@@ -455,6 +458,7 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
     provenance = collect(
         loaded,
         device,
+        references=method.deck.references(loaded.deck),
         command=job.options.command,
         timing=monitor.timing,
         elapsed=monitor.elapsed,
@@ -565,9 +569,23 @@ def draw_figure(
     """
     with style():
         figure = output.FIGURES[name](results)
+    return save_figure(figure, results, name, stem, formats)
+
+
+def save_figure(
+    figure: Figure | None,
+    results: Results,
+    name: str,
+    stem: Path,
+    formats: Sequence[str],
+    title: str | None = None,
+) -> list[Path]:
+    """Write a figure of a results file with a title, by default that of the run; return the files, none without a figure."""
     if figure is None:
         return []
-    entitle(figure, results.title or stem.name)
+    if title is None:
+        title = results.title or stem.name
+    entitle(figure, title)
     metadata = {
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),
