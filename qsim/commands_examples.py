@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from qsim import methods
+from qsim.terminal import columns
 
 if TYPE_CHECKING:
     from qsim.core.run.examples import Example
@@ -28,7 +29,6 @@ __all__ = ["examples", "print_example"]
 @click.option("--force", is_flag=True, help="Replace existing files.")
 def examples(names: tuple[str, ...], method: str | None, output: Path | None, force: bool) -> None:
     """List the decks that come with qsim, or copy those NAMEd here."""
-    from qsim.commands import columns
     from qsim.core.run.examples import copy_example
     from qsim.core.run.examples import examples as listed
     from qsim.core.run.files import require_folder
