@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qsim.core.errors import FileError
 from qsim.core.results import plotting
 
@@ -77,7 +79,9 @@ def overlay(
                     _take_over(target, source, look)
                 elif alone:
                     _restyle(target, look)
-            handles.append(Line2D([], [], **{"color": "0.2", **look}, label=label))
+            named = Line2D([], [], label=label)
+            named.set(**{"color": "0.2", **look})
+            handles.append(named)
         for ax in _axes(first):
             if not ax.images and not ax.collections:
                 ax.relim()
@@ -94,7 +98,9 @@ def _axes(figure: Figure) -> list[Axes]:
 def _curves(ax: Axes) -> list[Any]:
     """Return the lines that hold data, not those that mark a value."""
     return [
-        line for line in ax.get_lines() if line.get_transform() == ax.transData and len(line.get_xdata()) > 2
+        line
+        for line in ax.get_lines()
+        if line.get_transform() == ax.transData and np.size(line.get_xdata()) > 2
     ]
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import replacing
@@ -135,7 +135,7 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     if (given := _TARGET.get()) is _ASKED:
         raise _Wanted(width, height)
     if given is not None:
-        return given
+        return cast("Figure", given)
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

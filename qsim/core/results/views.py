@@ -9,9 +9,9 @@ import difflib
 import html
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def as_html(results: Results) -> str:
     def cell(text: str) -> str:
         return f"<td style='text-align:left'>{html.escape(printable(text))}</td>"
 
-    def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         head = "".join(f"<th style='text-align:left'>{name}</th>" for name in header)
         body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -86,7 +86,7 @@ def as_html(results: Results) -> str:
     heading = html.escape(printable(f"qsim {results.method}{title}"))
     return (
         f"<div><strong>{heading}</strong> <small>{html.escape(printable(str(results.path)))}</small>"
-        f"{table(('scalar', 'value', 'meaning'), list(scalar_rows(results)))}"
+        f"{table(('scalar', 'value', 'meaning'), scalar_rows(results))}"
         f"<details><summary>{len(arrays)} arrays</summary>{table(('array', 'axes', 'unit', 'meaning'), arrays)}</details></div>"
     )
 
@@ -186,7 +186,7 @@ def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -
             mesh = ax.pcolormesh(coordinates[1], coordinates[0], shown, shading="nearest", rasterized=True)
             ax.figure.colorbar(mesh, ax=ax, label=label)
             ax.set(xlabel=labels[1], ylabel=labels[0])
-    return ax.figure
+    return cast("Figure | SubFigure", ax.figure)
 
 
 def _coordinate_name(results: Results, name: str, axis: int) -> str | None:
