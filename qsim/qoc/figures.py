@@ -169,6 +169,14 @@ def _padded_spectrum(r: Results) -> tuple[NDArray[np.float64], NDArray[np.float6
     return 2 * np.pi * np.fft.rfftfreq(PADDED, tau), np.abs(np.fft.rfft(field, PADDED) * tau) ** 2
 
 
+def _to_wavenumber(omega: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(omega) * WAVENUMBER
+
+
+def _from_wavenumber(value: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(value) / WAVENUMBER
+
+
 def _spectrum(ax: Axes, r: Results) -> None:
     w, s = _padded_spectrum(r)
     lines = _transitions(r)
@@ -191,7 +199,7 @@ def _spectrum(ax: Axes, r: Results) -> None:
     ax.set_xlabel(r"$\omega$ (hartree)")
     ax.set_ylabel("power (arb. units)")
     ax.locator_params(axis="x", nbins=4)
-    above = ax.secondary_xaxis("top", functions=(lambda x: x * WAVENUMBER, lambda x: x / WAVENUMBER))
+    above = ax.secondary_xaxis("top", functions=(_to_wavenumber, _from_wavenumber))
     above.set_xlabel(r"$\tilde\nu$ (cm$^{-1}$)")
     above.locator_params(axis="x", nbins=3)
 
