@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from qsim import __version__, methods
+from qsim import __version__, commands_examples, commands_results, methods
 from qsim.core.text import (
     format_bytes,
     format_scalar,
@@ -25,8 +25,8 @@ from qsim.core.text import (
     grouped,
     json_text,
     printable,
-    shorten,
 )
+from qsim.terminal import columns
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
@@ -123,20 +123,6 @@ def device_name(ctx: click.Context, parameter: click.Parameter, value: str | Non
 # ------------------------------------------------------------------------------------------ terminal
 
 
-def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
-    """Return rows of texts as aligned columns; nothing is cut or folded, so that paths can be copied.
-
-    Control characters are escaped: the texts may come from a deck or a results file.
-    """
-    lines = [list(header)] if header else []
-    lines += [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    if header:
-        texts[0] = click.style(texts[0], bold=True)
-    return "\n".join(texts)
-
-
 def say_warnings(warnings: Iterable[str]) -> None:
     """Print warnings on standard error, one per line."""
     for warning in warnings:
@@ -155,8 +141,14 @@ def _print_json(content: Any) -> None:
 @click.command()
 @click.argument("method", type=MethodName())
 @click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
-def init(method: str, full: bool) -> None:
+@click.option("--example", metavar="NAME", help="One of the decks that 'qsim examples' lists.")
+def init(method: str, full: bool, example: str | None) -> None:
     """Print a commented deck to start from."""
+    if example is not None:
+        if full:
+            raise click.UsageError("--full and --example exclude each other")
+        commands_examples.print_example(example, method)
+        return
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
@@ -388,44 +380,6 @@ def _show(results: Results) -> None:
 
 
 @click.command()
-@click.argument("file", type=ResultsFile())
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder; by default FILE's."
-)
-@click.option("--force", is_flag=True, help="Replace existing figures.")
-def plot(file: Path, names: tuple[str, ...], output: Path | None, force: bool) -> None:
-    """Draw the figures of a results file, all or those NAMEd; print the paths of the files."""
-    from qsim.core.results.reading import reading
-    from qsim.core.results.results import open_results
-    from qsim.core.run.files import figure_paths, refuse_existing, require_folder
-    from qsim.core.run.pipeline import draw_figure
-    from qsim.core.run.stages import stage
-
-    with open_results(file) as results:
-        if not methods.is_available(results.method):
-            raise click.UsageError(printable(methods.refusal(shorten(results.method))))
-        stages = stage(results.method, "output")
-        if unknown := [name for name in names if name not in stages.FIGURES]:
-            known = ", ".join(stages.FIGURES) or "none"
-            raise click.UsageError(f"{results.method} has no figure '{unknown[0]}'; it has {known}")
-        stem = (output or file.parent) / file.stem
-        require_folder(stem.parent)
-        chosen = names or tuple(stages.FIGURES)
-        if not force:
-            refuse_existing(
-                [path for name in chosen for path in figure_paths(stem, name)], "-o DIR draws elsewhere"
-            )
-        for name in chosen:
-            with reading(file, f"what the figure '{name}' shows", place=f"figure '{name}'"):
-                written = draw_figure(stages, results, name, stem)
-            for path in written:
-                click.echo(str(path))
-            if not written:
-                click.echo(f"figure '{name}': {file} lacks the data it needs", err=True)
-
-
-@click.command()
 @click.argument("first", type=ResultsFile(), metavar="A")
 @click.argument("second", type=ResultsFile(), metavar="B")
 @click.option(
@@ -589,8 +543,11 @@ COMMANDS: dict[str, click.Command] = {
     "validate": validate,
     "schema": schema,
     "show": show,
-    "plot": plot,
+    "plot": commands_results.plot,
+    "view": commands_results.view,
     "compare": compare,
+    "cite": commands_results.cite,
+    "examples": commands_examples.examples,
     "check": check,
     "info": info,
 }

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from qsim import methods
-from qsim.core.results import plotting
-from qsim.core.run import files, pipeline
+from qsim.core.run import pipeline
 from qsim.core.run.check import cases, folders, run_case
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
@@ -21,20 +20,20 @@ CASES = cases(FOLDERS, PLACE)
 
 # Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ; `--slow` draws all.
 DRAWN = {
-    "qmc/he_atom": "trace population reblock timestep optimisation jastrow gofr density",
+    "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
     "sturmian/li_plus_scan": "convergence",
     "sturmian/outgoing_basis": "basis beta",
     "sturmian/repulsion_tables": "rates rank",
-    "sturmian/temkin_poet": "wave sharing unitarity residuals",
+    "sturmian/temkin_poet": "overview wave sharing unitarity residuals",
     "tridiag/eckart": "overview states",
     "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
     "tridiag/photoelectrons": "photoelectron",
     "tridiag/scaling": "time_vs_blocks optimum_vs_n",
     "tridiag/solve_file": "solution",
-    "trotter/disorder_quench": "sz_map entropy curves",
+    "trotter/disorder_quench": "overview sz_map entropy curves",
     "trotter/heisenberg_ground": "levels structure_factor cuts",
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
@@ -91,15 +90,6 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def formats(request, monkeypatch):
-    """Write PNG files only, but for `--slow`: a PDF file takes twice as long and draws the same."""
-    if not request.config.getoption("--slow"):
-        for module in (plotting, files):
-            monkeypatch.setattr(module, "FORMATS", ("png",))
-
-
-@pytest.mark.usefixtures("formats")
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
@@ -116,7 +106,6 @@ def test_deck(case, tmp_path, request, monkeypatch):
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
 
 
-@pytest.mark.usefixtures("formats")
 @pytest.mark.parametrize("name", SMALL)
 def test_figures_of_small_decks(name, tmp_path):
     method, figure = name.split()

@@ -24,6 +24,7 @@ __all__ = [
     "printable",
     "reason",
     "shorten",
+    "with_error",
 ]
 
 LONGEST_VALUE = 80
@@ -108,6 +109,16 @@ def format_scalar(value: Any, unit: str = "", error: float | None = None, digits
         leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
         text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
     return f"{text} {unit}".rstrip()
+
+
+def with_error(value: float, error: float) -> str:
+    """Return a number with its error in parentheses, two digits of it: ``-2.9024(12)``."""
+    if not (math.isfinite(error) and error > 0.0 and math.isfinite(value)):
+        return f"{value:.7g}"
+    places = 1 - math.floor(math.log10(error))
+    if places <= 0:
+        return f"{value:.0f}({error:.0f})"
+    return f"{value:.{places}f}({round(error * 10**places)})"
 
 
 def format_bytes(number: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure
+from qsim.core.text import with_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
+SPINS = {"uu": r"$\uparrow\uparrow$", "ud": r"$\uparrow\downarrow$", "dd": r"$\downarrow\downarrow$"}
 CYCLE = [color for name, color in COLORS.items() if name != "black"]
 ENERGY = "energy (hartree)"
 TAU = r"$\tau$ (1/hartree)"
 SHOWN = 4  # panels of traces at most
+ROUNDING = 1e-8  # hartree: energies that differ by less have no slope worth a figure
 LINE = 10  # blocks that a running mean joins
 
 
@@ -111,7 +114,8 @@ def population(r: Results) -> Figure | None:
         size = r[f"{group}/population"]
         number = np.arange(1, size.size + 1)
         ax.plot(number, size, color=COLORS["green"], linewidth=0.8)
-        ax.set_ylabel("population")
+        ax.set_ylabel("population", color=COLORS["green"])
+        _no_offset(ax)
         ax.set_title(label, loc="left")
         other = ax.twinx()
         other.plot(number, r[f"{group}/trial_energy"], color=COLORS["orange"], linewidth=0.8)
@@ -162,6 +166,7 @@ def timestep(r: Results) -> Figure | None:
     """Diffusion energies against the time step, with their fit and the value at zero."""
     sections = [i for i, kind in enumerate(r["section"]) if kind == "dmc" and f"series_{i}/timestep" in r]
     sections = [i for i in sections if r.shape(f"series_{i}/timestep")[0] > 1]
+    sections = [i for i in sections if float(np.ptp(r[f"series_{i}/timestep_energy"])) > ROUNDING]
     if not sections:
         return None
     fig = figure("single", 2.5)
@@ -180,12 +185,13 @@ def timestep(r: Results) -> Figure | None:
         x = np.linspace(0.0, 1.05 * float(tau.max()), 200)
         powers = x[:, None] ** np.arange(c.size)
         y, spread = powers @ c, np.sqrt(np.einsum("pi,ij,pj->p", powers, covariance, powers))
-        order = "linear" if c.size == 2 else "quadratic"
-        ax.plot(x, y, color=color, linewidth=0.9, label=f"{order} fit")
+        order = "linear fit" if c.size == 2 else "quadratic fit"
+        fit = order if tau.size > c.size else f"through {tau.size} points"
+        ax.plot(x, y, color=color, linewidth=0.9, label=fit)
         ax.fill_between(x, y - spread, y + spread, color=color, alpha=0.15, linewidth=0)
         ax.errorbar(
             [0.0], [c[0]], [spread[0]], color=color, marker="s", markerfacecolor="white", capsize=2, clip_on=False,
-            label=rf"$\tau \to 0$: {c[0]:.6g}",
+            label=rf"$\tau \to 0$: {with_error(float(c[0]), float(spread[0]))}",
         )  # fmt: skip
     ax.set_xlim(0.0, None)
     ax.locator_params(axis="x", nbins=5)
@@ -248,9 +254,10 @@ def jastrow(r: Results) -> Figure | None:
     for ax, (some, text) in zip(axes, panels, strict=True):
         for k, name in enumerate(some):
             x, end, start = (r[f"jastrow/{name}/{part}"] for part in ("r", "u", "u_start"))
-            ax.plot(x, end, color=CYCLE[k % len(CYCLE)], label=name)
+            ax.plot(x, end, color=CYCLE[k % len(CYCLE)], label=SPINS.get(name, name))
             if not np.array_equal(start, end):
-                ax.plot(x, start, color=CYCLE[k % len(CYCLE)], linestyle="--", linewidth=0.8)
+                first = "at the start" if k == 0 else None
+                ax.plot(x, start, color=CYCLE[k % len(CYCLE)], linestyle="--", linewidth=0.8, label=first)
         ax.axhline(0.0, color="0.5", linewidth=0.4)
         ax.set_xlim(0.0, None)
         ax.set_xlabel("$r$ (bohr)")
@@ -275,9 +282,15 @@ def gofr(r: Results) -> Figure | None:
     x = r[f"{group}/gofr_r"]
     fig = figure("single", 2.5)
     ax = fig.subplots()
-    names = {"uu": r"$\uparrow\uparrow$", "ud": r"$\uparrow\downarrow$", "dd": r"$\downarrow\downarrow$"}
-    for k, (kind, text) in enumerate(names.items()):
-        shell = 4.0 * np.pi * x**2
+    shell = 4.0 * np.pi * x**2
+    uu, dd = (r[f"{group}/gofr_{kind}"] for kind in ("uu", "dd"))
+    same = bool(uu.any()) and float(np.abs(uu - dd).max()) < 0.1 * float(
+        uu.max()
+    )  # as many up as down: one curve hides the other
+    for k, (kind, text) in enumerate(SPINS.items()):
+        if kind == "dd" and same:
+            continue
+        text = rf"{text}, {SPINS['dd']}" if kind == "uu" and same else text
         y, error = shell * r[f"{group}/gofr_{kind}"], shell * r[f"{group}/gofr_{kind}_error"]
         if not y.any():
             continue
@@ -317,13 +330,16 @@ def density(r: Results) -> Figure | None:
     from matplotlib.colors import PowerNorm
 
     image = ax.pcolormesh(grids[a], grids[b], flat.T, shading="nearest", norm=PowerNorm(0.5), rasterized=True)
-    fig.colorbar(image, ax=ax, label="electrons per bohr$^2$")
-    ax.plot(atoms[:, a], atoms[:, b], linestyle="none", marker="+", color="white", markersize=4)
+    bar = fig.colorbar(image, ax=ax, label="electrons per bohr$^2$")
+    bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
+    bar.ax.yaxis.set_major_formatter("{x:.2g}")
+    for atom, place in zip(r.deck["system"]["atoms"], atoms, strict=False):
+        ax.annotate(str(atom[0]), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
     ax.set_aspect("equal")
     ax.grid(visible=False)
     ax.set_xlabel(f"${names[a]}$ (bohr)")
     ax.set_ylabel(f"${names[b]}$ (bohr)")
-    ax.set_title(label, loc="left")
+    ax.set_title(f"{label}, integrated over ${names[axis]}$", loc="left")
     return fig
 
 
@@ -338,7 +354,12 @@ def _radial(r: Results) -> Figure | None:
     fig = figure("single", 2.5)
     ax = fig.subplots()
     for k in range(min(values.shape[0], 6)):
-        ax.plot(x, 4.0 * np.pi * x**2 * values[k], color=CYCLE[k % len(CYCLE)], label=f"{symbols[k]} {k}")
+        ax.plot(
+            x,
+            4.0 * np.pi * x**2 * values[k],
+            color=CYCLE[k % len(CYCLE)],
+            label=symbols[k] if len(symbols) == 1 else f"{symbols[k]} {k}",
+        )
     ax.set_xlim(0.0, float(x[-1]))
     ax.set_ylim(0.0, None)
     ax.set_xlabel("$r$ (bohr)")

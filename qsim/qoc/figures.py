@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, figure
+from qsim.core.text import format_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
 MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
+CYCLES = 30  # from which a field is drawn as its envelope, with some cycles in an inset
+FEW = 40  # points that are marked
+PADDED = 4096  # points of a spectrum at least, so that short fields do not give polygons
+WAVENUMBER = 219474.6313632  # 1/cm per hartree (CODATA 2018)
 
 
 def _femtoseconds(t: ArrayLike) -> NDArray[np.float64]:
@@ -39,26 +45,93 @@ def _envelope(
 
 
 def _potential(ax: Axes, r: Results) -> None:
-    x, v, psi = r["x"], r["potential"], np.abs(r["psi_initial"]) ** 2
-    energies = r["energies"]
-    top = energies[min(energies.size - 1, 8)] + 0.15 * (energies[min(energies.size - 1, 8)] - v.min())
-    ax.plot(x, v, color=COLORS["blue"])
-    ax.set_ylim(v.min() - 0.05 * (top - v.min()), top)
+    """Draw potential and levels, with the densities of the initial and the target state at their energies."""
+    x, v, energies = r["x"], r["potential"], r["energies"]
+    initial, target = (np.abs(r[name]) ** 2 for name in ("psi_initial", "psi_target"))
+    shown = [e for e in energies[:12] if np.isfinite(e)]
+    mean = [_energy(r, name) for name in ("psi_initial", "psi_target")]
+    top = max([*mean, *shown[: 1 + _highest(r)]])
+    top += 0.25 * (top - float(v.min()))
+    inside = x[(v < top) | (initial > 1e-3 * initial.max()) | (target > 1e-3 * target.max())]
+    ax.plot(x, v, color="0.3")
+    for energy in shown:
+        if energy < top:
+            where = x[v < energy]
+            if where.size:
+                ax.hlines(energy, where[0], where[-1], color="0.75", linewidth=0.6)
+    height = 0.22 * (top - float(v.min())) / max(float(initial.max()), float(target.max()))
+    for density, base, color, dashes, name in (
+        (initial, mean[0], COLORS["blue"], "-", "initial"),
+        (target, mean[1], COLORS["vermillion"], "--", "target"),
+    ):
+        ax.plot(x, base + height * density, color=color, linestyle=dashes, label=name)
+        ax.fill_between(x, base, base + height * density, color=color, alpha=0.15, linewidth=0)
+    ax.set_xlim(inside[0], inside[-1])
+    ax.set_ylim(float(v.min()) - 0.04 * (top - float(v.min())), top)
     ax.set_xlabel("x (bohr)")
-    ax.set_ylabel("V (hartree)", color=COLORS["blue"])
-    other = ax.twinx()
-    other.plot(x, psi, color=COLORS["vermillion"], linestyle="--")
-    other.set_ylabel(r"$|\psi_i|^2$ (1/bohr)", color=COLORS["vermillion"])
-    other.set_ylim(0, 1.3 * psi.max())
-    ax.set_title("potential, initial state")
+    ax.set_ylabel("energy (hartree)")
+    _legend_above(ax)
 
 
-def _field(ax: Axes, r: Results) -> None:
-    t, eps = _envelope(_femtoseconds(r["time"]), r["field"])
-    ax.plot(t, eps, linewidth=0.6)
+def _energy(r: Results, name: str) -> float:
+    """Return the mean energy of a state, by differences on the grid: the height at which it is drawn."""
+    x, v, psi = r["x"], r["potential"], r[name]
+    dx = float(x[1] - x[0])
+    slope = np.gradient(psi, dx)
+    kinetic = float(np.sum(np.abs(slope) ** 2)) * dx / (2.0 * float(r.deck["system"]["mass"]))
+    return kinetic + float(np.sum(v * np.abs(psi) ** 2)) * dx
+
+
+def _highest(r: Results) -> int:
+    """Return the highest level that the run populates."""
+    populations = r["populations"] if "populations" in r else r["populations_thinned"]
+    used = np.flatnonzero(populations.max(axis=0) > 1e-2)
+    return int(used[-1]) if used.size else 0
+
+
+def _legend_above(ax: Axes, columns: int = 2) -> None:
+    """Put the legend above the axes, where it covers no curve."""
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.1)
+
+
+def _field(ax: Axes, r: Results, label: str = "") -> None:
+    """Draw the field; many cycles as the band between their peaks, with some of them in an inset."""
+    t, eps = _femtoseconds(r["time"]), r["field"]
+    crossings = np.flatnonzero(np.diff(np.sign(eps)))
+    if crossings.size > 2 * CYCLES:
+        low, high = _peaks(t, eps, crossings)
+        ax.fill_between(t, low, high, color=COLORS["blue"], alpha=0.35, linewidth=0, label=label)
+        _inset(ax, t, eps, crossings)
+    else:
+        ax.plot(*_envelope(t, eps), linewidth=0.8, label=label)
+    ax.set_xlim(float(t[0]), float(t[-1]))
     ax.set_xlabel("time (fs)")
     ax.set_ylabel(r"$\epsilon$ (a.u.)")
-    ax.set_title("field")
+
+
+def _peaks(
+    t: NDArray[np.float64], y: NDArray[np.float64], crossings: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lower and upper envelope of an oscillation: its extrema, two half cycles at a time."""
+    edges = np.unique(np.concatenate([[0], crossings[::2] + 1, [y.size]]))
+    middles = np.array([0.5 * (t[a] + t[b - 1]) for a, b in pairwise(edges)])
+    low = np.minimum.reduceat(y, edges[:-1])
+    high = np.maximum.reduceat(y, edges[:-1])
+    return np.interp(t, middles, low), np.interp(t, middles, high)
+
+
+def _inset(ax: Axes, t: NDArray[np.float64], y: NDArray[np.float64], crossings: NDArray[np.intp]) -> None:
+    """Draw four cycles around the strongest one above the envelope."""
+    peak = int(np.argmax(np.abs(y)))
+    place = int(np.searchsorted(crossings, peak))
+    first, last = crossings[max(0, place - 4)], crossings[min(crossings.size - 1, place + 4)]
+    low, high = float(y.min()), float(y.max())
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.75 * (high - low))
+    inner = ax.inset_axes((0.36, 0.66, 0.42, 0.32))
+    inner.plot(t[first : last + 1], y[first : last + 1], linewidth=0.8)
+    inner.set_xlim(float(t[first]), float(t[last]))
+    inner.tick_params(labelsize=6)
+    inner.set_yticks([0.0])
 
 
 def _transitions(r: Results) -> list[tuple[str, float]]:
@@ -72,8 +145,40 @@ def _transitions(r: Results) -> list[tuple[str, float]]:
     return [(f"{a}-{b}", float(abs(energies[b] - energies[a]))) for a, b in pairs][:12]
 
 
+def _together(lines: list[tuple[str, float]], width: float) -> list[tuple[str, float]]:
+    """Return transitions with those that a label would cover in one label: ``0-1, 1-2``."""
+    groups: list[tuple[list[str], list[float]]] = []
+    for name, value in sorted(lines, key=lambda line: line[1]):
+        if groups and value - groups[-1][1][0] < width:
+            groups[-1][0].append(name)
+            groups[-1][1].append(value)
+        else:
+            groups.append(([name], [value]))
+    return [
+        (", ".join(names[:2]) + (", ..." if len(names) > 2 else ""), float(np.mean(values)))
+        for names, values in groups
+    ]
+
+
+def _padded_spectrum(r: Results) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the spectrum of the file; that of a short field at more frequencies."""
+    field, t = r["field"], r["time"]
+    if field.size >= PADDED // 4 or t.size < 2:
+        return r["frequency"], r["spectrum"]
+    tau = float(t[1] - t[0])
+    return 2 * np.pi * np.fft.rfftfreq(PADDED, tau), np.abs(np.fft.rfft(field, PADDED) * tau) ** 2
+
+
+def _to_wavenumber(omega: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(omega) * WAVENUMBER
+
+
+def _from_wavenumber(value: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(value) / WAVENUMBER
+
+
 def _spectrum(ax: Axes, r: Results) -> None:
-    w, s = r["frequency"], r["spectrum"]
+    w, s = _padded_spectrum(r)
     lines = _transitions(r)
     strong = w[s > 1e-4 * s.max()] if s.max() > 0 else w
     right = 1.6 * max(
@@ -81,72 +186,91 @@ def _spectrum(ax: Axes, r: Results) -> None:
     ) or float(w[-1])
     ax.semilogy(w, np.maximum(s / s.max() if s.max() > 0 else s, 1e-9), linewidth=0.8)
     ax.set_ylim(1e-7, 3)
-    for name, value in lines:
+    for _, value in lines:
         if value < right:
             ax.axvline(value, color="0.6", linewidth=0.5, linestyle=":")
+    for name, value in _together(lines, 0.05 * right):
+        if value < right:
             ax.annotate(
-                name,
-                (value, 0.97),
-                xycoords=("data", "axes fraction"),
-                fontsize=5,
-                rotation=90,
-                ha="right",
-                va="top",
-            )
+                name, (value, 0.97), xycoords=("data", "axes fraction"), xytext=(-2, 0), textcoords="offset points",
+                fontsize=6, rotation=90, ha="right", va="top", color="0.35",
+            )  # fmt: skip
     ax.set_xlim(0, right)
     ax.set_xlabel(r"$\omega$ (hartree)")
     ax.set_ylabel("power (arb. units)")
+    ax.locator_params(axis="x", nbins=4)
+    above = ax.secondary_xaxis("top", functions=(_to_wavenumber, _from_wavenumber))
+    above.set_xlabel(r"$\tilde\nu$ (cm$^{-1}$)")
+    above.locator_params(axis="x", nbins=3)
 
 
 def _states(ax: Axes, r: Results) -> None:
     x = r["x"]
     target, final = np.abs(r["psi_target"]) ** 2, np.abs(r["psi_final"]) ** 2
-    ax.plot(x, target, color=COLORS["black"], label=r"target $|\psi_f|^2$")
+    ax.plot(x, target, color=COLORS["black"], label="target")
     ax.plot(x, final, color=COLORS["vermillion"], linestyle="--", label=r"$|\psi(T)|^2$")
     inside = x[(target > 1e-4 * target.max()) | (final > 1e-4 * final.max())]
     ax.set_xlim(inside[0], inside[-1])
     ax.set_xlabel("x (bohr)")
     ax.set_ylabel("density (1/bohr)")
-    ax.legend()
-    ax.set_title(f"P = {r.scalars['probability'].value:.6g}")
+    _legend_above(ax)
 
 
 def _history(ax: Axes, r: Results) -> None:
-    p, j = r["history/probability"], r["history/objective"]
-    ax.plot(p, marker="o", markersize=2, label="P")
-    ax.plot(j, marker="s", markersize=2, label="J")
+    """Draw 1 - P on a logarithmic axis against the evaluations."""
+    p = r["history/probability"]
+    ax.semilogy(np.maximum(1.0 - p, 1e-16), **_marks(p.size))
     ax.set_xlabel("evaluation")
-    ax.set_ylim(min(0.0, float(j.min())) - 0.02, 1.04)
-    ax.legend()
+    ax.set_ylabel("1 - P")
+    _whole_numbers(ax)
+
+
+def _marks(points: int) -> dict[str, Any]:
+    return {"marker": "o", "markersize": 2.5} if points <= FEW else {}
+
+
+def _whole_numbers(ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def overview(r: Results) -> Figure:
-    """Five panels as in Figs. 4 and 5 of the paper: potential, field, spectrum, states, convergence."""
-    fig = figure("double", 4.4)
+    """Draw the potential with initial and target state, the field, its spectrum, the final density and the convergence."""
+    scalar = r.scalars["probability"]
+    fig = figure("double", 4.8)
     top, bottom = np.ravel(np.asarray(fig.subfigures(2, 1)))
+    optimised = r["history/probability"].size > 1
     a, b = top.subplots(1, 2, width_ratios=[1, 1.6])
-    c, d, e = bottom.subplots(1, 3)
-    for ax, draw, label in (
-        (a, _potential, "a"),
-        (b, _field, "b"),
-        (c, _spectrum, "c"),
-        (d, _states, "d"),
-        (e, _history, "e"),
-    ):
+    lower = bottom.subplots(1, 3 if optimised else 2)
+    panels = [(a, _potential), (b, _field), (lower[0], _spectrum), (lower[1], _states)]
+    if optimised:
+        panels.append((lower[2], _history))
+    for (ax, draw), label in zip(panels, "abcde", strict=False):
         draw(ax, r)
         ax.set_title(f"({label})", loc="left", fontsize=7)
+    b.set_title(f"P = {format_scalar(scalar.value, error=scalar.error)}", fontsize=7)
     return fig
 
 
 def fields(r: Results) -> Figure:
     """Draw the field and the guess it came from."""
-    fig = figure("double", 2.4)
+    fig = figure("double", 2.6)
     ax = fig.subplots()
-    t, guess = _envelope(_femtoseconds(r["time"]), r["field_guess"])
-    ax.plot(t, guess, color="0.7", linewidth=0.6, label="guess")
-    _field(ax, r)
-    ax.lines[-1].set_label("final")
-    ax.legend(loc="upper right")
+    _field(ax, r, "final")
+    final, guess = r["field"], r["field_guess"]
+    if not np.array_equal(guess, final):
+        t = _femtoseconds(r["time"])
+        crossings = np.flatnonzero(np.diff(np.sign(guess)))
+        if crossings.size > 2 * CYCLES:
+            low, high = _peaks(t, guess, crossings)
+            ax.plot(t, high, color=COLORS["vermillion"], linestyle="--", linewidth=0.9, label="guess")
+            ax.plot(t, low, color=COLORS["vermillion"], linestyle="--", linewidth=0.9)
+        else:
+            ax.plot(
+                *_envelope(t, guess), color=COLORS["vermillion"], linestyle="--", linewidth=0.8, label="guess"
+            )
+        _legend_above(ax)
     other = ax.secondary_yaxis("right", functions=(_to_si, _from_si))
     other.set_ylabel("V/nm")
     return fig
@@ -186,12 +310,14 @@ def populations(r: Results) -> Figure:
     return fig
 
 
-def convergence(r: Results) -> Figure:
-    """1 - P and J against propagations."""
+def convergence(r: Results) -> Figure | None:
+    """1 - P against propagations."""
+    sweeps, p = r["history/sweeps"], r["history/probability"]
+    if p.size < 2:
+        return None
     fig = figure("single")
     ax = fig.subplots()
-    sweeps, p = r["history/sweeps"], r["history/probability"]
-    ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16), marker="o", markersize=2, label="1 - P")
+    ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16), label="1 - P", **_marks(p.size))
     verified = r.scalars["probability_verified"].value if "probability_verified" in r.scalars else None
     if isinstance(verified, float) and np.isfinite(verified):
         ax.axhline(
@@ -199,7 +325,7 @@ def convergence(r: Results) -> Figure:
         )
     ax.set_xlabel("sweeps (propagations)")
     ax.set_ylabel("1 - P")
-    ax.legend()
+    _legend_above(ax)
     return fig
 
 
@@ -226,10 +352,16 @@ def spectrogram(r: Results) -> Figure:
     with np.errstate(divide="ignore"):
         level = 10 * np.log10(np.maximum(s[keep] / max(s.max(), 1e-300), 1e-5))
     image = ax.pcolormesh(times, w[keep], level, shading="auto", cmap="magma", rasterized=True)
-    for name, value in lines:
+    for _, value in lines:
         if value < top:
             ax.axhline(value, color="w", linewidth=0.4, linestyle=":")
-            ax.annotate(name, (1.0, value), xycoords=("axes fraction", "data"), fontsize=5, va="center")
+    for name, value in _together(lines, 0.06 * top):
+        if value < top:
+            ax.annotate(
+                name, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 1), textcoords="offset points",
+                fontsize=6, color="w", ha="right", va="bottom",
+            )  # fmt: skip
+    ax.set_ylim(0.0, top)
     ax.set_xlim(0, _femtoseconds(t)[-1])
     ax.set_xlabel("time (fs)")
     ax.set_ylabel(r"$\omega$ (hartree)")
@@ -278,6 +410,7 @@ def robustness(r: Results) -> Figure | None:
         markersize=2,
         linestyle="-" if np.unique(scale).size == scale.size else "none",
     )
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("field factor")
     ax.set_ylabel("P")
     return fig

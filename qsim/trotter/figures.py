@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 AXES = ("x", "y", "z")
 FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
+MOVES = 1e-3  # change of a mean value from which it is drawn itself, not just its drift
+NEAR_ONE = 0.01  # loss of an echo below which the loss is drawn
 FEW = 15  # points that are marked
 FAINT = 0.1  # median of a map over its largest value, below which its colours would be nearly white
 CURVES = 8  # drawn beside each other at most
@@ -147,27 +149,21 @@ def _connected(r: Results, name: str, pairs: NDArray[np.int64], chosen: NDArray[
 
 
 def drift(r: Results) -> Figure | None:
-    """Energy, and what the integrator makes of what should not change: energy, norm, total Sz."""
+    """Draw the drift of what should not change (energy, norm, total Sz), and what of these changes."""
     t = _times(r)
     if "energy" not in r or t.size < 2:
         return None
-    fig = figure("double", 2.6)
-    a, b = fig.subplots(1, 2)
-    _curve(a, r, "energy", t, color=COLORS["blue"], label=r"$\langle H\rangle$")
-    a.plot(t, r["total_sz"], color=COLORS["vermillion"], label=r"$\langle S^z_{tot}\rangle$")
-    both = np.concatenate([r["energy"], r["total_sz"]])
-    if "energy_error" in r:
-        both = np.concatenate([both, r["energy"] - r["energy_error"], r["energy"] + r["energy_error"]])
-    if (
-        max(float(np.ptp(r[name])) for name in ("energy", "total_sz")) < 1e-3
-    ):  # rounding alone must not fill the axis
-        margin = 0.15 * float(np.ptp(both)) + 0.1
-        a.set_ylim(float(both.min()) - margin, float(both.max()) + margin)
-    a.ticklabel_format(axis="y", useOffset=False)
-    a.legend()
+    moving = [name for name in ("energy", "total_sz") if float(np.ptp(r[name])) > MOVES]
+    fig = figure("double" if moving else "single", 2.6)
+    axes = np.atleast_1d(fig.subplots(1, 1 + len(moving)))
+    for ax, name in zip(axes[1:], moving, strict=True):
+        _curve(ax, r, name, t, color=COLORS["blue" if name == "energy" else "vermillion"])
+        ax.set_ylabel(r"$\langle H\rangle$ ($J$)" if name == "energy" else r"$\langle S^z_{tot}\rangle$")
+        ax.ticklabel_format(axis="y", useOffset=False)
+    b = axes[0]
     kept = "Sz" in str(r.scalars["conserved"].value)
     for name, label, color in (
-        ("energy", r"$|\langle H\rangle - \langle H\rangle_0|$", "blue"),
+        ("energy", r"$|\langle H\rangle - \langle H\rangle_0|$ ($J$)", "blue"),
         ("total_sz", r"$|\langle S^z_{tot}\rangle - \langle S^z_{tot}\rangle_0|$", "vermillion"),
     ):
         if name == "energy" and r.scalars["energy_drift"].value is None:
@@ -176,8 +172,8 @@ def drift(r: Results) -> Figure | None:
             _drift_curve(b, t, r[name] - r[name][0], label, color)
     _drift_curve(b, t, r["norm"] - 1.0, r"$|\langle\psi|\psi\rangle - 1|$", "black")
     b.set_ylabel("drift")
-    b.legend()
-    for ax in (a, b):
+    b.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.1)
+    for ax in axes:
         _time_axis(ax, t)
     return fig
 
@@ -197,7 +193,7 @@ def total(r: Results) -> Figure | None:
     for name in names:
         _curve(ax, r, name, t, label=rf"$S^{name[-1]}$")
     ax.set_ylabel("total spin")
-    ax.legend()
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.1)
     _time_axis(ax, t)
     return fig
 
@@ -206,38 +202,44 @@ def total(r: Results) -> Figure | None:
 
 
 def echo(r: Results) -> Figure | None:
-    """Loschmidt echo, and its distance from one on a logarithmic axis; the local echo beside it."""
+    """Loschmidt echo with the local echo; of an echo near one, its distance from one on a logarithmic axis."""
     if "echo" not in r:
         return None
     t = r["echo_time"] if "echo_time" in r else _times(r)
     if t.size < 2:
         return None
-    fig = figure("double", 2.6)
-    a, b = fig.subplots(1, 2)
-    _curve(a, r, "echo", t, color=COLORS["blue"], label="echo M")
-    if "return_probability" in r and "echo_time" not in r:
-        a.plot(t, r["return_probability"], color="0.6", linewidth=0.8, label="return probability")
-    if "echo_local" in r:
-        a.set_prop_cycle(color=list(COLORS.values())[1:])
-        for k, site in enumerate(r["echo_site"][:CURVES]):
-            _curve(a, r, "echo_local", t, k, linestyle="--", label=rf"$2\langle S^z_{{{int(site)}}}\rangle$")
-    if float(np.abs(r["echo"] - 1.0).max()) < 1e-6:
-        a.set_ylim(0.0, 1.1)
-    a.set_ylabel("echo")
-    a.legend()
+    fig = figure("single", 2.6)
+    ax = fig.subplots()
     lost = np.abs(1.0 - r["echo"])
+    if float(lost.max()) < NEAR_ONE:
+        _lost_echo(ax, r, t, lost)
+    else:
+        _curve(ax, r, "echo", t, color=COLORS["blue"], label="echo M")
+        if "return_probability" in r and "echo_time" not in r:
+            ax.plot(t, r["return_probability"], color="0.6", linewidth=0.8, label="return probability")
+        if "echo_local" in r:
+            ax.set_prop_cycle(color=list(COLORS.values())[1:])
+            for k, site in enumerate(r["echo_site"][:CURVES]):
+                label = rf"$2\langle S^z_{{{int(site)}}}\rangle$"
+                _curve(ax, r, "echo_local", t, k, linestyle="--", label=label)
+        ax.set_ylabel("echo")
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.1)
+    _time_axis(ax, t)
+    ax.set_xlabel(r"time of return ($1/J$)")
+    return fig
+
+
+def _lost_echo(ax: Axes, r: Results, t: Any, lost: Any) -> None:
     moved = (t > 0) & (lost > 0)
     marks = {"marker": "o", "markersize": 2.5} if t.size <= FEW else {}
-    b.semilogy(t[moved], lost[moved], color=COLORS["blue"], label="|1 - M|", **marks)
+    ax.semilogy(t[moved], lost[moved], color=COLORS["blue"], label="|1 - M|", **marks)
     if "echo_normalised" in r:
-        lost = np.maximum(np.abs(1.0 - r["echo_normalised"]), FLOOR)
-        b.semilogy(t, lost, color=COLORS["vermillion"], label="normalised", **marks)
-        b.legend()
-    b.set_ylabel("|1 - M|")
-    for ax in (a, b):
-        _time_axis(ax, t)
-        ax.set_xlabel(r"time of return ($1/J$)")
-    return fig
+        normalised = np.abs(1.0 - r["echo_normalised"])
+        seen = (t > 0) & (normalised > 0)
+        ax.semilogy(
+            t[seen], normalised[seen], color=COLORS["vermillion"], linestyle="--", label="normalised", **marks
+        )
+    ax.set_ylabel("|1 - M|")
 
 
 # ------------------------------------------------------------------------------- entropy and the others

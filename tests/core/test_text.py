@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from qsim.commands import columns
 from qsim.core.errors import DeckError, Diagnostic, FileError
-from qsim.core.text import json_text, printable, reason, shorten
+from qsim.core.text import json_text, printable, reason, shorten, with_error
 
 NASTY = "\x1b]0;pwned\a\x1b[2J \u202eevil\u200b \x9b1m \x7f \x85\u2028"
 
@@ -94,3 +94,18 @@ def test_errors_of_hdf5_are_one_line_without_addresses():
     assert reason(MemoryError()) == "it does not fit into memory"
     assert reason(ValueError("x" * 9000)).endswith(" ...")
     assert reason(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-2.90243, 0.00123, "-2.9024(12)"),
+        (0.0346, 0.0088, "0.0346(88)"),
+        (12.0, 130.0, "12(130)"),
+        (1.0, 0.0999, "1.000(100)"),
+        (2.0, 0.0, "2"),
+        (-17.1, float("nan"), "-17.1"),
+    ],
+)
+def test_errors_in_parentheses(value, error, text):
+    assert with_error(value, error) == text

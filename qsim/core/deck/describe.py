@@ -61,9 +61,9 @@ def without_unset(value: object, data: Any, *, listed: bool = False) -> Any:
     """
     if isinstance(value, BaseModel) and isinstance(data, Mapping):
         kept = {}
-        names = {info.alias or name: name for name, info in type(value).model_fields.items()}
+        names: dict[str, str] = {info.alias or name: name for name, info in type(value).model_fields.items()}
         for key, item in data.items():
-            name = str(names.get(key, key))
+            name = names.get(str(key), str(key))
             info = type(value).model_fields.get(name)
             off = listed and item is False and info is not None and info.default is False
             if item is not None and not off:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import replacing
@@ -33,7 +33,19 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["COLORS", "WIDTHS", "compose", "draw", "entitle", "figure", "into", "ready", "save", "style"]
+__all__ = [
+    "COLORS",
+    "WIDTHS",
+    "also_styled",
+    "compose",
+    "draw",
+    "entitle",
+    "figure",
+    "into",
+    "ready",
+    "save",
+    "style",
+]
 
 WIDTHS = {"single": 3.4, "double": 7.0}
 """Widths of one and of two columns in inches."""
@@ -52,6 +64,8 @@ COLORS = {
 GOLDEN = 0.618
 _ASKED = object()
 """In the place of a part of a figure: nothing is to be drawn, only the size is asked for."""
+_STYLE: ContextVar[str | None] = ContextVar("style", default=None)
+"""A style on top of qsim's."""
 _TARGET: ContextVar[Any] = ContextVar("target", default=None)
 """Part of a figure into which the next figure goes; None for one of its own."""
 FORMATS = ("png", "pdf", "svg")
@@ -102,6 +116,8 @@ def style() -> Iterator[None]:
     with mpl.rc_context():
         mpl.rcdefaults()  # so that a matplotlibrc of the user does not change the figures; the backend stays
         mpl.rcParams.update(settings)
+        if (more := _STYLE.get()) is not None:
+            _use(more)
         yield
 
 
@@ -119,7 +135,7 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     if (given := _TARGET.get()) is _ASKED:
         raise _Wanted(width, height)
     if given is not None:
-        return given
+        return cast("Figure", given)
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -158,6 +174,41 @@ def into(target: Axes | SubFigure | None) -> Iterator[None]:
         yield
     finally:
         _TARGET.reset(token)
+
+
+@contextmanager
+def also_styled(name: str | None) -> Iterator[None]:
+    """Apply a style on top of qsim's to what is drawn inside the block.
+
+    Parameters
+    ----------
+    name
+        A style of matplotlib, or the path of a ``.mplstyle`` file; None for qsim's own.
+
+    Raises
+    ------
+    FileError
+        If there is no such style.
+    """
+    token = _STYLE.set(name)
+    try:
+        with style():  # so that a mistake is seen before anything is drawn
+            pass
+        yield
+    finally:
+        _STYLE.reset(token)
+
+
+def _use(name: str) -> None:
+    from matplotlib import style as styles
+
+    try:
+        styles.use(name)
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise FileError(
+            f"no style '{name}': {error}",
+            hint=f"give a .mplstyle file, or one of {', '.join(styles.available)}",
+        ) from error
 
 
 class _Wanted(Exception):
@@ -246,12 +297,12 @@ def _listed(found: Any) -> list[Any]:
 
 def entitle(fig: Figure, title: str) -> None:
     """Write the title of the run above a figure that has none, so that a folder of figures tells them apart."""
-    if fig.get_suptitle() == "":
+    if title and fig.get_suptitle() == "":
         with style():
             fig.suptitle(title.replace("$", r"\$"), fontsize=7, color="0.35", x=0.01, ha="left")
 
 
-def draw(function: Callable[[Results], Figure], results: Results) -> Figure:
+def draw(function: Callable[[Results], Figure | None], results: Results) -> Figure | None:
     """Return the figure that a method's function makes of a results file, in qsim's style."""
     with style():
         return function(results)

@@ -9,9 +9,9 @@ import difflib
 import html
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["as_html", "as_text", "figure_functions", "plot", "to_xarray"]
+__all__ = ["as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
 
 SHOWN = 12
 """Scalars that a text shows."""
@@ -35,7 +35,7 @@ SHOWN = 12
 # ---------------------------------------------------------------------------------------------- text
 
 
-def _rows(results: Results) -> list[tuple[str, str, str]]:
+def scalar_rows(results: Results) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
     module = _output(results.method)
     first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
@@ -49,7 +49,7 @@ def _rows(results: Results) -> list[tuple[str, str, str]]:
 
 def as_text(results: Results) -> str:
     """Return a few lines: what was run, the first scalars, the names of the arrays."""
-    rows = _rows(results)
+    rows = scalar_rows(results)
     width = max((len(name) for name, _, _ in rows[:SHOWN]), default=0)
     title = f": {results.title}" if results.title else ""
     lines = [f"<Results of qsim {results.method}{title} ({results.path})"]
@@ -66,7 +66,7 @@ def as_html(results: Results) -> str:
     def cell(text: str) -> str:
         return f"<td style='text-align:left'>{html.escape(printable(text))}</td>"
 
-    def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         head = "".join(f"<th style='text-align:left'>{name}</th>" for name in header)
         body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -86,7 +86,7 @@ def as_html(results: Results) -> str:
     heading = html.escape(printable(f"qsim {results.method}{title}"))
     return (
         f"<div><strong>{heading}</strong> <small>{html.escape(printable(str(results.path)))}</small>"
-        f"{table(('scalar', 'value', 'meaning'), list(_rows(results)))}"
+        f"{table(('scalar', 'value', 'meaning'), scalar_rows(results))}"
         f"<details><summary>{len(arrays)} arrays</summary>{table(('array', 'axes', 'unit', 'meaning'), arrays)}</details></div>"
     )
 
@@ -186,7 +186,7 @@ def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -
             mesh = ax.pcolormesh(coordinates[1], coordinates[0], shown, shading="nearest", rasterized=True)
             ax.figure.colorbar(mesh, ax=ax, label=label)
             ax.set(xlabel=labels[1], ylabel=labels[0])
-    return ax.figure
+    return cast("Figure | SubFigure", ax.figure)
 
 
 def _coordinate_name(results: Results, name: str, axis: int) -> str | None:

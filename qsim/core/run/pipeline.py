@@ -42,9 +42,11 @@ from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from qsim.core.device.parallel import Comm
 
-__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
+__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in", "save_figure"]
 
 CHOICES = ("overview", "all", "none")
 """Words for sets of figures."""
@@ -494,6 +496,7 @@ def _write(job: _Job[D, P, R], device: Device, result: R, monitor: Monitor) -> N
     provenance = collect(
         loaded,
         device,
+        references=method.deck.references(loaded.deck),
         command=job.options.command,
         timing=monitor.timing,
         elapsed=monitor.elapsed,
@@ -604,9 +607,23 @@ def draw_figure(
     """
     with style():
         figure = output.FIGURES[name](results)
+    return save_figure(figure, results, name, stem, formats)
+
+
+def save_figure(
+    figure: Figure | None,
+    results: Results,
+    name: str,
+    stem: Path,
+    formats: Sequence[str],
+    title: str | None = None,
+) -> list[Path]:
+    """Write a figure of a results file with a title, by default that of the run; return the files, none without a figure."""
     if figure is None:
         return []
-    entitle(figure, results.title or stem.name)
+    if title is None:
+        title = results.title or stem.name
+    entitle(figure, title)
     metadata = {
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),

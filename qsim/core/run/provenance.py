@@ -29,6 +29,7 @@ def collect(
     loaded: LoadedDeck[Any],
     device: Device,
     *,
+    references: Sequence[str] = (),
     command: str,
     timing: Mapping[str, float],
     elapsed: float,
@@ -42,6 +43,8 @@ def collect(
         The deck, with the seed that was used.
     device
         Where the run computed.
+    references
+        BibTeX keys of what the run used.
     command
         Command line or library call.
     timing
@@ -58,6 +61,7 @@ def collect(
         "deck_sha256": loaded.sha256,
         "overrides": list(loaded.overrides),
         "physics": loaded.physics(),
+        "references": list(references),
         "command": command,
         "seed": loaded.deck.run.seed,
         "precision": loaded.deck.run.precision,

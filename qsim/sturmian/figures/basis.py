@@ -126,7 +126,8 @@ def beta(r: Results) -> Figure | None:
         style: dict[str, Any] = {"marker": "osD^vP"[k % 6], "markersize": 2.6, "color": CYCLE[k % len(CYCLE)]}
         style |= {"label": f"$l = {l}$", "markeredgewidth": 0}
         if is_complex:
-            ax.plot(values.real, values.imag, linestyle="none", alpha=0.85, **style)
+            style |= {"markersize": 2.5 + 1.2 * k, "markerfacecolor": "none", "markeredgewidth": 0.6}
+            ax.plot(values.real, values.imag, linestyle="none", **style)
         else:
             ax.plot(np.arange(1, values.size + 1), values, linewidth=0.6, **style)
     if is_complex:
@@ -140,7 +141,7 @@ def beta(r: Results) -> Figure | None:
             ax.set_yscale("log")
             ax.set_xscale("log")
         else:
-            ax.set_yscale("symlog", linthresh=max(abs(lowest), 1e-3))
+            ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(max(abs(lowest), 1e-3))))
         ax.set_xlabel("number of the function")
         ax.set_ylabel(r"$\beta$ (hartree)")
     ax.legend()

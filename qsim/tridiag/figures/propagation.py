@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, compose, figure
 from qsim.tridiag.figures import atom
 from qsim.tridiag.figures import systems as figures_systems
 from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.results.results import Results
+
+VISIBLE = 0.05  # population that a linear axis shows
+KEPT = 1e-6  # loss of norm below which its distance from 1 is drawn
 
 
 def _has_field(r: Results) -> bool:
@@ -34,29 +37,10 @@ def _draw_field(ax: Axes, r: Results) -> None:
 
 
 def overview(r: Results) -> Figure | None:
-    """Field, norm, dipole and density on one page."""
+    """Draw spectra, populations, states and density on a page, as far as the run has them."""
     if "density" not in r:
         return None
-    fig = figure("double", 4.6)
-    (a, b), (c, d) = fig.subplots(2, 2)
-    if _has_field(r):
-        _draw_field(a, r)
-        time_axis(a, r)
-        a.set_title("field")
-    else:
-        _draw_potential(a, r)
-        a.set_title("potential")
-    _draw_norms(b, r)
-    b.set_title("norm")
-    c.plot(*curve(femtoseconds(r["trace/time"]), r["trace/dipole"]), linewidth=0.8)
-    c.set_ylabel(r"$\langle x \rangle$ (bohr)")
-    c.set_title("dipole")
-    time_axis(c, r)
-    _draw_density(fig, d, r)
-    d.set_title("density")
-    for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
-        ax.set_title(f"({letter})", loc="left", fontsize=7)
-    return fig
+    return compose(r, (hhg, photoelectron, populations, states, density, norm, field), tallest=9.0)
 
 
 def field(r: Results) -> Figure | None:
@@ -96,9 +80,14 @@ def populations(r: Results) -> Figure | None:
     order = np.argsort(-p.max(axis=0), kind="stable")
     shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
     for k in shown:
-        ax.semilogy(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
-    ax.semilogy(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
-    ax.set_ylim(max(1e-10, 0.3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10) * 1e-3, 2.0)
+        ax.plot(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
+    ax.plot(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
+    second = float(np.sort(p.max(axis=0))[-2]) if p.shape[1] > 1 else 1.0
+    if second > VISIBLE:  # seen on a linear axis
+        ax.set_ylim(-0.02, 1.05)
+    else:
+        ax.set_yscale("log")
+        ax.set_ylim(max(1e-10, 0.3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10) * 1e-3, 2.0)
     time_axis(ax, r)
     ax.set_ylabel("population")
     ax.set_title("populations of the eigenstates")
@@ -107,20 +96,29 @@ def populations(r: Results) -> Figure | None:
 
 
 def _draw_norms(ax: Axes, r: Results) -> None:
+    """Draw the norms with their last values; of a norm that is kept alone, its distance from 1."""
     t = femtoseconds(r["time"])
-    ax.plot(t, r["norm"], color=COLORS["black"], label="box")
+    parts = [("box", r["norm"], "-")]
     if "norm_within" in r:
-        for k, radius in enumerate(r["radius"]):
-            ax.plot(t, r["norm_within"][:, k], label=rf"$|x| < {radius:g}$")
+        parts += [
+            (rf"$|x| <$ {radius:g} bohr", r["norm_within"][:, k], "-") for k, radius in enumerate(r["radius"])
+        ]
     if "norm_right" in r:
-        for k, place in enumerate(r["place"]):
-            ax.plot(t, r["norm_right"][:, k], linestyle="--", label=rf"$x > {place:g}$")
-    if "norm_within" in r or "norm_right" in r:
-        ax.legend(loc="best")
-    lowest = float(min(r[name].min() for name in ("norm", "norm_within", "norm_right") if name in r))
-    if 1.0 - lowest < 1e-6:
-        ax.set_ylim(0.0, 1.1)
-    ax.set_ylabel("norm")
+        parts += [
+            (rf"$x >$ {place:g} bohr", r["norm_right"][:, k], "--") for k, place in enumerate(r["place"])
+        ]
+    kept = all(float(np.abs(1.0 - values).max()) < KEPT for _, values, _ in parts)
+    for k, (label, values, dashes) in enumerate(parts):
+        color = COLORS["black"] if k == 0 else list(COLORS.values())[(k - 1) % 6]
+        if kept:
+            ax.semilogy(
+                t, np.maximum(np.abs(1.0 - values), 1e-17), color=color, linestyle=dashes, label=label
+            )
+        else:
+            ax.plot(t, values, color=color, linestyle=dashes, label=f"{label}: {values[-1]:.5g}")
+    if len(parts) > 1:
+        ax.legend(title=None if kept else "at the end", loc="best")
+    ax.set_ylabel("|1 - norm|" if kept else "norm")
     time_axis(ax, r)
 
 
@@ -184,6 +182,11 @@ def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     if seen.size:
         margin = 0.03 * (x[seen[-1]] - x[seen[0]]) + 1e-9
         ax.set_ylim(max(x[0], x[seen[0]] - margin), min(x[-1], x[seen[-1]] + margin))
+    if "absorber" in r or "mask" in r:
+        weight = r["absorber"] if "absorber" in r else 1.0 - r["mask"]
+        free = r["x"][weight == 0]
+        for edge in (free[0], free[-1]) if free.size else ():
+            ax.axhline(float(edge), color="w", linestyle=":", linewidth=0.7)  # where the absorber begins
     time_axis(ax, r)
     ax.set_ylabel("x (bohr)")
     fig.colorbar(drawn, ax=ax, label=r"$\log_{10} |\psi|^2$ (1/bohr)")
@@ -249,6 +252,8 @@ def states(r: Results) -> Figure | None:
     scale = 0.2 * (high - low)
     rho0, x = np.abs(r["psi_initial"]) ** 2, r["x"]
     at = float(r.scalars["energy_initial"].value or 0.0)
+    if "energies" not in r:
+        a.axhline(at, color=COLORS["sky"], linestyle="--", linewidth=0.8)  # energy of the packet
     a.fill_between(x, at, at + scale * rho0 / rho0.max(), color=COLORS["sky"], alpha=0.6, linewidth=0)
     a.set_title("potential, levels, initial density")
     rho = np.abs(r["psi_final"]) ** 2
@@ -286,12 +291,16 @@ def hhg(r: Results) -> Figure | None:
     ax.set_xlim(0.0, float(h[-1]))
     for name, label, color in (
         ("hhg_cutoff_classical", r"$(I_p + 3.17\,U_p)/\omega$", "vermillion"),
-        ("hhg_cutoff_order", "measured cutoff", "green"),
+        ("hhg_cutoff_order", "end of the plateau", "green"),
     ):
         value = r.scalars[name].value if name in r.scalars else None
         if isinstance(value, float) and np.isfinite(value) and value <= h[-1]:
             ax.axvline(
-                value, color=COLORS[color], linestyle="--", linewidth=0.8, label=f"{label} = {value:.1f}"
+                value,
+                color=COLORS[color],
+                linestyle="--" if color == "green" else ":",
+                linewidth=1.0,
+                label=f"{label} = {value:.1f}",
             )
     step = max(1, int(h[-1]) // 30)
     ax.set_xticks(np.arange(1, int(h[-1]) + 1, 2 * step))
@@ -332,7 +341,10 @@ def photoelectron(r: Results) -> Figure | None:
     ax = fig.subplots()
     e, p = r["photoelectron_energy"], r["photoelectron_spectrum"]
     for name, label in (("left", "x < 0"), ("right", "x > 0")):
-        ax.semilogy(e, np.maximum(r[f"photoelectron_{name}"], 1e-300), linewidth=0.7, label=label)
+        dashes = "-" if name == "left" else "--"
+        ax.semilogy(
+            e, np.maximum(r[f"photoelectron_{name}"], 1e-300), linewidth=0.7, linestyle=dashes, label=label
+        )
     ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label="all")
     ax.legend()
     shown = p[e > 0] if np.any(e > 0) else p
@@ -348,11 +360,13 @@ def photoelectron(r: Results) -> Figure | None:
                     rf"${factor}\,U_p$",
                     (factor * up, 0.97),
                     xycoords=("data", "axes fraction"),
+                    xytext=(2, 0),
+                    textcoords="offset points",
                     va="top",
                     fontsize=6,
                 )
     if e[0] < 0:
-        ax.axvline(0.0, color="0.4", linewidth=0.6)
+        ax.axvspan(float(e[0]), 0.0, color="0.92", zorder=0)  # bound states
     ax.set_xlim(float(e[0]), float(e[-1]))
     ax.set_xlabel("energy (hartree)")
     ax.set_ylabel("P(E) (1/hartree)")
