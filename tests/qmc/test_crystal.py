@@ -1,8 +1,6 @@
 """Crystals: Ewald sums against known constants, splines against plane waves, kernels against the reference, energies exactly."""
 
-import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
-from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.errors import InvalidInput, NumericsError
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
@@ -21,9 +19,9 @@ from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
-from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, Function, KPoint, mesh_for, occupied_bands
+from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, KPoint, mesh_for, occupied_bands
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.eshdf import read_eshdf, write_eshdf
+from qsim.qmc.wavefunction.eshdf import write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import SKEWED, exact_energies, model_crystal
 from tests.qmc.crystals import potential as model_potential
