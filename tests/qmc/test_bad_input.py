@@ -231,7 +231,7 @@ CRYSTALS = {
         "orbitals.source: sto orbitals are for open boundaries; the cell is periodic",
     ),
     "rows": ({**BASE, "system": {"cell": CUBE, "atoms": [["He", 0, 0, 0]]}}, "orbitals.source: sto orbitals are for open"),
-    "twist": (changed(system__cell=REMOVE, system__twist=[0.5, 0, 0]), "orbitals.source: sto orbitals are for open"),
+    "twist": (changed(system__twist=[0.5, 0, 0]), "orbitals.source: sto orbitals are for open"),
     "open bands": (changed(wavefunction__orbitals=BANDS, system__cell="open"), "system.cell: eshdf orbitals are periodic"),
     "no file": (
         {"system": {}, "wavefunction": {"orbitals": BANDS}, "series": ["vmc"]},
