@@ -286,13 +286,13 @@ class FormulaAtom(CentralBlock):
 
     def V(self, r: Points) -> Points:
         """Return V (n,), hartree."""
-        from qsim.tridiag.deck.functions import formula
+        from qsim.core.physics.functions import formula
 
         return formula(self.value, "value", r=r)
 
     def dV(self, r: Points) -> Points:
         """Return the exact derivative of the formula (n,), hartree/bohr."""
-        from qsim.tridiag.deck.functions import formula_slope
+        from qsim.core.physics.functions import formula_slope
 
         return formula_slope(self.value, "value", "r", r=r)
 
