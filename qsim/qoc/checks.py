@@ -1,4 +1,4 @@
-"""Physics checks that need the eigenstates: what a deck asks for that the molecule cannot give.
+"""Physics checks that need the eigenstates: the deck against its molecule.
 
 Each check yields findings with the numbers in the message; errors stop the run, warnings are printed and stored.
 """

@@ -1,4 +1,4 @@
-"""Figures of a qoc results file: the panels of Figs. 4 and 5 of the paper, and what a user asks next."""
+"""Figures of a qoc results file: the panels of Figs. 4 and 5 of the paper, levels and errors."""
 
 from __future__ import annotations
 

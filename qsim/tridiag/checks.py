@@ -1,4 +1,4 @@
-"""Physics checks of a propagation: what a deck asks for that its grid, time step or absorber cannot give.
+"""Physics checks of a propagation: the deck against its grid, time step and absorber.
 
 Each check yields findings with the numbers in the message; errors stop the run, warnings are printed and stored.
 """
@@ -42,7 +42,7 @@ SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution
 
 @dataclass(frozen=True)
 class Setup:
-    """What the checks look at.
+    """Input of the checks.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ def time_step(setup: Setup) -> Iterator[Finding]:
 
 
 def grid_spacing(setup: Setup) -> Iterator[Finding]:
-    """Yield momenta that the grid cannot hold: two points a wavelength are the limit, four are wanted."""
+    """Yield momenta that the grid does not resolve: two points per wavelength are the limit, four the recommendation."""
     initial, pulse = setup.blocks.initial, setup.pulse
     momenta = {}
     if isinstance(initial, GaussianInitial):
@@ -238,8 +238,8 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
     if highest * setup.dx > 0.5 * math.pi:
         yield Finding(
             "grid.points",
-            f"dx = {setup.dx:.4g} bohr is {2 * math.pi / highest / setup.dx:.3g} points a wavelength for {name} "
-            f"({highest:.4g} a.u. of momentum); four or more are wanted, dx of {0.5 * math.pi / highest:.3g} bohr or less",
+            f"dx = {setup.dx:.4g} bohr is {2 * math.pi / highest / setup.dx:.3g} points per wavelength for {name} "
+            f"({highest:.4g} a.u. of momentum); use four or more, dx of {0.5 * math.pi / highest:.3g} bohr or less",
             "error" if highest * setup.dx > math.pi else "warning",
         )
     swing = pulse.peak_vector_potential(setup.t_final) * setup.dx
@@ -301,7 +301,7 @@ def absorber_strips(setup: Setup) -> Iterator[Finding]:
 
 
 def absorber_reflection(setup: Setup) -> Iterator[Finding]:
-    """Yield an absorber that throws back what it shall take, or is so thick in a step that it acts as a wall."""
+    """Yield an absorber that reflects electrons of the momenta in the deck."""
     block, pulse = setup.blocks.absorber, setup.pulse
     strip = absorbers.width(block)
     if strip == 0.0 or 2.0 * strip >= float(setup.x[-1] - setup.x[0]):

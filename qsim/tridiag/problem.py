@@ -1,4 +1,4 @@
-"""What a run needs: the propagation of a wave function, systems to solve, or solvers to time."""
+"""Problems of a run: the propagation of a wave function, systems to solve, or solvers to time."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ CASES = [
         },
         "grid.points",
         "error",
-        "points a wavelength for the packet, |k0| + 1.5 / width",
+        "points per wavelength for the packet, |k0| + 1.5 / width",
     ),
     (
         {
@@ -186,7 +186,7 @@ CASES = [
         },
         "grid.points",
         "warning",
-        "four or more are wanted",
+        "use four or more",
     ),
     ({"pulses": [PULSE], "grid": (-200.0, 200.0, 401)}, "grid.points", "warning", "electrons of 10 Up"),
     (
@@ -407,7 +407,7 @@ def test_contradictions_in_other_blocks():
     assert "longer than t_final" in found.message
     for levels, text in (
         ({"0": 0.0}, "zero"),
-        ({"0": 1.0, "00": 1.0}, "twice"),
+        ({"0": 1.0, "00": 1.0}, "duplicate level"),
         ({"-1": 1.0}, "found '-1'"),
         ({"0": 1e-14, "1": 1.0}, "ordinary size"),
     ):

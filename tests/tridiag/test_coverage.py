@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from qsim.core.run.coverage import cover, table
+from qsim.core.run.coverage import cover, run_trial, table
 from qsim.tridiag.tasks import accuracy
 
 DECKS = 40
@@ -38,3 +38,10 @@ def test_a_planted_lie_is_caught(monkeypatch):
 
     monkeypatch.setattr(accuracy, "estimate", lie)
     assert not cover("tridiag", 5, seed=1).ok
+
+
+def test_a_batch_of_two_rows_is_judged_in_the_scales_of_the_run():
+    """The heaviest matching leaves one scale of a matrix of two rows open, and with it what its backward error is worth."""
+    trial = run_trial("tridiag", 771199, 10)
+    assert trial.claims
+    assert not trial.broken

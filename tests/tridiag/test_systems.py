@@ -447,7 +447,7 @@ HEAD = "%%MatrixMarket matrix "
         (HEAD + "array real general\n2 2 4\n", "expected the numbers of rows and columns"),
         (HEAD + "coordinate real general\n0 0 0\n", "a matrix of 0 x 0 is empty"),
         (HEAD + "coordinate real symmetric\n2 3 0\n", "a symmetric matrix is square, not 2 x 3"),
-        (HEAD + "coordinate real general\n2 3 1\n1 1 1\n", "a square matrix is wanted, not 2 x 3"),
+        (HEAD + "coordinate real general\n2 3 1\n1 1 1\n", "the matrix must be square, not 2 x 3"),
         (HEAD + "coordinate real general\n2 2 3\n1 1 1\n2 2 1\n", "3 entries are announced, but 2 found"),
         (HEAD + "array real general\n2 2\n1\n2\n3\n", "4 entries are announced, but 3 found"),
         (HEAD + "coordinate real general\n2 2 1\n1 1 1 5\n", "3: 4 numbers in a line; a real matrix has 3"),

@@ -9,7 +9,7 @@ symmetric matrix and one phase,
 and the exact discrete gradient of an overlap ``q . w_{N-1}`` is ``i tau scale sum_k q_k m_k w_{j,k}`` with the costate carried
 back by the same two factors.  Error O(tau^2); exactly unitary.
 
-CPU: one trajectory a call; phases of a block of steps come from a vectorised sine and cosine.  CUDA: one warp a trajectory
+CPU: one trajectory per call; phases of a block of steps come from a vectorised sine and cosine.  CUDA: one warp per trajectory
 (a block when K > 32), all steps in one launch (``eigenbasis.cu``).
 """
 
@@ -442,7 +442,7 @@ def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
 
 
 def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
-    """Threads a block, compile-time constants and shared memory of the CUDA kernels."""
+    """Threads per block, compile-time constants and shared memory of the CUDA kernels."""
     states = batch.states
     if states > MAX_CUDA_STATES:
         raise ValueError(

@@ -3,7 +3,7 @@
 The Hamiltonian of Eq. (3) of the paper is real, symmetric and pentadiagonal, and the field only changes its diagonal:
 ``H(eps) = diag(h - mu eps) + o1 (shift one) + o2 (shift two)``.  One step of Eq. (4) is ``psi' = 2 xbar - psi`` with
 ``U xbar = psi``, ``U = I + i tau/2 H``; ``xbar`` is the mean of the two states.  ``U`` is complex symmetric, so the conjugated
-costate ``q`` obeys the same recursion backwards and the exact discrete gradient needs one banded solve a step, no inverse:
+costate ``q`` obeys the same recursion backwards and the exact discrete gradient needs one banded solve per step, no inverse:
 
     d<f|psi_N> / d eps_j = i tau dx  sum_x  qbar_j(x) mu(x) xbar_j(x).
 
@@ -12,7 +12,7 @@ matrix of the right-hand side is ``conj(U)``; one more right-hand side for the s
 
 A *trajectory* is one propagation: a system (row of ``h``, ``mu``, ``off``), a field (row of ``eps``) and a field scale.
 A *costate* belongs to one trajectory (``source``).  CPU: all field values of a sweep are known, so ``banded.factor`` takes
-eight time steps at once; only two short recurrences a row remain in order.  CUDA: one block a trajectory, all steps in one
+eight time steps at once; only two short recurrences per row remain in order.  CUDA: one block per trajectory, all steps in one
 launch (``grid.cu``).
 """
 
@@ -357,7 +357,7 @@ def _real(psi: Any, value: float) -> Any:
 
 
 def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
-    """Threads a block, compile-time constants and shared memory of the CUDA kernels.
+    """Threads per block, compile-time constants and shared memory of the CUDA kernels.
 
     A thread takes 8 rows (16 on large grids); the register file holds 256 threads of 255 registers.
     """
@@ -367,7 +367,7 @@ def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
     threads = -(-points // (32 * rows)) * 32
     single = psi.dtype == np.complex64
     real = 4 if single else 8
-    # two alternating halves of the exchange (10 matrix entries, 4 vector entries for each right-hand side a thread), the
+    # two alternating halves of the exchange (10 matrix entries, 4 vector entries for each right-hand side per thread), the
     # diagonals, the staged means (or a second right-hand side, which takes less), and the waiting costate
     held = rows if rows <= 8 else 0
     shared = threads * (28 * 2 * real + 2 * rows * real + (rows + 1 + held) * 2 * real)

@@ -84,7 +84,7 @@ class SuperpositionInitial(Block):
                 yield Finding(f"{key}.levels", f"levels are 0, 1, 2, ... (at most 10000), found {name!r}")
                 return
         if len({int(name) for name in self.levels}) != len(self.levels):
-            yield Finding(f"{key}.levels", "a level stands twice")
+            yield Finding(f"{key}.levels", "duplicate level")
         sizes = [abs(w) for w in self.levels.values()]
         if max(sizes) == 0:
             yield Finding(f"{key}.levels", "all weights of the superposition are zero")

@@ -1,8 +1,8 @@
 """Crank-Nicolson steps on overlapping chunks: the public wrapper of ``cn.cu`` and of its CPU twin ``cn_cpu``.
 
-What a step solves stands in :func:`qsim.tridiag.tdse.lattice.step_table`; how large a halo must be, in
+The equation of a step is in :func:`qsim.tridiag.tdse.lattice.step_table`; how large a halo must be, in
 :mod:`qsim.tridiag.tdse.halo`.
-Bytes a row and pass of K steps: psi read and written, V read: 40 (double).  Fused multiply-adds a row and step: about 43
+Bytes per row and pass of K steps: psi read and written, V read: 40 (double).  Fused multiply-adds per row and step: about 43
 (three_point) or 64 (numerov) on the GPU, 25 or 40 on the CPU, where lanes need no spikes.
 """
 
@@ -37,9 +37,9 @@ class Shape:
     steps : int
         Steps of a full pass.
     rows, threads, most : int
-        CUDA: rows a thread, threads a block, and the number of threads the kernel is compiled for.
+        CUDA: rows per thread, threads per block, and the number of threads the kernel is compiled for.
     resident : int
-        CUDA: blocks of ``most`` threads that one multiprocessor shall hold.
+        CUDA: blocks of ``most`` threads that one multiprocessor holds.
     """
 
     chunk: int

@@ -1,8 +1,8 @@
 """Crank-Nicolson steps of eight overlapping chunks side by side in SIMD lanes: what the CPU twin of ``cn_steps`` is made of.
 
-One elimination is a chain of divisions, some 40 cycles a row, however wide the processor; eight chunks in the lanes of one
+One elimination is a chain of divisions, some 40 cycles per row, however wide the processor; eight chunks in the lanes of one
 register hide it.  A group of eight windows (chunk and halo) is copied into a scratch array in which the eight values of a row
-lie next to each other, propagated for all steps of the pass, and copied back, so main memory is touched once a pass.
+lie next to each other, propagated for all steps of the pass, and copied back, so main memory is touched once per pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """General tridiagonal systems at memory speed: the partition method with a halo where the inverse decays, exact otherwise.
 
-``nshape.cu`` has the method.  Bytes a row: 80 (complex double) in one pass plus the halo; 144 in the two passes of the exact
+``nshape.cu`` has the method.  Bytes per row: 80 (complex double) in one pass plus the halo; 144 in the two passes of the exact
 solve.  No pivoting: the smallest relative pivot is returned, and :mod:`qsim.tridiag.solver.solve` decides what it means.
 """
 
@@ -29,7 +29,8 @@ from qsim.tridiag.kernels.nshape_cpu import (
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-ROWS, THREADS = 11, 96  # rows a thread and threads a block: three blocks of complex doubles a multiprocessor
+# Rows per thread and threads per block: three blocks of complex doubles per multiprocessor
+ROWS, THREADS = 11, 96
 HALO = 66  # rows: six threads
 CPU_CHUNK, CPU_HALO = 1024, 64
 SMALL = 2048  # rows below which one processor is done before lanes and threads have started

@@ -3,7 +3,7 @@
 Woodbury.  ``n_bl - 1`` cuts between the last row J of a block and the first of the next split ``T = T0 + U V^T`` into
 independent blocks T0 and a correction of rank ``n_bl - 1``.  Column w of U is ``-a_J`` at J and ``b_{J+1}`` at J+1, column w of
 V is 1 at J and ``-c_J/a_J`` at J+1, so that ``a'_J = 2 a_J`` and ``a'_{J+1} = a_{J+1} + b_{J+1} c_J / a_J`` (Eq. 15 with its sign
-corrected).  ``Z = T0^-1 U`` has two non-zeros a row, kept as the two vectors left and right, ``W = 1 + V^T Z`` is tridiagonal,
+corrected).  ``Z = T0^-1 U`` has two non-zeros per row, kept as the two vectors left and right, ``W = 1 + V^T Z`` is tridiagonal,
 and ``x = y - Z W^-1 V^T y`` with ``T0 y = d``.
 """
 

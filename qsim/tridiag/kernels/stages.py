@@ -10,7 +10,7 @@ c; Table 1 with its misprints corrected)::
     RS  the joint lines, by Thomas or by another partition
     SS  i = L+1 .. R-1   x_i = (d_i - b_i x_L - c_i x_R) / a_i
 
-Blocks without interior are passed over.  One thread a block on CUDA (``stages.cu``), a range of blocks a thread on a CPU.
+Blocks without interior are passed over.  One thread per block on CUDA (``stages.cu``), a range of blocks per thread on a CPU.
 The smallest relative pivot ``|p| / max(|a|, |b|, |c|)`` (entries of the row as it was given) is noted block by block: the
 relative error of the solution is a few rounding errors divided by it.
 """

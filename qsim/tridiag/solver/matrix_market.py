@@ -66,7 +66,7 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 def _diagonals(table: _Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     n = table.rows
     if table.rows != table.columns:
-        table.fail(f"a square matrix is wanted, not {table.rows} x {table.columns}")
+        table.fail(f"the matrix must be square, not {table.rows} x {table.columns}")
     i, j, values = _entries(table)
     far = np.flatnonzero((np.abs(i - j) > 1) & (values != 0))
     if len(far):

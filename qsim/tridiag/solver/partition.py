@@ -8,7 +8,7 @@ Cost (Eq. T2; Eqs. 7-9 of Lutsyshyn, Navarrete and Bauer, with ``n_bl(0) = n``):
 
     t = alpha sum_i n_bl(i) / n_bl(i+1) + beta n_bl(last)
 
-alpha: seconds a row for RD, RU and SS in one block; beta: seconds a row of the serial solution RS.  It supposes as many
+alpha: seconds per row for RD, RU and SS in one block; beta: seconds per row of the serial solution RS.  It supposes as many
 processors as blocks.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CPU_ROWS = 1024  # rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
 CPU_SERIAL = 16384  # joint lines that a CPU core solves serially rather than partition again
 MOST_ITERATIONS = 6
-# Seconds a row of a thread's three sweeps through global memory and of its serial RS; seconds of one more partition's
+# Seconds per row of a thread's three sweeps through global memory and of its serial RS; seconds of one more partition's
 # launches.  Fitted on an H200 (bench case tridiag-fig2).
 CUDA_ALPHA, CUDA_BETA, CUDA_LAUNCHES = 1.5e-6, 6.0e-7, 1.3e-4
 
@@ -166,7 +166,7 @@ def fit(
     Returns
     -------
     alpha, beta : float
-        Seconds a row, not negative.
+        Seconds per row, not negative.
     """
     times = np.asarray(seconds, dtype=float)
     if len(blocks) != len(times) or len(times) < 2:
@@ -195,7 +195,7 @@ def auto(n: int, device: Device, iterations: int | None = None) -> tuple[int, in
     """Return blocks and iterations for the literal stages on a device.
 
     A CPU has few processors: its blocks are as long as stay in cache, and the reduced system is partitioned again only
-    where it is long.  A CUDA device has one thread a block, as the cost model supposes.
+    where it is long.  A CUDA device has one thread per block, as the cost model supposes.
 
     Returns
     -------

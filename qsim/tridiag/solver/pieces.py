@@ -1,4 +1,4 @@
-"""What a streamed solution does on the host: pieces that need pivoting, and the system of the joint lines."""
+"""Host part of a streamed solution: pieces that need pivoting, and the system of the joint lines."""
 
 from __future__ import annotations
 

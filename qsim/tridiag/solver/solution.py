@@ -1,4 +1,4 @@
-"""What a solution of tridiagonal systems consists of."""
+"""Solution of tridiagonal systems: x, its errors, and the algorithm that gave it."""
 
 from __future__ import annotations
 

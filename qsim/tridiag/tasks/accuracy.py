@@ -198,7 +198,7 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run has ended.
+    """State at the end of a run.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Companions:
     problem : Propagation
         The run.
     ending
-        How it has ended.
+        State and walls at its end.
 
     Attributes
     ----------
@@ -322,9 +322,9 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     found
         Its numbers.
     ending
-        How it has ended.
+        State and walls at its end.
     monitor
-        Told of the progress; a stop request ends it.
+        Shows the progress; a stop request ends the estimate.
     """
     asked = problem.verify
     work = float(problem.steps) * problem.lattice.points

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer"]
 
 WINDOW = 1 << 24  # points of a large grid that an energy is taken of at once
-OVERLAP = 40  # points around them; the inverse mass matrix falls off tenfold a point
+OVERLAP = 40  # points around them; the inverse mass matrix falls off tenfold per point
 
 
 class Observer:

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from qsim.tridiag.problem import Propagation
     from qsim.tridiag.tasks.accuracy import Accuracy
 
-TURNED_BACK = 1e-3  # norm that the walls have turned back, that is told
-UNSURE = 0.02  # error of a population or norm that is told
-WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, that is told
+TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
+UNSURE = 0.02  # error of a population or norm above which a warning is given
+WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, above which a warning is given
 PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
 
 
 @dataclass
 class Propagated:
-    """What a propagation leaves; see ``output.py`` for the names in the file.
+    """Result of a propagation; see ``output.py`` for the names in the file.
 
     Attributes
     ----------
@@ -262,13 +262,13 @@ def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> 
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] > UNSURE:
         parts = result.accuracy.parts(worst)
-        told = [
+        listed = [
             f"{cause} {parts[cause]:.2g}"
             for cause in sorted(parts, key=lambda cause: -parts[cause])
             if parts[cause]
         ]
         remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
-        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(told)}): {remedy}")
+        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(listed)}): {remedy}")
 
 
 def _remedies(problem: Propagation) -> dict[str, str]:

@@ -70,14 +70,14 @@ TABLES = (
 
 @dataclass
 class ScalingResult:
-    """What a scaling run leaves; S sizes, I numbers of nested partitions, B numbers of blocks.
+    """Result of a scaling run; S sizes, I numbers of nested partitions, B numbers of blocks.
 
     Attributes
     ----------
     times : (S, I, B) float64
         Seconds of a solution; NaN where there is no room for that many blocks.
     alpha, beta : float
-        Of the cost model, seconds a row; fitted to the first number of partitions of the first size.
+        Of the cost model, seconds per row; fitted to the first number of partitions of the first size.
     backward : (S,) float64
         Largest backward error seen.
     compare : dict of (S,) float64

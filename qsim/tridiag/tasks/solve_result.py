@@ -1,4 +1,4 @@
-"""What a solution leaves in the results file: numbers, check sums, a profile of the residual."""
+"""Solution in the results file: numbers, check sums, a profile of the residual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = 1 << 18  # rows that are looked at together
 
 @dataclass
 class SolveResult:
-    """What a solution leaves.
+    """Result of a solution.
 
     Attributes
     ----------

@@ -5,8 +5,8 @@ On an endless lattice with a constant potential, K steps are a convolution with 
     ((1 - i tau eps(k)) / (1 + i tau eps(k)))^K,   eps = (1 - cos k)/dx^2 + V0  (over 1 - (1 - cos k)/6 for Numerov),
 
 (Eq. T11) whose entries fall off as exp(-kappa |j|), kappa = Re arccosh(1 - i/s) for one step, s = dt/(2 dx^2), V0 = 0
-(Eq. T10).  A potential moves the resonance -1/(i tau) relative to the band, so the slowest decay over the range of V + x E counts,
-not that at V0 = 0.
+(Eq. T10).  A potential moves the resonance -1/(i tau) relative to the band, so the slowest decay over the range of V + x E
+counts, not that at V0 = 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEEN = (
 def tail(stencil: Stencil, dx: float, dt: float, steps: int, v0: float = 0.0) -> np.ndarray:
     """Return a bound of ``sum over |j| >= m of |G(j)|``, m = 0 .. POINTS/2 - 1; G(j): effect of a unit amplitude j points away.
 
-    Ten times the largest entry from m on: entries fall by more than a tenth a point wherever chunks pay.
+    Ten times the largest entry from m on: entries fall by more than a tenth per point wherever chunks pay.
     """
     c = 1.0 - np.cos(2.0 * np.pi * np.arange(POINTS) / POINTS)
     eps = c / dx**2 / ((1.0 - c / 6.0) if stencil == "numerov" else 1.0) + v0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
-_MASS_ROOT = -0.1010205144336438  # sqrt(24) - 5: the inverse of M falls off by this factor a point
+_MASS_ROOT = -0.1010205144336438  # sqrt(24) - 5: the inverse of M falls off by this factor per point
 IMAGES = 18  # points after which that is below rounding
 
 
@@ -192,7 +192,7 @@ def _inverse_mass(f: Array, phase: complex | float) -> Array:
 
 
 def _images(f: Array, phase: complex | float) -> Array:
-    """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls off tenfold a point, the walls reflect it with a sign."""
+    """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls tenfold per point, walls reflect it with a sign."""
     root = _MASS_ROOT
     first = 12.0 * root / (root * root - 1.0)  # diagonal of the inverse on the endless lattice
     out: Array = first * f

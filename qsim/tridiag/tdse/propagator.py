@@ -1,6 +1,6 @@
 """Propagation of the 1D TDSE: passes of several Crank-Nicolson steps over the grid.
 
-Three modes.  ``local`` (the default where it applies) cuts the grid into chunks with a halo and makes several steps a pass
+Three modes.  ``local`` (the default where it applies) cuts the grid into chunks with a halo and makes several steps per pass
 (:mod:`qsim.tridiag.kernels.cn`); the halo follows from the decay of the inverse (:mod:`qsim.tridiag.tdse.halo`) and is
 tested against exact steps before the run.  ``exact`` solves the whole system in every step with the partition method and
 assumes no decay.
@@ -36,10 +36,12 @@ AGREE = {
     8: 2e-13,
     4: 2e-5,
 }  # largest relative difference of a tested pass from exact steps, by bytes of a real number
-STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps a pass
+STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps per pass
 PASS_COST = {"cpu": 2.5, "cuda": 1.5}  # cost of moving a row in and out of a pass, in steps of that row
 CHUNK = 1536  # rows of a CPU chunk: eight of them with their scratch fit the second-level cache
-CUDA_SHAPES = ((11, 256, 2),)  # rows a thread, threads a block, blocks a multiprocessor; the first that fits
+CUDA_SHAPES = (
+    (11, 256, 2),
+)  # rows per thread, threads per block, blocks per multiprocessor; the first that fits
 CUDA_STEP, CUDA_ROW = (
     1.3,
     0.58e-3,
@@ -257,7 +259,7 @@ class Propagator:
         return float(density.sum()), float((density * x).sum()), force
 
     def info(self) -> dict[str, Any]:
-        """Return how the steps are done: algorithm, halo, steps a pass, blocks, nested partitions."""
+        """Return how the steps are done: algorithm, halo, steps per pass, blocks, nested partitions."""
         if self.shape is None:
             literal = self.mode == "literal"
             return {
