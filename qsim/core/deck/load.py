@@ -283,6 +283,7 @@ def _read(path: Path) -> tuple[str, Node, list[Diagnostic]]:
 
 
 def _read_text(path: Path) -> str:
+    """Return the text of a deck file, which must be UTF-8 and not too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
