@@ -215,7 +215,7 @@ def test_kernels_have_plain_names():
 # --- readable code --------------------------------------------------------------------------------
 
 # Share of the annotated parameters that may be a bare Any, and nested ternaries left, per package.
-MAX_ANY = {"core": 0.04, "qoc": 0.05, "trotter": 0.01, "tridiag": 0.16, "sturmian": 0.09, "qmc": 0.04}
+MAX_ANY = {"core": 0.05, "qoc": 0.05, "trotter": 0.01, "tridiag": 0.16, "sturmian": 0.09, "qmc": 0.04}
 # Functions of more than LONG lines without a docstring, private ones; public ones are ruff's business.
 LONG = 15
 UNDOCUMENTED = {"core": 3, "qoc": 12, "trotter": 10, "tridiag": 30, "sturmian": 36, "qmc": 6}
