@@ -425,6 +425,7 @@ def _extrapolated(
     scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
+    """Extrapolate energies to zero time step; None, with a warning, where that is impossible."""
     if order == "none" or taus.size < ORDERS[order] + 1:
         return None
     if not np.all(errors > 0.0):  # NaN where there are too few blocks

@@ -344,6 +344,7 @@ def density(r: Results) -> Figure | None:
 
 
 def _radial(r: Results) -> Figure | None:
+    """Density around each atom against the distance, of the last part that measured it."""
     found = _last_with(r, "radial_r")
     if found is None:
         return None

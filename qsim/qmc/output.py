@@ -343,7 +343,7 @@ DIFFUSION: tuple[Quantity[Result], ...] = (
         lambda r: float(_analysis(r, "dmc").population_bias),
         when=_has("dmc"),
     ),
-    _number("dmc", "effective_timestep", "1/hartree", "after rejections"),
+    _number("dmc", "effective_timestep", "1/hartree", "time step after rejections"),
     _number(
         "dmc", "persistent", "", "times that a walker that did not move was kept from multiplying", made=int
     ),

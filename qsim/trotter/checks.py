@@ -46,6 +46,7 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
 
 
 def _step(problem: Problem) -> Iterator[Finding]:
+    """Yield a time step that is hopelessly short, or too long for the couplings."""
     dt = problem.deck.evolve.dt
     if dt is None:
         return
@@ -73,6 +74,7 @@ def local_field(problem: Problem) -> float:
 
 
 def _observables(problem: Problem) -> Iterator[Finding]:
+    """Yield observables that this system or its initial state cannot give."""
     deck = problem.deck
     for index, item in enumerate(deck.observe):
         if item.state and problem.spins > STATE_SPINS:

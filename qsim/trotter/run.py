@@ -230,6 +230,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     pilots.tell(panel, end, monitor)
 
     def found() -> Choice:
+        """Estimate the error of the given step, or choose a step for the given accuracy."""
         if block.dt is not None:
             intervals = np.diff(problem.times)
             error = estimate(

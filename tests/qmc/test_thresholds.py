@@ -14,7 +14,7 @@ from qsim.qmc.wavefunction.singular import Divergence
 from tests.qmc.test_claims import rows_of
 
 
-@pytest.mark.parametrize(("smallest", "dependent"), [(0.7e-10, True), (1.4e-10, False)])
+@pytest.mark.parametrize(("smallest", "dependent"), [(0.9e-10, True), (1.1e-10, False)])
 def test_orbitals_that_are_linearly_dependent(smallest, dependent):
     """Two unit columns at an angle t have the singular values sqrt(1 +- cos t): a ratio of tan(t / 2)."""
     t = 2.0 * smallest

@@ -230,3 +230,11 @@ def test_fields_in_which_matter_ionises(limit, factor, warns):
     field = np.array([0.0, -peak, 0.5 * peak])
     assert (checks.strong_field(field, limit, True) is not None) == warns
     assert checks.strong_field(field, None, True) is None
+
+
+@pytest.mark.parametrize(("mass", "limit"), [(20.5, 1e14), (19.5, 1e15)])
+def test_model_electrons_stand_more_than_molecules(made, mass, limit):
+    loaded, _ = made(system=system(mass=mass))
+    assert checks.intensity_limit(loaded.deck) == limit
+    bounded, _ = made(system=system(mass=mass), control={"guess": {"type": "zero"}, "bounds": [-1.0, 1.0]})
+    assert checks.intensity_limit(bounded.deck) is None

@@ -96,6 +96,7 @@ class _ComplexNumber:
     )
 
     def _parse(self, value: object) -> complex:
+        """Return a complex number from a number or a text such as ``1-0.5i``; NaN if it is neither."""
         result = complex("nan")
         if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
             result = complex(value) if abs(value) < sys.float_info.max else result

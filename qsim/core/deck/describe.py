@@ -160,6 +160,7 @@ def type_of(annotation: Annotation) -> str:
 
 
 def _member_name(member: Annotation) -> str:
+    """Return the name of one member of a union, for a list of what is allowed."""
     if member.origin is Literal:
         return ", ".join(f"`{flow(value)}`" for value in member.args)
     if quantity := member.first(Quantity):

@@ -304,6 +304,7 @@ class _Parser:
             self.program.append(Instruction("call", token.text, 2))
 
     def operand(self, depth: int) -> None:
+        """Read a number, a name, a call, or a formula in brackets."""
         token = self.take()
         if token.kind == "number":
             value = float(token.text)
@@ -379,6 +380,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Split a formula into numbers, names and operators, with their columns."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", MAX_LENGTH + 1)
     tokens: list[_Token] = []

@@ -295,6 +295,7 @@ def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
 
 
 def _read_text(path: Path) -> str:
+    """Return the text of a deck file, which must be UTF-8 and not too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

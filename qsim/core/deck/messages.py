@@ -350,6 +350,7 @@ def _settle(mistakes: list[_Mistake], level: int = 0) -> list[_Mistake]:
 
 
 def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistake]:
+    """Return the mistakes of the member of a union that was meant; of all members, merged, if none stands out."""
     by_label: dict[str, list[_Mistake]] = {}
     for mistake in group:
         by_label.setdefault(mistake.step.branches[level][1], []).append(mistake)

@@ -91,6 +91,7 @@ def _blocks_of(annotation: Annotation) -> Iterator[tuple[str, Annotation]]:
 
 
 def _row(key: str, info: FieldInfo) -> str:
+    """Return the row of one key: type, unit, default, what is allowed, meaning."""
     annotation = Annotation.of_field(info)
     quantity, words = quantity_of(annotation), words_of(annotation)
     kind = type_of(annotation)

@@ -402,6 +402,7 @@ def format_quantity(value: float, kind: str, digits: int = 6) -> str:
 
 
 def _convert(number: float, unit: str, kind: str) -> float:
+    """Return a number with a unit in atomic units; an intensity may stand for the peak of its field."""
     factor = UNITS[kind].get(unit)
     if factor is not None:
         return number * factor

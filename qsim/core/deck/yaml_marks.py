@@ -264,6 +264,7 @@ class _Composer:
             raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
 
     def mapping(self, path: tuple[str, ...], mark: Mark) -> Node:
+        """Build the node of a mapping; duplicate keys are reported, and the first one counts."""
         children: dict[str, Node] = {}
         total = 0
         for event in self.events:

@@ -96,6 +96,7 @@ def compare_results(first: Results, second: Results, tolerance: Tolerance) -> li
 
 
 def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance) -> Comparison:
+    """Compare one scalar of two files: presence, unit, then value within the tolerance."""
     texts = _text(a), _text(b)
     if a is None or b is None:
         return Comparison(name, *texts, same=False, note="only in one file")
@@ -118,6 +119,7 @@ def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: To
 
 
 def _compare_array(name: str, first: Results, second: Results, tolerance: Tolerance) -> Comparison:
+    """Compare one array of two files: shape, unit, then the largest difference against the tolerance."""
     a, b = first[name], second[name]
     texts = _shape_text(a.shape), _shape_text(b.shape)
     if a.shape != b.shape:

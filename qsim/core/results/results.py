@@ -196,6 +196,7 @@ def _write_tables(
     data: Mapping[str, NDArray[Any]],
     scales: Mapping[str, tuple[str, ...]],
 ) -> None:
+    """Write the arrays with units, texts and axes; coordinates become scales of the dimensions."""
     for name, table in declared.items():
         array = data[name]
         big = array.nbytes > COMPRESS_ABOVE and array.dtype != object

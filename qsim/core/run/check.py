@@ -352,6 +352,7 @@ def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Misma
 
 
 def _judge_array(array: NDArray[Any], index: tuple[int, ...], entry: Mapping[str, Any]) -> str:
+    """Return why elements of an array differ from their reference; empty if they agree."""
     try:
         part = array[index]
     except IndexError:

@@ -339,6 +339,7 @@ def table(coverages: Iterable[Coverage]) -> list[tuple[str, ...]]:
 
 
 def _row(coverage: Coverage) -> tuple[str, ...]:
+    """Return the cells of one method in the table of claimed errors."""
     deterministic, statistical = coverage.deterministic, coverage.statistical
     shares = [
         f"{100.0 * coverage.within(k) / len(statistical):.1f} %" if statistical else "-" for k in LEVELS

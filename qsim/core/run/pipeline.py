@@ -420,6 +420,7 @@ def _restore(job: _Job[D, P, R], device: Device) -> _Restored:
 def _monitor(
     job: _Job[D, P, R], device: Device, restored: _Restored, signals: Signals, start: float
 ) -> Monitor:
+    """Make the monitor of a run: seed, identity for checkpoints, and how progress is shown."""
     loaded = job.loaded
     if loaded.deck.run.seed is None:
         loaded.update_run(seed=restored.meta["seed"] if restored.meta else world().bcast(draw_seed()))

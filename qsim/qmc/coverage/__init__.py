@@ -149,6 +149,7 @@ def _trap(rng: np.random.Generator) -> _Case:
 
 
 def _pair_in_a_trap(rng: np.random.Generator) -> _Case:
+    """Draw two electrons in a harmonic trap, with or without their repulsion."""
     hooke = bool(rng.random() < 0.5)
     omega = 0.5 if hooke and rng.random() < 0.3 else _uniform(rng, 0.2, 3.0)
     mass = 1.0 if hooke or rng.random() < 0.5 else _uniform(rng, 0.5, 2.0)
@@ -206,6 +207,7 @@ def _vmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
 
 
 def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
+    """Draw a section of diffusion with one to four time steps, of any length."""
     count = int(rng.choice([1, 2, 3, 3, 4]))
     blocks = int(_uniform(rng, 20, 80))
     largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 1.4)

@@ -101,6 +101,7 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
 
 
 def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
+    """Yield atoms, charges and spins that contradict each other or the orbitals."""
     source = deck.wavefunction.orbitals.source
     for k, atom in enumerate(system.atoms):
         try:
@@ -172,6 +173,7 @@ def _slopes(shell: Shell) -> list[float]:
 
 
 def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield Jastrow functions without a range or with keys of another type, and J1 without ions."""
     jastrow = deck.wavefunction.jastrow
     for name in ("J1", "J2"):
         block, key = getattr(jastrow, name), f"wavefunction.jastrow.{name}"
@@ -218,6 +220,7 @@ def walkers_of(deck: QmcDeck) -> list[int]:
 
 
 def _series(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield items that are no single section, time steps of zero, and too few walkers or blocks."""
     good = True
     for k, item in enumerate(deck.series):
         named = item.named()
@@ -272,6 +275,7 @@ def _highest_energy(deck: QmcDeck) -> float:
 
 
 def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
+    """Yield time steps that are far too long or given twice, and extrapolations that lack some."""
     steps = block.timesteps
     largest, scale = max(steps), _highest_energy(deck)
     if largest * scale > MOST_TIME:
@@ -304,6 +308,7 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
 
 
 def _estimators(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield items that are no single estimator, are listed twice, or need atoms or a crystal."""
     seen: dict[str, int] = {}
     for k, item in enumerate(deck.estimators):
         named = item.named()

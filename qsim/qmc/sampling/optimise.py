@@ -280,6 +280,7 @@ class Optimisation:
         return int(np.flatnonzero(blocks["target"] <= bound)[-1])
 
     def _iterate(self, *, last: bool) -> dict[str, float]:
+        """Sample with the current parameters, judge the last step by it, and take the next; return its row."""
         begin = time.perf_counter()
         sets, moments, row = self._sample()
         self.parameters.append(self.current)

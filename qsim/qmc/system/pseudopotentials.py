@@ -223,6 +223,7 @@ def read_xml(path: str | Path, symbol: str) -> Pseudopotential:
 
 
 def _semilocal(path: str | Path, root: ElementTree.Element, symbol: str) -> Pseudopotential:
+    """Read a pseudopotential with one radial function per angular momentum."""
     header, semilocal = root.find("header"), root.find("semilocal")
     if header is None or semilocal is None:
         missing = "header" if header is None else "semilocal"
@@ -315,6 +316,7 @@ def _assemble(
     local_l: int,
     origin: str,
 ) -> Pseudopotential:
+    """Return the pseudopotential of channels r V_l(r): the local one, and differences from it."""
     r, local = channels[local_l]
     delta: list[RadialFunction | None] = [None] * (max(channels) + 1)
     for l, (own, rv) in channels.items():

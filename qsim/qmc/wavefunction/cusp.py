@@ -116,6 +116,7 @@ def fit_correction(chi: Terms, Z: float) -> Correction | None:
 
 
 def _at_radius(chi: Terms, Z: float, sign: float, rc: float) -> Correction:
+    """Return the correction that joins at rc: ``exp(p(r))`` with five conditions on the polynomial p."""
     r = _midpoints(rc)
     weight = (r * chi(r).value) ** 2
     value, slope, curvature = (float(part[0]) for part in chi(np.array([rc])))

@@ -346,6 +346,7 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
 
 
 def _calculate(system: System, identity: dict[str, Any]) -> Cache:
+    """Run the self-consistent field with PySCF; return what the cache file keeps."""
     if not identity["basis"]:
         raise InvalidInput(f"{KEY}.basis", "PySCF needs the name of a basis set, for example ccecp-ccpvtz")
     pyscf = _pyscf()
@@ -388,6 +389,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
 
 
 def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
+    """Return the PySCF molecule of a system in a basis, with its pseudopotentials as they are there."""
     basis = identity["basis"]
     charge = round(float(system.charges.sum())) - system.n_electrons
     try:

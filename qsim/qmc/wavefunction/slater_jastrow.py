@@ -96,6 +96,7 @@ class Wavefunction:
 
     @cached_property
     def _hamiltonian(self) -> HamiltonianTables:
+        """Return the tables of the Hamiltonian: charges, pseudopotentials by species, quadrature, trap."""
         system = self.system
         with_one = [symbol for symbol in system.species if symbol in system.pseudopotentials]
         found = [system.pseudopotentials[symbol] for symbol in with_one]

@@ -108,6 +108,7 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
 
 
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:
+    """Return the initial state (2^N,); random ones are input, and made by the code under test."""
     from qsim.core.device.device import cpu
     from qsim.trotter.deck import initial as state_blocks
     from qsim.trotter.states import initial as states
@@ -143,6 +144,7 @@ def _contracted(tensors: Any, spins: int) -> NDArray[np.complex128]:
 
 
 def _product(block: Mapping[str, Any], spins: int) -> list[tuple[complex, complex]]:
+    """Return the amplitudes (up, down) of each spin of a product state, site 0 first."""
     kind = block["type"]
     if kind == "product":
         return [

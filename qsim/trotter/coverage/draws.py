@@ -185,6 +185,7 @@ def _random(rng: Generator) -> Block:
 
 
 def _field(rng: Generator, spins: int) -> Block:
+    """Return a field on all sites or on some: a number, a list, a formula or random numbers."""
     term: Block = {"type": "field", "axis": _one(rng, "x", "y", "z")}
     u = rng.random()
     count = spins
@@ -247,6 +248,7 @@ def _drive(rng: Generator, terms: list[Block]) -> None:
 
 
 def _profile(rng: Generator, end: float) -> Block:
+    """Return a time profile for an evolution up to `end`; it may reach beyond either end."""
     kind = _one(rng, "ramp", "ramp", "cosine", "table", "expression", "expression", "constant")
     if kind == "constant":
         return {"type": "constant", "value": round(rng.uniform(-1.5, 1.5), 3)}
@@ -271,6 +273,7 @@ def _profile(rng: Generator, end: float) -> Block:
 
 
 def _formula(rng: Generator, end: float) -> Block:
+    """Return a formula of t with its kinks: a chirp, a narrow pulse, a corner or a jump."""
     middle = round(end * rng.uniform(0.05, 0.95), 4)
     width = float(
         f"{end * 10.0 ** rng.uniform(-6.0, -0.5):.4g}"
@@ -293,6 +296,7 @@ def _formula(rng: Generator, end: float) -> Block:
 
 
 def _initial(rng: Generator, spins: int, folder: Path) -> Block:
+    """Return an initial state of any type; tensors and vectors are written to files."""
     kind = _one(
         rng,
         "basis",
@@ -333,6 +337,7 @@ def _initial(rng: Generator, spins: int, folder: Path) -> Block:
 
 
 def _evolve(rng: Generator, strength: float, spins: int, *, driven: bool) -> Block:
+    """Return output times, integrator, and a step or an accuracy, in units of the inverse strength."""
     turns = 10.0 ** rng.uniform(-0.5, 1.0 if driven or spins > 9 else 1.6)
     end = float(f"{turns / strength:.4g}")
     count = int(rng.integers(2, 6))
@@ -375,6 +380,7 @@ def finish_profiles(rng: Generator, deck: Block) -> None:
 
 
 def _observe(rng: Generator, deck: Block, folder: Path) -> list[Block]:
+    """Return the final state and some other observables."""
     system, spins = deck["system"], deck["system"]["spins"]
     found: list[Block] = [{"state": True}]
     choices: list[Block] = [
@@ -407,6 +413,7 @@ def _observe(rng: Generator, deck: Block, folder: Path) -> list[Block]:
 
 
 def _echo(rng: Generator, deck: Block, system: Block) -> Block:
+    """Return an echo with a perturbation of up to two terms, mostly one."""
     spins = system["spins"]
     block: Block = {"times": _one(rng, "all", "final", 2), "sigma": []}
     for _ in range(int(rng.integers(0, 3)) if rng.random() < 0.3 else 1):

@@ -332,6 +332,7 @@ class Evolution:
         return found
 
     def _integrated(self, psi: Complex, times: Sequence[float]) -> list[Complex]:
+        """Return the states at the times from a differential equation, piece by piece between kinks."""
         constant = csr_matrix((1 << self.spins, 1 << self.spins), dtype=complex)
         moving = []
         for part, matrix in zip(self.parts, self.matrices, strict=True):

@@ -91,6 +91,7 @@ def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield integrators and accuracies that profiles, precision or an echo exclude."""
     evolve, accuracy = deck.evolve, deck.evolve.accuracy
     echo = deck.observed("echo")
     if evolve.integrator == "chebyshev" and (deck.driven or are_driven(echo.sigma if echo else [])):
@@ -147,6 +148,7 @@ def _check_ensemble(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield items that are empty, listed twice or contradictory, and mistakes of their sites and terms."""
     seen: dict[str, int] = {}
     many = ("correlator", "entropy")
     for index, item in enumerate(deck.observe):

@@ -92,6 +92,7 @@ def _ramp(ramp: blocks.RampProfile) -> Callable[[float], float]:
 
 
 def _table(table: blocks.TableProfile) -> Factor:
+    """Return the piecewise linear factor of a table, constant beyond its ends; its points are kinks."""
     points = table.points
     if points is None:
         assert table.file is not None  # check() has seen to it

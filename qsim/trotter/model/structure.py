@@ -202,6 +202,7 @@ class _Whole:
 
 
 def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tuple[float, float]], int]:
+    """Search for narrow pulses at random times and around the features of the formula; see :func:`pulses`."""
     edges = np.linspace(0.0, end, CELLS + 1)
     values = many(f, edges)
     generator = np.random.default_rng(SEED)
