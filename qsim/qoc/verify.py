@@ -175,7 +175,6 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
     """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
     block, ground = problem.verify, judge.ground
     levels = problem.initial.shape[1]
-    maker: Callable[..., Molecule]
     if choice == "eigenbasis":
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
         box, points = _spectral_grid(problem, judge, levels)
