@@ -17,7 +17,7 @@ from qsim.core.errors import NumericsError
 from qsim.sturmian import output
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.scattering import angles, continuum, driven, observed, sources, spectra
+from qsim.sturmian.scattering import angles, continuum, driven, known, observed, sources, spectra
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
 from tests.changes import change
@@ -194,6 +194,16 @@ def test_energy_sharing_of_the_model(sturmian):
         assert np.all(np.abs(ours - points[:, 1]) <= 1.3 * allowed + 2e-5)
     # exchange: equal for both electrons
     assert arrays["sdcs"] == pytest.approx(arrays["sdcs"][..., ::-1], rel=1e-12)
+
+
+def test_known_energy_sharing_is_that_of_the_reference_file(sturmian):
+    found = known.sharing([40.8, 54.4], ["singlet", "triplet"])
+    assert np.isnan(found[0]).all()
+    for S in (0, 1):
+        expected = np.array(KNOWN[f"TP_54.4_S{S}_sdcs"]["value"])
+        np.testing.assert_array_equal(known.SHARES, expected[:, 0])
+        np.testing.assert_array_equal(found[1, S], expected[:, 1])
+    assert known.sharing([40.8], ["singlet"]) is None
 
 
 def test_functions_give_what_the_grid_gives(sturmian):

@@ -12,7 +12,8 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
-from qsim.sturmian.scattering import spectra
+from qsim.sturmian.scattering import known, spectra
+from qsim.sturmian.scattering.kinematics import HARTREE_EV
 from qsim.sturmian.scattering.results import level_name
 
 if TYPE_CHECKING:
@@ -115,6 +116,19 @@ def _has_angles(result: CollisionResult) -> bool:
     return all(seen.fdcs is not None for row in _seen(result) for seen in row)
 
 
+def _known(result: CollisionResult) -> Array:
+    """Return known energy sharing of the Temkin-Poet model, None for any other problem."""
+    problem = result.problem
+    model = problem.process == "e_h" and problem.pairs() == [[(0, 0)]] * len(problem.sectors)
+    if not (model and problem.asked.system.potential.type == "coulomb" and problem.asked.system.Z == 1.0):
+        return None
+    return known.sharing([energy * HARTREE_EV for energy in problem.energies()], problem.labels)
+
+
+def _knows(result: CollisionResult) -> bool:
+    return _has_sharing(result) and _known(result) is not None
+
+
 def _curve(attribute: str) -> Callable[[CollisionResult], Array]:
     return lambda result: np.array([[getattr(seen, attribute) for seen in row] for row in _seen(result)])
 
@@ -178,6 +192,9 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
                  lambda r: np.array([spectra.shares() * kin.E for kin in r.kinematics]), ("point", "share"), when=_has_sharing),
         Quantity("sdcs", per_energy, "density of energy sharing", _curve("sdcs"), (*both, "share"), when=_has_sharing, note=FULL),
         Quantity("sdcs_error", per_energy, "its error", _curve("sdcs_error"), (*both, "share"), when=_has_sharing, note=FULL),
+        Quantity("known/share", "", "energy of one electron over E", lambda _: known.SHARES, ("known_share",), when=_knows),
+        Quantity("known/sdcs", per_energy, "density of energy sharing that others find, Temkin-Poet model", _known,
+                 (*both, "known_share"), when=_knows, note=known.SOURCE),
         Quantity("theta", "degree", "signed angle of an electron from z, in one plane",
                  lambda r: r.problem.angles, ("theta",), when=_has_angles),
         Quantity("fdcs", per_angle, "fully differential cross section over both angles, coplanar", _curve("fdcs"), angles,
@@ -196,8 +213,8 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
         Quantity("scan/*/value", "", "values of the scanned key, atomic units", _scanned("value", "value"), ("value",)),
         Quantity("scan/*/sigma_total", unit, "all channels at each value", _scanned("total", "sigma_total"), ("value", *both)),
-        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes", _scanned("ionisation", "sigma_ionisation"),
-                 ("value", *both)),
+        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes",
+                 _scanned("ionisation", "sigma_ionisation"), ("value", *both)),
     )  # fmt: skip
 
 
