@@ -402,6 +402,14 @@ def _tails(result: CollisionResult) -> list[float]:
     return [seen.tail for row in _seen(result) for seen in row if seen.tail is not None]
 
 
+def _apart(result: CollisionResult) -> Scalar:
+    found, known = result.initial, result.problem.recorded
+    assert found is not None
+    assert known is not None
+    text = f"energy of the initial state minus that of {known.path.name}"
+    return Scalar(found.energy - known.energy, "hartree", known.error, text)
+
+
 def _is(process: str) -> Callable[[CollisionResult], bool]:
     return lambda result: result.problem.process == process
 
@@ -448,6 +456,8 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
                  _initial("energy"), when=bound),
+        Quantity("initial_energy_difference", "hartree", "energy of the initial state minus that of initial.file", _apart,
+                 when=lambda r: r.initial is not None and r.problem.recorded is not None),
         Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", _initial("residual"), when=bound),
         Quantity("partial_wave_tail", "", "estimated relative weight of L beyond the largest one", lambda r: max(_tails(r)),
                  when=lambda r: electron(r) and bool(_tails(r))),
