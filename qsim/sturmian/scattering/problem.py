@@ -359,6 +359,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         "repulsion kernels": 16 * (2 * max(tops) + 1) * points**2,
         "directions of the solver": min(RESTART * batch * vector, max(int(BATCH), RESTART * vector)),
         "functions on the product grid": 16 * 4 * 2 * P * points**2 * batch,
+        "solutions that others start from": 16 * P * points**2 * batch * _kept(asked),
     }
     if asked.solver.type == "dense":
         parts["matrix"] = 2 * 16 * (P * size * size) ** 2
@@ -385,6 +386,13 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         # a product with the matrix for each energy and symmetry: functions of one electron to its grid and back
         work=Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max"),
     )
+
+
+def _kept(asked: Asked) -> int:
+    """Return the number of solutions of one symmetry and energy that are kept: gauges, and twice that for the errors."""
+    gauges = len(asked.task.gauges) if asked.task.process == "photo" else 1
+    errors = asked.task.errors and asked.task.process != "resonances"
+    return gauges * (2 if errors else 1) if gauges > 1 or errors else 0
 
 
 def _scanned(asked: Asked) -> Iterator[Finding]:
