@@ -115,10 +115,6 @@ ERRORS = {
         change(BASE, {"scan": {"R": [30, 10]}}),
         "scan.R.1: the contour begins at R = 10 bohr, inside of the target",
     ),
-    "scanned order of too few points": (
-        change(BASE, {"scan": {"order": [11, 4]}, "grid__elements": 12}),
-        "scan.order.1: .*points per wavelength",
-    ),
     "scanned contour of bound states": (
         {"system": {"Z": 2}, "scan": {"angle": [0.3]}},
         "scan.angle: the angle of a contour belongs to task: scatter",
@@ -253,6 +249,10 @@ def test_mistakes(sturmian, name):
 
 
 WARNINGS = {
+    "scanned order of too few points": (
+        change(BASE, {"scan": {"order": [11, 4]}, "grid__elements": 12}),
+        "scan.order.1: .*points per wavelength",
+    ),
     "well without a tail": (
         change(BASE, {"basis": change(GSF, {"generating__tail": 0})}),
         "basis.generating.tail: .*reflects channels of other energies",

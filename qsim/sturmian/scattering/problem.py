@@ -392,18 +392,21 @@ def _kept(asked: Asked) -> int:
     """Return the number of solutions of one symmetry and energy that are kept: gauges, and twice that for the errors."""
     gauges = len(asked.task.gauges) if asked.task.process == "photo" else 1
     errors = asked.task.errors and asked.task.process != "resonances"
-    return gauges * (2 if errors else 1) if gauges > 1 or errors else 0
+    if errors:
+        return 2 * gauges
+    return gauges if gauges > 1 else 0
 
 
 def _scanned(asked: Asked) -> Iterator[Finding]:
-    """Yield what scanned boxes and grids do to the waves of the collision; a scan of N may begin with too few."""
+    """Yield what scanned boxes and grids do to the waves; a scan may begin with too coarse a grid, or with too few functions."""
     kinds = {"R": float, "order": int}
     for key in kinds:
         for k, value in enumerate(asked.scan.get(key, [])):
             changed = replace(asked, grid=asked.grid.model_copy(update={key: kinds[key](value)}), basis=None)
             numbers, _ = numbers_of(changed)
             for finding in of_numbers(changed, numbers, numbers.bounds(float(asked.system.Z))):
-                yield Finding(f"scan.{key}.{k}", finding.message, finding.severity)
+                severity = "warning" if finding.key == "grid.order" else finding.severity
+                yield Finding(f"scan.{key}.{k}", finding.message, severity)
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
