@@ -453,6 +453,8 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("R", "bohr", "radius where the contour begins", lambda r: r.problem.numbers.R),
         Quantity("contour_condition", "", "largest condition number of the one-electron eigenvectors", lambda r: r.condition),
         Quantity("solver", "", "solver of the driven equations", lambda r: r.problem.asked.solver.type),
+        Quantity("solver_tolerance", "", "largest relative residual that was asked for",
+                 lambda r: r.problem.asked.solver.tolerance),
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
                  _initial("energy"), when=bound),
