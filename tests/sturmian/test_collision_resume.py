@@ -17,7 +17,7 @@ DECKS = {
         "basis": {"type": "fedvr"},
         "channels": {"L": [0, 1], "S": 1, "l_max": 1},
         "task": {"type": "scatter", "process": "e_h", "energy": [1.2, 1.6]},
-        "scan": {"order": [8]},
+        "scan": {"angle": [0.25]},
     },
     "functions": {
         "system": {"Z": 1},

@@ -10,8 +10,9 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.sturmian.scattering import outgoing
+from qsim.sturmian.scattering import initial, outgoing
 from tests.changes import REMOVE, change
+from tests.decks import Decks
 
 BASE = {
     "system": {"Z": 1},
@@ -113,10 +114,6 @@ ERRORS = {
     "scanned box inside of the target": (
         change(BASE, {"scan": {"R": [30, 10]}}),
         "scan.R.1: the contour begins at R = 10 bohr, inside of the target",
-    ),
-    "scanned order of too few points": (
-        change(BASE, {"scan": {"order": [11, 4]}, "grid__elements": 12}),
-        "scan.order.1: .*points per wavelength",
     ),
     "scanned contour of bound states": (
         {"system": {"Z": 2}, "scan": {"angle": [0.3]}},
@@ -252,6 +249,10 @@ def test_mistakes(sturmian, name):
 
 
 WARNINGS = {
+    "scanned order of too few points": (
+        change(BASE, {"scan": {"order": [11, 4]}, "grid__elements": 12}),
+        "scan.order.1: .*points per wavelength",
+    ),
     "well without a tail": (
         change(BASE, {"basis": change(GSF, {"generating__tail": 0})}),
         "basis.generating.tail: .*reflects channels of other energies",
@@ -307,6 +308,64 @@ def test_an_initial_state_that_does_not_converge(sturmian, monkeypatch):
     monkeypatch.setattr(davidson, "lowest", fail)
     with pytest.raises(NumericsError, match="did not converge"):
         sturmian.run(**photo())
+
+
+@pytest.fixture(scope="module")
+def helium(tmp_path_factory):
+    """Return the results file of the two lowest singlets of helium, found loosely."""
+    case = Decks("sturmian", tmp_path_factory.mktemp("helium"))
+    case.execute(
+        "helium", system={"Z": 2}, grid={"R": 18, "order": 11}, basis={"type": "fedvr"}, channels={"l_max": 1},
+        task={"type": "bound", "n_roots": 1}, solver={"tolerance": 1e-6},
+    )  # fmt: skip
+    return case.folder / "helium.h5"
+
+
+def test_an_initial_state_of_another_deck(sturmian, helium):
+    found = sturmian.execute(**photo(initial={"file": str(helium)}, grid__R=20, task__gauges=["length"]))
+    difference = found["scalars"]["initial_energy_difference"]
+    assert abs(difference["value"]) <= difference["error"]
+
+
+OTHERS = {
+    "another nucleus": (
+        {"system": {"Z": 3}},
+        r"initial.file: the state of helium.h5 is that of system.Z = 2.0, but this deck has 3",
+    ),
+    "another state": (
+        {"initial__S": 1},
+        "initial.file: helium.h5 has no state with L = 0, S = 1, root 0, but L = 0, S = 0, root 0",
+    ),
+    "no results": ({"initial__file": "deck.yaml"}, "initial.file: .*deck.yaml"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_initial_state_that_does_not_match(sturmian, helium, name):
+    changes, message = OTHERS[name]
+    deck = change(photo(initial={"file": str(helium)}, grid__R=20), changes)
+    with pytest.raises(DeckError, match=message):
+        sturmian.load(**deck)
+
+
+def test_an_initial_state_of_another_deck_that_has_not_converged(sturmian, helium, monkeypatch):
+    monkeypatch.setattr(initial, "CONVERGED", 1e-30)
+    with pytest.raises(
+        DeckError, match=r"initial.file: the state of helium.h5 has not converged: its residual is"
+    ):
+        sturmian.load(**photo(initial={"file": str(helium)}, grid__R=20))
+
+
+def test_an_initial_state_whose_density_is_another(sturmian, helium):
+    problem = sturmian.build(**photo(initial={"file": str(helium)}, grid__R=20))
+    setup = problem.setup()
+    found = problem.initial(setup, lambda: None, 1e-6)
+    known = problem.recorded
+    initial.require_same(known, found, setup.grid)
+    shifted = replace(known, density=np.interp(0.7 * known.r, known.r, known.density))
+    for wrong in (replace(known, energy=-2.1), shifted):
+        with pytest.raises(NumericsError, match=r"the initial state is not that of helium.h5: energy"):
+            initial.require_same(wrong, found, setup.grid)
 
 
 def test_a_momentum_transfer_that_is_impossible(sturmian):

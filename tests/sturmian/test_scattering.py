@@ -17,7 +17,7 @@ from qsim.core.errors import NumericsError
 from qsim.sturmian import output
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.scattering import angles, continuum, driven, observed, sources, spectra
+from qsim.sturmian.scattering import angles, continuum, driven, known, observed, sources, spectra
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
 from tests.changes import change
@@ -196,6 +196,16 @@ def test_energy_sharing_of_the_model(sturmian):
     assert arrays["sdcs"] == pytest.approx(arrays["sdcs"][..., ::-1], rel=1e-12)
 
 
+def test_known_energy_sharing_is_that_of_the_reference_file(sturmian):
+    found = known.sharing([40.8, 54.4], ["singlet", "triplet"])
+    assert np.isnan(found[0]).all()
+    for S in (0, 1):
+        expected = np.array(KNOWN[f"TP_54.4_S{S}_sdcs"]["value"])
+        np.testing.assert_array_equal(known.SHARES, expected[:, 0])
+        np.testing.assert_array_equal(found[1, S], expected[:, 1])
+    assert known.sharing([40.8], ["singlet"]) is None
+
+
 def test_functions_give_what_the_grid_gives(sturmian):
     """Outgoing Sturmians in a square well with a tail, both solvers."""
     basis = {"type": "gsf", "generating": {"type": "square_well", "tail": 4}, "energy": "total", "N": 42}
@@ -328,6 +338,7 @@ def test_a_gpu_gives_what_the_cpu_gives(sturmian):
     deck = {
         **PHOTO,
         "task": {"type": "scatter", "process": "photo", "excess": ["20 eV", "30 eV"], "errors": False},
+        "solver": {"tolerance": 1e-10},
     }
     summaries = [
         sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")
@@ -335,6 +346,24 @@ def test_a_gpu_gives_what_the_cpu_gives(sturmian):
     for name in ("sigma_photo_length_0", "sigma_double_photo_velocity_1", "sigma_2p_length_1"):
         values = [summary["scalars"][name]["value"] for summary in summaries]
         assert values[1] == pytest.approx(values[0], rel=1e-7)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["gmres", "cocg"])
+def test_a_batch_on_a_gpu_whose_right_hand_sides_converge_after_different_steps(small, cuda, name):
+    setup = Setup(cuda, small.numbers, small.Z, small.potential)
+    momenta = np.array([1.1, 1.6, 2.0, 2.6])
+    found = []
+    for where in (small, setup):
+        operator = where.operator(1, 1, [(0, 1), (1, 2)], 1.0)
+        s = operator.device.asarray(right_sides(where, operator, momenta))
+        solution = driven.solve(
+            operator, s, 0.5 * momenta**2 - 0.5, tolerance=1e-9, krylov=driven.Krylov(name, 25)
+        )
+        assert len(set(solution.iterations.tolist())) > 1
+        assert solution.residuals.max() <= 1e-9
+        found.append(operator.device.to_host(solution.u))
+    assert np.abs(found[1] - found[0]).max() < 1e-7 * np.abs(found[0]).max()
 
 
 # ------------------------------------------------------------------------------- angles, curves, series

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
 
 MOST = 40  # energies of one run
@@ -73,4 +73,8 @@ class Initial(Block):
     L: Annotated[Count, Field(le=4)] = Field(default=0, description="total orbital momentum")
     l_max: Annotated[Count, Field(le=20)] | None = Field(
         default=None, description="pairs up to this orbital momentum; by default that of the channels"
+    )
+    file: DeckPath | None = Field(
+        default=None,
+        description="results of task: bound; the initial state is refused if it is not the one of this file",
     )

@@ -94,6 +94,10 @@ def sharing(r: Results) -> Figure | None:
             y, error, color = values[i, j], errors[i, j], CYCLE[j % len(CYCLE)]
             ax.fill_between(x, np.maximum(y - error, 0.0), y + error, color=color, alpha=0.25, linewidth=0)
             ax.plot(x, y, color=color, label=label or None)
+            if "known/sdcs" in r:
+                ax.plot(
+                    r["known/share"], r["known/sdcs"][i, j], "o", color=color, markersize=3, fillstyle="none"
+                )
         ax.set_ylim(bottom=0.0)
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel(r"$\varepsilon/E$")

@@ -465,10 +465,16 @@ def _orthogonalise(
 
 
 def _along(xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]) -> Any:
-    """Subtract the part of each w along its basis; return the coefficients (m, k)."""
-    h = xp.conj(xp.matmul(basis, xp.conj(w)[:, :, None]))[:, :, 0]
-    w -= xp.matmul(h[:, None, :], basis)[:, 0]
-    return h
+    """Subtract the part of each w along its basis; return the coefficients (m, k).
+
+    One right-hand side after the other: all of them in one product would copy the directions, which are not contiguous.
+    """
+    found = []
+    for directions, row in zip(basis, w, strict=True):
+        h = xp.conj(directions @ xp.conj(row))
+        row -= h @ directions
+        found.append(h)
+    return xp.stack(found)
 
 
 def _square(xp: ModuleType, w: NDArray[np.complex128]) -> Any:

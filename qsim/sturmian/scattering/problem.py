@@ -20,6 +20,7 @@ from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import fastest, of_numbers
 from qsim.sturmian.scattering.driven import BATCH, RESTART
+from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Problem:
         Typed blocks of the deck.
     numbers : Numbers
     sectors : list of Sector
+    recorded : Recorded or None
+        State of another deck that the initial state has to be.
     notices : list of str
         What the deck left open and how it was settled.
     """
@@ -61,6 +64,7 @@ class Problem:
     asked: Asked
     numbers: Numbers
     sectors: list[Sector]
+    recorded: Recorded | None = None
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -162,8 +166,10 @@ class Problem:
             kind = float if key == "R" else int
             asked = replace(self.asked, grid=self.asked.grid.model_copy(update={key: kind(value)}))
             return replace(self, asked=asked, numbers=numbers_of(asked)[0])
-        if key in ("angle", "length"):
-            return replace(self, numbers=replace(self.numbers, **{key: float(value)}))
+        if key == "angle":
+            return replace(self, numbers=replace(self.numbers, angle=float(value)))
+        if key == "length":
+            return replace(self, numbers=replace(self.numbers, length=float(value)))
         return replace(self, numbers=replace(self.numbers, sizes=(int(value),)))
 
     def setup(self, *, coarser: bool = False) -> Setup:
@@ -192,7 +198,10 @@ class Problem:
         if other:
             l_max = l_max - 1 if l_max > block.L else l_max + 1
         pairs = pairs_up_to(block.L, l_max, S=block.S)
-        return setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
+        found = setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
+        if self.recorded is not None:
+            require_same(self.recorded, found, setup.grid)
+        return found
 
     def energies(self) -> list[float]:
         """Return the energies of the deck, hartree: of the impact, the excess, or of both electrons."""
@@ -332,6 +341,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     asked = Asked.of(loaded.deck)
     try:
+        recorded(asked)
         numbers, _ = numbers_of(asked)
         grid = numbers.bounds(float(asked.system.Z))
         findings = [*of_numbers(asked, numbers, grid), *_scanned(asked)]
@@ -349,6 +359,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         "repulsion kernels": 16 * (2 * max(tops) + 1) * points**2,
         "directions of the solver": min(RESTART * batch * vector, max(int(BATCH), RESTART * vector)),
         "functions on the product grid": 16 * 4 * 2 * P * points**2 * batch,
+        "solutions that others start from": 16 * P * points**2 * batch * _kept(asked),
     }
     if asked.solver.type == "dense":
         parts["matrix"] = 2 * 16 * (P * size * size) ** 2
@@ -377,19 +388,29 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     )
 
 
+def _kept(asked: Asked) -> int:
+    """Return the number of solutions of one symmetry and energy that are kept: gauges, and twice that for the errors."""
+    gauges = len(asked.task.gauges) if asked.task.process == "photo" else 1
+    errors = asked.task.errors and asked.task.process != "resonances"
+    if errors:
+        return 2 * gauges
+    return gauges if gauges > 1 else 0
+
+
 def _scanned(asked: Asked) -> Iterator[Finding]:
-    """Yield what scanned boxes and grids do to the waves of the collision; a scan of N may begin with too few."""
+    """Yield what scanned boxes and grids do to the waves; a scan may begin with too coarse a grid, or with too few functions."""
     kinds = {"R": float, "order": int}
     for key in kinds:
         for k, value in enumerate(asked.scan.get(key, [])):
             changed = replace(asked, grid=asked.grid.model_copy(update={key: kinds[key](value)}), basis=None)
             numbers, _ = numbers_of(changed)
             for finding in of_numbers(changed, numbers, numbers.bounds(float(asked.system.Z))):
-                yield Finding(f"scan.{key}.{k}", finding.message, finding.severity)
+                severity = "warning" if finding.key == "grid.order" else finding.severity
+                yield Finding(f"scan.{key}.{k}", finding.message, severity)
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
     """Settle a collision deck."""
     asked = Asked.of(loaded.deck)
     numbers, notices = numbers_of(asked)
-    return Problem(device, asked, numbers, sectors_of(loaded.deck), notices)
+    return Problem(device, asked, numbers, sectors_of(loaded.deck), recorded(asked), notices)

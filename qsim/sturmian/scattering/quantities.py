@@ -12,7 +12,8 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
-from qsim.sturmian.scattering import spectra
+from qsim.sturmian.scattering import known, spectra
+from qsim.sturmian.scattering.kinematics import HARTREE_EV
 from qsim.sturmian.scattering.results import level_name
 
 if TYPE_CHECKING:
@@ -115,6 +116,19 @@ def _has_angles(result: CollisionResult) -> bool:
     return all(seen.fdcs is not None for row in _seen(result) for seen in row)
 
 
+def _known(result: CollisionResult) -> Array:
+    """Return known energy sharing of the Temkin-Poet model, None for any other problem."""
+    problem = result.problem
+    model = problem.process == "e_h" and problem.pairs() == [[(0, 0)]] * len(problem.sectors)
+    if not (model and problem.asked.system.potential.type == "coulomb" and problem.asked.system.Z == 1.0):
+        return None
+    return known.sharing([energy * HARTREE_EV for energy in problem.energies()], problem.labels)
+
+
+def _knows(result: CollisionResult) -> bool:
+    return _has_sharing(result) and _known(result) is not None
+
+
 def _curve(attribute: str) -> Callable[[CollisionResult], Array]:
     return lambda result: np.array([[getattr(seen, attribute) for seen in row] for row in _seen(result)])
 
@@ -178,6 +192,9 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
                  lambda r: np.array([spectra.shares() * kin.E for kin in r.kinematics]), ("point", "share"), when=_has_sharing),
         Quantity("sdcs", per_energy, "density of energy sharing", _curve("sdcs"), (*both, "share"), when=_has_sharing, note=FULL),
         Quantity("sdcs_error", per_energy, "its error", _curve("sdcs_error"), (*both, "share"), when=_has_sharing, note=FULL),
+        Quantity("known/share", "", "energy of one electron over E", lambda _: known.SHARES, ("known_share",), when=_knows),
+        Quantity("known/sdcs", per_energy, "density of energy sharing that others find, Temkin-Poet model", _known,
+                 (*both, "known_share"), when=_knows, note=known.SOURCE),
         Quantity("theta", "degree", "signed angle of an electron from z, in one plane",
                  lambda r: r.problem.angles, ("theta",), when=_has_angles),
         Quantity("fdcs", per_angle, "fully differential cross section over both angles, coplanar", _curve("fdcs"), angles,
@@ -196,8 +213,8 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
         Quantity("scan/*/value", "", "values of the scanned key, atomic units", _scanned("value", "value"), ("value",)),
         Quantity("scan/*/sigma_total", unit, "all channels at each value", _scanned("total", "sigma_total"), ("value", *both)),
-        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes", _scanned("ionisation", "sigma_ionisation"),
-                 ("value", *both)),
+        Quantity("scan/*/sigma_ionisation", unit, "break-up at each value, from its amplitudes",
+                 _scanned("ionisation", "sigma_ionisation"), ("value", *both)),
     )  # fmt: skip
 
 
@@ -385,6 +402,14 @@ def _tails(result: CollisionResult) -> list[float]:
     return [seen.tail for row in _seen(result) for seen in row if seen.tail is not None]
 
 
+def _apart(result: CollisionResult) -> Scalar:
+    found, known = result.initial, result.problem.recorded
+    assert found is not None
+    assert known is not None
+    text = f"energy of the initial state minus that of {known.path.name}"
+    return Scalar(found.energy - known.energy, "hartree", known.error, text)
+
+
 def _is(process: str) -> Callable[[CollisionResult], bool]:
     return lambda result: result.problem.process == process
 
@@ -428,9 +453,13 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("R", "bohr", "radius where the contour begins", lambda r: r.problem.numbers.R),
         Quantity("contour_condition", "", "largest condition number of the one-electron eigenvectors", lambda r: r.condition),
         Quantity("solver", "", "solver of the driven equations", lambda r: r.problem.asked.solver.type),
+        Quantity("solver_tolerance", "", "largest relative residual that was asked for",
+                 lambda r: r.problem.asked.solver.tolerance),
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
                  _initial("energy"), when=bound),
+        Quantity("initial_energy_difference", "hartree", "energy of the initial state minus that of initial.file", _apart,
+                 when=lambda r: r.initial is not None and r.problem.recorded is not None),
         Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", _initial("residual"), when=bound),
         Quantity("partial_wave_tail", "", "estimated relative weight of L beyond the largest one", lambda r: max(_tails(r)),
                  when=lambda r: electron(r) and bool(_tails(r))),

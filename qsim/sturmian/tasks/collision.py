@@ -32,6 +32,7 @@ __all__ = ["Collisions", "run_collisions"]
 DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
 POOR = 0.1  # relative error of a break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
+EXACT = 1e-8  # hartree: largest residual of an initial state
 ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
 ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
 
@@ -210,8 +211,10 @@ class Collisions:
         grid, problem = self._grid(job.round), self.rounds[job.round].problem
         if job.variant not in grid.kinematics:
             if problem.process != "e_h":
+                least = ROUGHEST if self.rounds[job.round].coarser else EXACT
+                tolerance = min(least, self._tolerance(job))
                 grid.initial[job.variant] = problem.initial(
-                    grid.setup, poll, self._tolerance(job), other=job.variant > 0
+                    grid.setup, poll, tolerance, other=job.variant > 0
                 )
             grid.kinematics[job.variant] = problem.kinematics(grid.setup, grid.initial.get(job.variant))
         return grid.kinematics[job.variant]
@@ -227,7 +230,7 @@ class Collisions:
         return grid.operators[key]
 
     def _tolerance(self, job: Job) -> float:
-        """Return the largest relative residual of a solution, and of its initial state in hartree."""
+        """Return the largest relative residual of a solution."""
         tolerance = self.rounds[job.round].tolerance
         return max(tolerance, ROUGHEST) if job.variant > 0 else tolerance
 
