@@ -20,7 +20,17 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.trotter.kernels.sectors_cpu import JIT, eight_low, four_low, one_low, prepare
+from qsim.trotter.kernels.sectors_cpu import (
+    JIT,
+    across_into,
+    diagonal_of,
+    eight_low,
+    four_low,
+    mirrored_into,
+    one_low,
+    rows_into,
+    start_row,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,10 +187,9 @@ def sector_product(
     x, y = psi.view(real), out.view(real)
     tiles, host = tables.tiles[width], tables.host
     most = max((columns for *_, columns in tables.blocks), default=1)
-    each = _sector_product_cpu if width == 2 else _sector_product_real
     each_part(
-        lambda first, last: each(
-            x, y, host, tiles[first:last], np.empty(8 * most), np.empty(most), alpha, beta, gamma
+        lambda first, last: _sector_product_cpu(
+            x, y, host, tiles[first:last], np.empty(8 * most), np.empty(most), width, alpha, beta, gamma
         ),
         len(tiles),
         psi.size,
@@ -236,54 +245,112 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
-    """Tiles of :func:`sector_product` for complex vectors, given as their real and imaginary parts (2 D,)."""
+def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
+    """Tiles of :func:`sector_product`; vectors are given as their real and imaginary parts, or real (width 1)."""
+    # taken out of the tuple once: each access would count references
+    down = t.down
+    low_offset = t.low_offset
+    high_offset = t.high_offset
+    block = t.block
+    half = t.half
+    clear = t.clear
+    filled = t.filled
+    low_first = t.low_first
+    low_to = t.low_to
+    low_value = t.low_value
+    high_first = t.high_first
+    high_to = t.high_to
+    high_value = t.high_value
+    cross_low = t.cross_low
+    cross_high = t.cross_high
+    cross_value = t.cross_value
+    mirror_site = t.mirror_site
+    mirror_value = t.mirror_value
+    high_string = t.high_string
+    high_rank = t.high_rank
+    pattern = t.pattern
+    high_energy = t.high_energy
+    across = t.across
+    low_string = t.low_string
+    energies = t.energy
+    most = 4 if width == 2 else 8
     for tile in range(tiles.shape[0]):
         p = tiles[tile, 0]
-        r = tiles[tile, 1]
-        w = t.down - p
-        columns = t.low_offset[w + 1] - t.low_offset[w]
-        size = 2 * columns
-        rows = min(4, t.high_offset[p + 1] - t.high_offset[p] - r)
+        first = tiles[tile, 1]
+        w = down - p
+        columns = low_offset[w + 1] - low_offset[w]
+        size = width * columns
+        base = width * block[p]
+        rows = min(most, high_offset[p + 1] - high_offset[p] - first)
         for q in range(rows):
-            prepare(x, y, t, g[q * size : (q + 1) * size], energy, 2, p, r + q, alpha, beta, gamma)
-        start = 2 * t.block[p] + r * size
-        starts = t.low_first[t.low_offset[w] :]
-        if rows == 4:
-            end = start + 4 * size
-            four_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
+            r = first + q
+            place = high_offset[p] + r
+            h = high_string[place]
+            e = high_energy[place]
+            start = base + r * size
+            own = x[start : start + size]
+            old = y[start : start + size]
+            to = g[q * size : (q + 1) * size]
+            if pattern[place] >= 0:
+                of = pattern[place] * low_string.size + low_offset[w]
+                start_row(to, own, old, energies[of : of + columns], e, width, alpha, beta, gamma)
+            else:
+                diagonal_of(energy, low_offset, high_string, across, energies, low_string, w, place)
+                start_row(to, own, old, energy, e, width, alpha, beta, gamma)
+            rows_into(to, x, high_first, high_offset, high_to, high_value, base, p, r, alpha)
+            if cross_low.size:
+                across_into(
+                    to,
+                    x,
+                    cross_low,
+                    cross_high,
+                    cross_value,
+                    low_offset,
+                    block,
+                    high_rank,
+                    half,
+                    clear,
+                    filled,
+                    width,
+                    p,
+                    w,
+                    h,
+                    alpha,
+                )
+            if mirror_site.size:
+                mirrored_into(
+                    to,
+                    x,
+                    mirror_site,
+                    mirror_value,
+                    low_offset,
+                    high_offset,
+                    block,
+                    high_rank,
+                    half,
+                    filled,
+                    width,
+                    p,
+                    w,
+                    h,
+                    alpha,
+                )
+        start = base + first * size
+        starts = low_first[low_offset[w] :]
+        if rows == most:
+            whole = x[start : start + rows * size]
+            out = y[start : start + rows * size]
+            if width == 2:
+                four_low(whole, out, g, starts, low_to, low_value, columns, alpha)
+            else:
+                eight_low(whole, out, g, starts, low_to, low_value, columns, alpha)
             continue
         for q in range(rows):
-            end = start + size
+            row = x[start : start + size]
             one_low(
-                x[start:end], y[start:end], g[q * size :], starts, t.low_to, t.low_value, columns, 2, alpha
+                row, y[start : start + size], g[q * size :], starts, low_to, low_value, columns, width, alpha
             )
-            start = end
-
-
-@nb.njit(**JIT)
-def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
-    """Tiles of :func:`sector_product` for real vectors (D,)."""
-    for tile in range(tiles.shape[0]):
-        p = tiles[tile, 0]
-        r = tiles[tile, 1]
-        w = t.down - p
-        columns = t.low_offset[w + 1] - t.low_offset[w]
-        rows = min(8, t.high_offset[p + 1] - t.high_offset[p] - r)
-        for q in range(rows):
-            prepare(x, y, t, g[q * columns : (q + 1) * columns], energy, 1, p, r + q, alpha, beta, gamma)
-        start = t.block[p] + r * columns
-        starts = t.low_first[t.low_offset[w] :]
-        if rows == 8:
-            end = start + 8 * columns
-            eight_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
-            continue
-        for q in range(rows):
-            end = start + columns
-            one_low(
-                x[start:end], y[start:end], g[q * columns :], starts, t.low_to, t.low_value, columns, 1, alpha
-            )
-            start = end
+            start += size
 
 
 # -------------------------------------------------------------------------------------- spin flips
