@@ -89,6 +89,6 @@ class Levels(Block):
     statistics: Annotated[list[Literal["gap_ratio", "participation", "entropy"]], Field(min_length=1)] = (
         Field(
             default=["gap_ratio"],
-            description="gap_ratio; participation: -sum p ln p in the Ising basis; entropy: of half of the chain, both of every state",
+            description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
         )
     )
