@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-TASKS: Mapping[str, Callable[[TaskProblem, Monitor], TaskResult]] = {"spectrum": spectrum.run, "dynamics": dynamics.run, "thermal": thermal.run, "levels": levels.run}
+TASKS: Mapping[str, Callable[[TaskProblem, Monitor], TaskResult]] = {
+    "spectrum": spectrum.run,
+    "dynamics": dynamics.run,
+    "thermal": thermal.run,
+    "levels": levels.run,
+}
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 

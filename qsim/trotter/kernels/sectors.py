@@ -5,7 +5,7 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU rows are made four at a time (eight of a real vector): first what comes from whole rows, in contiguous runs, into a
+On the CPU rows are made eight at a time: first what comes from whole rows, in contiguous runs, into a
 buffer in cache; then the flips of the low part, whose tables are read once for all of them; then the result is written, in which
 the older vector of a recurrence is included.
 """
@@ -25,7 +25,7 @@ from qsim.trotter.kernels.sectors_cpu import (
     across_into,
     diagonal_of,
     eight_low,
-    four_low,
+    eight_low_complex,
     mirrored_into,
     one_low,
     rows_into,
@@ -41,7 +41,7 @@ __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "secto
 
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
-ROWS = {1: 8, 2: 4}  # rows of a tile by the doubles of an amplitude
+ROWS = 8  # of a tile
 
 
 class ProductTables(NamedTuple):
@@ -69,6 +69,8 @@ class ProductTables(NamedTuple):
         Of the high part.
     energy : (patterns 2^L,) float64
         Diagonal of the low part with the couplings across, for every pattern of the fields of the high part on it.
+    energy_pairs : (2 patterns 2^L,) float64
+        The same, every entry twice, for the two numbers of a complex amplitude.
     pattern : (2^H,) int64
         Pattern of every high string; all -1 where there are too many, and `across` is used.
     high_energy : (2^H,) float64
@@ -99,6 +101,7 @@ class ProductTables(NamedTuple):
     high_string: Any
     high_rank: Any
     energy: Any
+    energy_pairs: Any
     pattern: Any
     high_energy: Any
     across: Any
@@ -131,8 +134,8 @@ class SectorTables:
         Blocks that are not empty.
     host : ProductTables or None
         What the CPU twin takes; None on a GPU.
-    tiles : dict of int to (T, 2) int64
-        Weight p and first row of every tile, by the doubles of an amplitude.
+    tiles : (T, 2) int64 or None
+        Weight p and first row of every tile of the CPU twin.
     strings : FlipTables
         On the device.
     flips : tuple
@@ -147,7 +150,7 @@ class SectorTables:
     bits: tuple[int, int]
     blocks: list[tuple[int, int, int, int]]
     host: ProductTables | None
-    tiles: dict[int, NDArray[np.int64]]
+    tiles: NDArray[np.int64] | None
     strings: FlipTables
     flips: tuple[Any, ...] = ()
     diagonal: tuple[Any, ...] = ()
@@ -181,15 +184,24 @@ def sector_product(
     if device.is_cuda:
         _launch_product(tables, psi, out, alpha, beta, gamma)
         return
-    assert tables.host is not None
+    assert tables.host is not None and tables.tiles is not None  # noqa: PT018
     width = 2 if psi.dtype.kind == "c" else 1
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
-    tiles, host = tables.tiles[width], tables.host
+    tiles, host = tables.tiles, tables.host
     most = max((columns for *_, columns in tables.blocks), default=1)
     each_part(
         lambda first, last: _sector_product_cpu(
-            x, y, host, tiles[first:last], np.empty(8 * most), np.empty(most), width, alpha, beta, gamma
+            x,
+            y,
+            host,
+            tiles[first:last],
+            np.empty(ROWS * width * most),
+            np.empty(width * most),
+            width,
+            alpha,
+            beta,
+            gamma,
         ),
         len(tiles),
         psi.size,
@@ -272,8 +284,7 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
     high_energy = t.high_energy
     across = t.across
     low_string = t.low_string
-    energies = t.energy
-    most = 4 if width == 2 else 8
+    energies = t.energy_pairs if width == 2 else t.energy
     for tile in range(tiles.shape[0]):
         p = tiles[tile, 0]
         first = tiles[tile, 1]
@@ -281,7 +292,7 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
         columns = low_offset[w + 1] - low_offset[w]
         size = width * columns
         base = width * block[p]
-        rows = min(most, high_offset[p + 1] - high_offset[p] - first)
+        rows = min(ROWS, high_offset[p + 1] - high_offset[p] - first)
         for q in range(rows):
             r = first + q
             place = high_offset[p] + r
@@ -292,11 +303,11 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
             old = y[start : start + size]
             to = g[q * size : (q + 1) * size]
             if pattern[place] >= 0:
-                of = pattern[place] * low_string.size + low_offset[w]
-                start_row(to, own, old, energies[of : of + columns], e, width, alpha, beta, gamma)
+                of = width * (pattern[place] * low_string.size + low_offset[w])
+                start_row(to, own, old, energies[of : of + size], e, alpha, beta, gamma)
             else:
-                diagonal_of(energy, low_offset, high_string, across, energies, low_string, w, place)
-                start_row(to, own, old, energy, e, width, alpha, beta, gamma)
+                diagonal_of(energy, low_offset, high_string, across, t.energy, low_string, width, w, place)
+                start_row(to, own, old, energy, e, alpha, beta, gamma)
             rows_into(to, x, high_first, high_offset, high_to, high_value, base, p, r, alpha)
             if cross_low.size:
                 across_into(
@@ -337,11 +348,11 @@ def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
                 )
         start = base + first * size
         starts = low_first[low_offset[w] :]
-        if rows == most:
+        if rows == ROWS:
             whole = x[start : start + rows * size]
             out = y[start : start + rows * size]
             if width == 2:
-                four_low(whole, out, g, starts, low_to, low_value, columns, alpha)
+                eight_low_complex(whole, out, g, starts, low_to, low_value, columns, alpha)
             else:
                 eight_low(whole, out, g, starts, low_to, low_value, columns, alpha)
             continue

@@ -6,13 +6,16 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 __all__ = [
     "JIT",
     "across_into",
     "diagonal_of",
     "eight_low",
-    "four_low",
+    "eight_low_complex",
     "mirrored_into",
     "one_low",
     "rows_into",
@@ -20,6 +23,7 @@ __all__ = [
 ]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PACKED = 8  # rows of a complex vector that are made together
 INLINE: dict[str, Any] = {
     **JIT,
     "inline": "always",
@@ -173,7 +177,7 @@ def mirrored_into(
 
 
 @nb.njit(**INLINE)
-def diagonal_of(energy, low_offset, high_string, across, energies, low_string, w, place):
+def diagonal_of(energy, low_offset, high_string, across, energies, low_string, width, w, place):
     """Set the diagonal of a row but for the energy of its high string, from its fields on the low spins."""
     first = low_offset[w]
     last = low_offset[w + 1]
@@ -197,31 +201,20 @@ def diagonal_of(energy, low_offset, high_string, across, energies, low_string, w
     mask = below.size - 1
     for i in range(last - first):
         s = low_string[first + i]
-        energy[i] = row[first + i] + below[s & mask] + above[s >> under]
+        for q in range(width):
+            energy[width * i + q] = row[first + i] + below[s & mask] + above[s >> under]
 
 
 @nb.njit(**JIT)
-def start_row(g, x, y, energy, e, width, alpha, beta, gamma):
-    """Set a buffer to what the row itself contributes; energy: its diagonal less e."""
+def start_row(g, x, y, energy, e, alpha, beta, gamma):
+    """Set a buffer to what the row itself contributes; energy: its diagonal less e, of every number of an amplitude."""
     d = alpha * e + beta
-    if width == 1 and gamma == 0.0:
+    if gamma == 0.0:
         for i in range(x.size):
             g[i] = (alpha * energy[i] + d) * x[i]
-    elif width == 1:
+    else:
         for i in range(x.size):
             g[i] = (alpha * energy[i] + d) * x[i] + gamma * y[i]
-    elif gamma == 0.0:
-        for i in range(np.uint64(0), np.uint64(x.size // 2)):
-            k = np.uint64(2) * i
-            c = alpha * energy[i] + d
-            g[k] = c * x[k]
-            g[k + np.uint64(1)] = c * x[k + np.uint64(1)]
-    else:
-        for i in range(np.uint64(0), np.uint64(x.size // 2)):
-            k = np.uint64(2) * i
-            c = alpha * energy[i] + d
-            g[k] = c * x[k] + gamma * y[k]
-            g[k + np.uint64(1)] = c * x[k + np.uint64(1)] + gamma * y[k + np.uint64(1)]
 
 
 @nb.njit(**JIT)
@@ -239,47 +232,95 @@ def one_low(x, y, g, starts, to, value, columns, width, alpha):
             y[2 * u + 1] = g[2 * u + 1] + alpha * im
 
 
+@intrinsic
+def _gathered(typingctx, x, y, g, to, value, alpha, begin, end, place, size):
+    """Set ``y[place + r size + q] = g[...] + alpha sum_k value[k] x[r size + 2 to[k] + q]`` of eight rows r, q = 0, 1.
+
+    Numba makes no vectors of the two numbers of an amplitude by itself; here real and imaginary part are one vector, so that a
+    flip of eight rows is eight fused operations. k goes from begin to end.
+    """
+    if not all(isinstance(array, types.Array) for array in (x, y, g, to, value)):
+        return None
+    whole = types.int64
+    signature = types.void(x, y, g, to, value, types.float64, whole, whole, whole, whole)
+
+    def generate(context, builder, signature, arguments):
+        double, index = ir.DoubleType(), ir.IntType(64)
+        pair = ir.VectorType(double, 2)
+        arrays = dict(
+            zip(("x", "y", "g", "to", "value"), zip(signature.args, arguments, strict=False), strict=False)
+        )
+        data = {
+            name: context.make_array(kind)(context, builder, array).data
+            for name, (kind, array) in arrays.items()
+        }
+        element = {name: context.get_data_type(kind.dtype) for name, (kind, _) in arrays.items()}
+        scale, first, last, start, row = arguments[5:]
+
+        def both(number):
+            found = ir.Constant(pair, ir.Undefined)
+            for lane in (0, 1):
+                found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), lane))
+            return found
+
+        def pointer(name, at):
+            kind = ir.VectorType(element[name], 2).as_pointer()
+            return builder.bitcast(builder.gep(data[name], [at]), kind)
+
+        def load(name, at):
+            size = 8 if element[name] == double else 4
+            found = builder.load(pointer(name, at), align=size)
+            return found if element[name] == double else builder.fpext(found, pair)
+
+        def plus(total, factor, vector):
+            return builder.fadd(total, builder.fmul(factor, vector, flags=["contract"]), flags=["contract"])
+
+        offsets = [ir.Constant(index, 0)]
+        for _ in range(PACKED - 1):
+            offsets.append(builder.add(offsets[-1], row))
+        nothing = ir.Constant(pair, [0.0, 0.0])
+        before = builder.block
+        loop, done = builder.append_basic_block("flips"), builder.append_basic_block("done")
+        builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
+        builder.position_at_end(loop)
+        k = builder.phi(index)
+        k.add_incoming(first, before)
+        sums = [builder.phi(pair) for _ in offsets]
+        column = builder.zext(builder.load(builder.gep(data["to"], [k])), index)
+        column = builder.add(column, column)
+        c = both(builder.load(builder.gep(data["value"], [k])))
+        found = [
+            plus(total, c, load("x", builder.add(column, at)))
+            for total, at in zip(sums, offsets, strict=True)
+        ]
+        for total, new in zip(sums, found, strict=True):
+            total.add_incoming(nothing, before)
+            total.add_incoming(new, loop)
+        following = builder.add(k, ir.Constant(index, 1))
+        k.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
+        builder.position_at_end(done)
+        results = [builder.phi(pair) for _ in offsets]
+        for total, new in zip(results, found, strict=True):
+            total.add_incoming(nothing, before)
+            total.add_incoming(new, loop)
+        factor = both(scale)
+        for total, offset in zip(results, offsets, strict=True):
+            at = builder.add(start, offset)
+            out = plus(load("g", at), factor, total)
+            single = element["y"] != double
+            out = builder.fptrunc(out, ir.VectorType(element["y"], 2)) if single else out
+            builder.store(out, pointer("y", at), align=4 if single else 8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @nb.njit(**JIT)
-def four_low(x, y, g, starts, to, value, columns, alpha):
-    """Add the flips within the low part to four rows of a complex vector, and write them; indices are unsigned for speed."""
-    two = np.uint64(2)
-    one = np.uint64(1)
-    size = two * np.uint64(columns)
-    o1 = size
-    o2 = two * size
-    o3 = o1 + o2
-    for u in range(np.uint64(0), np.uint64(columns)):
-        i = two * u
-        a0 = 0.0
-        a1 = 0.0
-        a2 = 0.0
-        a3 = 0.0
-        b0 = 0.0
-        b1 = 0.0
-        b2 = 0.0
-        b3 = 0.0
-        for k in range(np.uint64(starts[u]), np.uint64(starts[u + one])):
-            v = two * np.uint64(to[k])
-            c = value[k]
-            a0 += c * x[v]
-            b0 += c * x[v + one]
-            a1 += c * x[o1 + v]
-            b1 += c * x[o1 + v + one]
-            a2 += c * x[o2 + v]
-            b2 += c * x[o2 + v + one]
-            a3 += c * x[o3 + v]
-            b3 += c * x[o3 + v + one]
-        y[i] = g[i] + alpha * a0
-        y[i + one] = g[i + one] + alpha * b0
-        i += size
-        y[i] = g[i] + alpha * a1
-        y[i + one] = g[i + one] + alpha * b1
-        i += size
-        y[i] = g[i] + alpha * a2
-        y[i + one] = g[i + one] + alpha * b2
-        i += size
-        y[i] = g[i] + alpha * a3
-        y[i + one] = g[i + one] + alpha * b3
+def eight_low_complex(x, y, g, starts, to, value, columns, alpha):
+    """Add the flips within the low part to eight rows of a complex vector, and write them."""
+    for u in range(columns):
+        _gathered(x, y, g, to, value, alpha, starts[u], starts[u + 1], 2 * u, 2 * columns)
 
 
 @nb.njit(**JIT)
