@@ -468,7 +468,10 @@ def _sector_flips_cpu(psi, t, low, high, masks, begin, end, sign, out):
                     continue
                 to = (~h & over) | top if single else h ^ top
                 q = _weight(to)
-                others = t.low_offset[t.down - q + 1] - t.low_offset[t.down - q]
+                v = t.down - q
+                if v < 0 or v > low:
+                    continue
+                others = t.low_offset[v + 1] - t.low_offset[v]
                 start = t.block[q] + t.high_rank[to] * others
                 row = t.block[p] + r * columns
                 for u in range(columns):
