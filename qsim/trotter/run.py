@@ -32,7 +32,7 @@ from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -41,7 +41,12 @@ if TYPE_CHECKING:
     from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-TASKS = {"spectrum": spectrum.run, "dynamics": dynamics.run, "thermal": thermal.run, "levels": levels.run}
+TASKS: Mapping[str, Callable[[TaskProblem, Monitor], TaskResult]] = {
+    "spectrum": spectrum.run,
+    "dynamics": dynamics.run,
+    "thermal": thermal.run,
+    "levels": levels.run,
+}
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 

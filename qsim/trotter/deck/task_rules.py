@@ -55,6 +55,10 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
             "sector",
             f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
         )
+    if deck.task == "spectrum" and deck.observe and not deck.spectrum.vectors:
+        yield Finding(
+            "spectrum.vectors", "what is observed needs the state; leave vectors out, or observe nothing"
+        )
     if deck.task == "dynamics":
         yield from _check_dynamics(deck)
     if deck.task == "thermal":

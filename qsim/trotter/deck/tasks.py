@@ -17,6 +17,7 @@ class Spectrum(Block):
     levels: Annotated[PositiveCount, Field(le=200)] = Field(
         default=1, description="how many of each sector", json_schema_extra={"example": 4}
     )
+    vectors: bool = Field(default=True, description="whether the lowest (highest) state is observed")
     which: Literal["lowest", "highest"] = Field(default="lowest", description="end of the spectrum")
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
         default=1e-10,
@@ -41,6 +42,7 @@ _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
 class Dynamics(Block):
     """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
 
+    method: Literal["lanczos"] = Field(default="lanczos", description="continued fraction of Lanczos")
     operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
     q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
         default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
@@ -72,6 +74,7 @@ class Thermal(Block):
     temperatures: Temperatures | Annotated[list[_Temperature], Field(min_length=1, max_length=10_000)] = (
         Field(default=Temperatures(), description="temperatures, J: a grid or a list", validate_default=True)
     )
+    sectors: Literal["all"] = Field(default="all", description="the trace is over all sectors of Sz")
     vectors: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
         default=10, description="random vectors of each sector; errors fall like the root of their number"
     )
@@ -89,6 +92,6 @@ class Levels(Block):
     statistics: Annotated[list[Literal["gap_ratio", "participation", "entropy"]], Field(min_length=1)] = (
         Field(
             default=["gap_ratio"],
-            description="gap_ratio; participation: -sum p ln p in the Ising basis; entropy: of half of the chain, both of every state",
+            description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
         )
     )

@@ -5,7 +5,7 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU rows are made four at a time (eight of a real vector): first what comes from whole rows, in contiguous runs, into a
+On the CPU rows are made eight at a time: first what comes from whole rows, in contiguous runs, into a
 buffer in cache; then the flips of the low part, whose tables are read once for all of them; then the result is written, in which
 the older vector of a recurrence is included.
 """
@@ -20,7 +20,17 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.trotter.kernels.sectors_cpu import JIT, eight_low, four_low, one_low, prepare
+from qsim.trotter.kernels.sectors_cpu import (
+    JIT,
+    across_into,
+    diagonal_of,
+    eight_low,
+    eight_low_complex,
+    mirrored_into,
+    one_low,
+    rows_into,
+    start_row,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +41,7 @@ __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "secto
 
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
-ROWS = {1: 8, 2: 4}  # rows of a tile by the doubles of an amplitude
+ROWS = 8  # of a tile
 
 
 class ProductTables(NamedTuple):
@@ -59,6 +69,8 @@ class ProductTables(NamedTuple):
         Of the high part.
     energy : (patterns 2^L,) float64
         Diagonal of the low part with the couplings across, for every pattern of the fields of the high part on it.
+    energy_pairs : (2 patterns 2^L,) float64
+        The same, every entry twice, for the two numbers of a complex amplitude.
     pattern : (2^H,) int64
         Pattern of every high string; all -1 where there are too many, and `across` is used.
     high_energy : (2^H,) float64
@@ -89,6 +101,7 @@ class ProductTables(NamedTuple):
     high_string: Any
     high_rank: Any
     energy: Any
+    energy_pairs: Any
     pattern: Any
     high_energy: Any
     across: Any
@@ -121,8 +134,8 @@ class SectorTables:
         Blocks that are not empty.
     host : ProductTables or None
         What the CPU twin takes; None on a GPU.
-    tiles : dict of int to (T, 2) int64
-        Weight p and first row of every tile, by the doubles of an amplitude.
+    tiles : (T, 2) int64 or None
+        Weight p and first row of every tile of the CPU twin.
     strings : FlipTables
         On the device.
     flips : tuple
@@ -137,7 +150,7 @@ class SectorTables:
     bits: tuple[int, int]
     blocks: list[tuple[int, int, int, int]]
     host: ProductTables | None
-    tiles: dict[int, NDArray[np.int64]]
+    tiles: NDArray[np.int64] | None
     strings: FlipTables
     flips: tuple[Any, ...] = ()
     diagonal: tuple[Any, ...] = ()
@@ -171,16 +184,24 @@ def sector_product(
     if device.is_cuda:
         _launch_product(tables, psi, out, alpha, beta, gamma)
         return
-    assert tables.host is not None
+    assert tables.host is not None and tables.tiles is not None  # noqa: PT018
     width = 2 if psi.dtype.kind == "c" else 1
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
-    tiles, host = tables.tiles[width], tables.host
+    tiles, host = tables.tiles, tables.host
     most = max((columns for *_, columns in tables.blocks), default=1)
-    each = _sector_product_cpu if width == 2 else _sector_product_real
     each_part(
-        lambda first, last: each(
-            x, y, host, tiles[first:last], np.empty(8 * most), np.empty(most), alpha, beta, gamma
+        lambda first, last: _sector_product_cpu(
+            x,
+            y,
+            host,
+            tiles[first:last],
+            np.empty(ROWS * width * most),
+            np.empty(width * most),
+            width,
+            alpha,
+            beta,
+            gamma,
         ),
         len(tiles),
         psi.size,
@@ -236,54 +257,111 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_cpu(x, y, t, tiles, g, energy, alpha, beta, gamma):
-    """Tiles of :func:`sector_product` for complex vectors, given as their real and imaginary parts (2 D,)."""
+def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
+    """Tiles of :func:`sector_product`; vectors are given as their real and imaginary parts, or real (width 1)."""
+    # taken out of the tuple once: each access would count references
+    down = t.down
+    low_offset = t.low_offset
+    high_offset = t.high_offset
+    block = t.block
+    half = t.half
+    clear = t.clear
+    filled = t.filled
+    low_first = t.low_first
+    low_to = t.low_to
+    low_value = t.low_value
+    high_first = t.high_first
+    high_to = t.high_to
+    high_value = t.high_value
+    cross_low = t.cross_low
+    cross_high = t.cross_high
+    cross_value = t.cross_value
+    mirror_site = t.mirror_site
+    mirror_value = t.mirror_value
+    high_string = t.high_string
+    high_rank = t.high_rank
+    pattern = t.pattern
+    high_energy = t.high_energy
+    across = t.across
+    low_string = t.low_string
+    energies = t.energy_pairs if width == 2 else t.energy
     for tile in range(tiles.shape[0]):
         p = tiles[tile, 0]
-        r = tiles[tile, 1]
-        w = t.down - p
-        columns = t.low_offset[w + 1] - t.low_offset[w]
-        size = 2 * columns
-        rows = min(4, t.high_offset[p + 1] - t.high_offset[p] - r)
+        first = tiles[tile, 1]
+        w = down - p
+        columns = low_offset[w + 1] - low_offset[w]
+        size = width * columns
+        base = width * block[p]
+        rows = min(ROWS, high_offset[p + 1] - high_offset[p] - first)
         for q in range(rows):
-            prepare(x, y, t, g[q * size : (q + 1) * size], energy, 2, p, r + q, alpha, beta, gamma)
-        start = 2 * t.block[p] + r * size
-        starts = t.low_first[t.low_offset[w] :]
-        if rows == 4:
-            end = start + 4 * size
-            four_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
+            r = first + q
+            place = high_offset[p] + r
+            h = high_string[place]
+            e = high_energy[place]
+            start = base + r * size
+            own = x[start : start + size]
+            old = y[start : start + size]
+            to = g[q * size : (q + 1) * size]
+            if pattern[place] >= 0:
+                of = width * (pattern[place] * low_string.size + low_offset[w])
+                start_row(to, own, old, energies[of : of + size], e, alpha, beta, gamma)
+            else:
+                diagonal_of(energy, low_offset, high_string, across, t.energy, low_string, width, w, place)
+                start_row(to, own, old, energy, e, alpha, beta, gamma)
+            rows_into(to, x, high_first, high_offset, high_to, high_value, base, p, r, alpha)
+            if cross_low.size:
+                across_into(
+                    to,
+                    x,
+                    cross_low,
+                    cross_high,
+                    cross_value,
+                    low_offset,
+                    block,
+                    high_rank,
+                    half,
+                    clear,
+                    filled,
+                    width,
+                    p,
+                    w,
+                    h,
+                    alpha,
+                )
+            if mirror_site.size:
+                mirrored_into(
+                    to,
+                    x,
+                    mirror_site,
+                    mirror_value,
+                    low_offset,
+                    high_offset,
+                    block,
+                    high_rank,
+                    half,
+                    filled,
+                    width,
+                    p,
+                    w,
+                    h,
+                    alpha,
+                )
+        start = base + first * size
+        starts = low_first[low_offset[w] :]
+        if rows == ROWS:
+            whole = x[start : start + rows * size]
+            out = y[start : start + rows * size]
+            if width == 2:
+                eight_low_complex(whole, out, g, starts, low_to, low_value, columns, alpha)
+            else:
+                eight_low(whole, out, g, starts, low_to, low_value, columns, alpha)
             continue
         for q in range(rows):
-            end = start + size
+            row = x[start : start + size]
             one_low(
-                x[start:end], y[start:end], g[q * size :], starts, t.low_to, t.low_value, columns, 2, alpha
+                row, y[start : start + size], g[q * size :], starts, low_to, low_value, columns, width, alpha
             )
-            start = end
-
-
-@nb.njit(**JIT)
-def _sector_product_real(x, y, t, tiles, g, energy, alpha, beta, gamma):
-    """Tiles of :func:`sector_product` for real vectors (D,)."""
-    for tile in range(tiles.shape[0]):
-        p = tiles[tile, 0]
-        r = tiles[tile, 1]
-        w = t.down - p
-        columns = t.low_offset[w + 1] - t.low_offset[w]
-        rows = min(8, t.high_offset[p + 1] - t.high_offset[p] - r)
-        for q in range(rows):
-            prepare(x, y, t, g[q * columns : (q + 1) * columns], energy, 1, p, r + q, alpha, beta, gamma)
-        start = t.block[p] + r * columns
-        starts = t.low_first[t.low_offset[w] :]
-        if rows == 8:
-            end = start + 8 * columns
-            eight_low(x[start:end], y[start:end], g, starts, t.low_to, t.low_value, columns, alpha)
-            continue
-        for q in range(rows):
-            end = start + columns
-            one_low(
-                x[start:end], y[start:end], g[q * columns :], starts, t.low_to, t.low_value, columns, 1, alpha
-            )
-            start = end
+            start += size
 
 
 # -------------------------------------------------------------------------------------- spin flips
@@ -390,7 +468,10 @@ def _sector_flips_cpu(psi, t, low, high, masks, begin, end, sign, out):
                     continue
                 to = (~h & over) | top if single else h ^ top
                 q = _weight(to)
-                others = t.low_offset[t.down - q + 1] - t.low_offset[t.down - q]
+                v = t.down - q
+                if v < 0 or v > low:
+                    continue
+                others = t.low_offset[v + 1] - t.low_offset[v]
                 start = t.block[q] + t.high_rank[to] * others
                 row = t.block[p] + r * columns
                 for u in range(columns):

@@ -6,10 +6,24 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-__all__ = ["JIT", "eight_low", "four_low", "one_low", "prepare"]
+__all__ = [
+    "JIT",
+    "across_into",
+    "diagonal_of",
+    "eight_low",
+    "eight_low_complex",
+    "mirrored_into",
+    "one_low",
+    "rows_into",
+    "start_row",
+]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PACKED = 8  # rows of a complex vector that are made together
 INLINE: dict[str, Any] = {
     **JIT,
     "inline": "always",
@@ -17,64 +31,90 @@ INLINE: dict[str, Any] = {
 
 
 @nb.njit(**INLINE)
-def _rows_into(g, x, t, block, width, p, r, alpha):
+def rows_into(g, x, high_first, high_offset, high_to, high_value, block, p, r, alpha):
     """Add the flips within the high part of row r, and nothing else, to its buffer."""
-    k = t.high_first[t.high_offset[p] + r]
-    end = t.high_first[t.high_offset[p] + r + 1]
+    k = high_first[high_offset[p] + r]
+    end = high_first[high_offset[p] + r + 1]
     size = g.size
     while k + 4 <= end:
-        a = block + t.high_to[k] * size
-        b = block + t.high_to[k + 1] * size
-        c = block + t.high_to[k + 2] * size
-        d = block + t.high_to[k + 3] * size
+        a = block + high_to[k] * size
+        b = block + high_to[k + 1] * size
+        c = block + high_to[k + 2] * size
+        d = block + high_to[k + 3] * size
         xa = x[a : a + size]
         xb = x[b : b + size]
         xc = x[c : c + size]
         xd = x[d : d + size]
-        ca = alpha * t.high_value[k]
-        cb = alpha * t.high_value[k + 1]
-        cc = alpha * t.high_value[k + 2]
-        cd = alpha * t.high_value[k + 3]
+        ca = alpha * high_value[k]
+        cb = alpha * high_value[k + 1]
+        cc = alpha * high_value[k + 2]
+        cd = alpha * high_value[k + 3]
         for i in range(size):
             g[i] += (ca * xa[i] + cb * xb[i]) + (cc * xc[i] + cd * xd[i])
         k += 4
-    while k < end:
-        a = block + t.high_to[k] * size
+    if k + 2 <= end:
+        a = block + high_to[k] * size
+        b = block + high_to[k + 1] * size
         xa = x[a : a + size]
-        ca = alpha * t.high_value[k]
+        xb = x[b : b + size]
+        ca = alpha * high_value[k]
+        cb = alpha * high_value[k + 1]
+        for i in range(size):
+            g[i] += ca * xa[i] + cb * xb[i]
+        k += 2
+    if k < end:
+        a = block + high_to[k] * size
+        xa = x[a : a + size]
+        ca = alpha * high_value[k]
         for i in range(size):
             g[i] += ca * xa[i]
-        k += 1
 
 
 @nb.njit(**INLINE)
-def _across_into(g, x, t, width, p, w, h, alpha):
+def across_into(
+    g,
+    x,
+    cross_low,
+    cross_high,
+    cross_value,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    clear,
+    filled,
+    width,
+    p,
+    w,
+    h,
+    alpha,
+):
     """Add the flips across the cut to the buffer of the row with the high string h."""
-    bits = t.low_offset.size - 2
-    for m in range(t.cross_low.size):
-        j = t.cross_low[m]
-        k = t.cross_high[m]
-        c = alpha * t.cross_value[m]
+    bits = low_offset.size - 2
+    for m in range(cross_low.size):
+        j = cross_low[m]
+        k = cross_high[m]
+        c = alpha * cross_value[m]
         down = h >> k & 1  # then the low spin is up here and down there
         other = p - 1 if down else p + 1
         source = w + 1 if down else w - 1
         if source < 0 or source > bits:
             continue
-        columns = t.low_offset[source + 1] - t.low_offset[source]
-        start = width * (t.block[other] + t.high_rank[h ^ (1 << k)] * columns)
+        columns = low_offset[source + 1] - low_offset[source]
+        start = width * (block[other] + high_rank[h ^ (1 << k)] * columns)
         row = x[start : start + width * columns]
         less = w if down else w - 1  # weight of the low string without bit j
-        count = t.half[less + 1] - t.half[less]
+        count = half[less + 1] - half[less]
         if j == bits - 1:  # those with the top bit 0 are the first
-            to = 0 if down else g.size - width * count
-            of = row.size - width * count if down else 0
-            for i in range(width * count):
-                g[to + i] += c * row[of + i]
+            into = g[: width * count] if down else g[g.size - width * count :]
+            taken = row[row.size - width * count :] if down else row[: width * count]
+            for i in range(into.size):
+                into[i] += c * taken[i]
             continue
-        to = t.clear[j] if down else t.filled[j]
-        of = t.filled[j] if down else t.clear[j]
-        to = to[t.half[less] : t.half[less + 1]]
-        of = of[t.half[less] : t.half[less + 1]]
+        to = clear[j] if down else filled[j]
+        of = filled[j] if down else clear[j]
+        to = to[half[less] : half[less + 1]]
+        of = of[half[less] : half[less + 1]]
         if width == 1:
             for i in range(count):
                 g[to[i]] += c * row[of[i]]
@@ -87,21 +127,37 @@ def _across_into(g, x, t, width, p, w, h, alpha):
 
 
 @nb.njit(**INLINE)
-def _mirrored_into(g, x, t, width, p, w, h, alpha):
+def mirrored_into(
+    g,
+    x,
+    mirror_site,
+    mirror_value,
+    low_offset,
+    high_offset,
+    block,
+    high_rank,
+    half,
+    filled,
+    width,
+    p,
+    w,
+    h,
+    alpha,
+):
     """Add the flips of the site that is left out: they lead to the complement, whose ranks count from the other end."""
-    bits = t.low_offset.size - 2
-    top = t.high_offset.size - 2
+    bits = low_offset.size - 2
+    top = high_offset.size - 2
     columns = g.size // width
-    for m in range(t.mirror_site.size):
-        j = t.mirror_site[m]
-        c = alpha * t.mirror_value[m]
+    for m in range(mirror_site.size):
+        j = mirror_site[m]
+        c = alpha * mirror_value[m]
         flipped = ~h & ((1 << top) - 1)
         if j >= bits:  # of the high part: all columns, reversed
             k = j - bits
             if not h >> k & 1:
                 continue
             flipped |= 1 << k
-            start = width * (t.block[top - p + 1] + t.high_rank[flipped] * columns)
+            start = width * (block[top - p + 1] + high_rank[flipped] * columns)
             row = x[start : start + width * columns]
             for i in range(columns):
                 for q in range(width):
@@ -110,29 +166,29 @@ def _mirrored_into(g, x, t, width, p, w, h, alpha):
         source = bits - w + 1
         if w == 0:
             continue
-        others = t.low_offset[source + 1] - t.low_offset[source]
-        start = width * (t.block[top - p] + t.high_rank[flipped] * others)
+        others = low_offset[source + 1] - low_offset[source]
+        start = width * (block[top - p] + high_rank[flipped] * others)
         row = x[start : start + width * others]
-        to = t.filled[j][t.half[w - 1] : t.half[w]]
-        of = t.filled[j][t.half[source - 1] : t.half[source]]
+        to = filled[j][half[w - 1] : half[w]]
+        of = filled[j][half[source - 1] : half[source]]
         for i in range(to.size):
             for q in range(width):
                 g[width * to[i] + q] += c * row[width * of[to.size - 1 - i] + q]
 
 
 @nb.njit(**INLINE)
-def _diagonal_of(energy, t, w, place):
+def diagonal_of(energy, low_offset, high_string, across, energies, low_string, width, w, place):
     """Set the diagonal of a row but for the energy of its high string, from its fields on the low spins."""
-    first = t.low_offset[w]
-    last = t.low_offset[w + 1]
-    h = t.high_string[place]
-    bits = t.low_offset.size - 2
+    first = low_offset[w]
+    last = low_offset[w + 1]
+    h = high_string[place]
+    bits = low_offset.size - 2
     under = bits // 2
     fields = np.zeros(bits)
-    for k in range(t.across.shape[0]):
+    for k in range(across.shape[0]):
         s = -0.5 if h >> k & 1 else 0.5
         for j in range(bits):
-            fields[j] += s * t.across[k, j]
+            fields[j] += s * across[k, j]
     below = np.zeros(1 << under)
     above = np.zeros(1 << (bits - under))
     for i in range(below.size):
@@ -141,33 +197,24 @@ def _diagonal_of(energy, t, w, place):
     for i in range(above.size):
         for j in range(bits - under):
             above[i] += -0.5 * fields[under + j] if i >> j & 1 else 0.5 * fields[under + j]
-    row = t.energy
+    row = energies
     mask = below.size - 1
     for i in range(last - first):
-        s = t.low_string[first + i]
-        energy[i] = row[first + i] + below[s & mask] + above[s >> under]
+        s = low_string[first + i]
+        for q in range(width):
+            energy[width * i + q] = row[first + i] + below[s & mask] + above[s >> under]
 
 
 @nb.njit(**JIT)
-def _start_row(g, x, y, energy, e, width, alpha, beta, gamma):
-    """Set a buffer to what the row itself contributes; energy: its diagonal less e."""
+def start_row(g, x, y, energy, e, alpha, beta, gamma):
+    """Set a buffer to what the row itself contributes; energy: its diagonal less e, of every number of an amplitude."""
     d = alpha * e + beta
-    if width == 1 and gamma == 0.0:
+    if gamma == 0.0:
         for i in range(x.size):
             g[i] = (alpha * energy[i] + d) * x[i]
-    elif width == 1:
+    else:
         for i in range(x.size):
             g[i] = (alpha * energy[i] + d) * x[i] + gamma * y[i]
-    elif gamma == 0.0:
-        for i in range(x.size // 2):
-            c = alpha * energy[i] + d
-            g[2 * i] = c * x[2 * i]
-            g[2 * i + 1] = c * x[2 * i + 1]
-    else:
-        for i in range(x.size // 2):
-            c = alpha * energy[i] + d
-            g[2 * i] = c * x[2 * i] + gamma * y[2 * i]
-            g[2 * i + 1] = c * x[2 * i + 1] + gamma * y[2 * i + 1]
 
 
 @nb.njit(**JIT)
@@ -185,47 +232,95 @@ def one_low(x, y, g, starts, to, value, columns, width, alpha):
             y[2 * u + 1] = g[2 * u + 1] + alpha * im
 
 
+@intrinsic
+def _gathered(typingctx, x, y, g, to, value, alpha, begin, end, place, size):
+    """Set ``y[place + r size + q] = g[...] + alpha sum_k value[k] x[r size + 2 to[k] + q]`` of eight rows r, q = 0, 1.
+
+    Numba makes no vectors of the two numbers of an amplitude by itself; here real and imaginary part are one vector, so that a
+    flip of eight rows is eight fused operations. k goes from begin to end.
+    """
+    if not all(isinstance(array, types.Array) for array in (x, y, g, to, value)):
+        return None
+    whole = types.int64
+    signature = types.void(x, y, g, to, value, types.float64, whole, whole, whole, whole)
+
+    def generate(context, builder, signature, arguments):
+        double, index = ir.DoubleType(), ir.IntType(64)
+        pair = ir.VectorType(double, 2)
+        arrays = dict(
+            zip(("x", "y", "g", "to", "value"), zip(signature.args, arguments, strict=False), strict=False)
+        )
+        data = {
+            name: context.make_array(kind)(context, builder, array).data
+            for name, (kind, array) in arrays.items()
+        }
+        element = {name: context.get_data_type(kind.dtype) for name, (kind, _) in arrays.items()}
+        scale, first, last, start, row = arguments[5:]
+
+        def both(number):
+            found = ir.Constant(pair, ir.Undefined)
+            for lane in (0, 1):
+                found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), lane))
+            return found
+
+        def pointer(name, at):
+            kind = ir.VectorType(element[name], 2).as_pointer()
+            return builder.bitcast(builder.gep(data[name], [at]), kind)
+
+        def load(name, at):
+            size = 8 if element[name] == double else 4
+            found = builder.load(pointer(name, at), align=size)
+            return found if element[name] == double else builder.fpext(found, pair)
+
+        def plus(total, factor, vector):
+            return builder.fadd(total, builder.fmul(factor, vector, flags=["contract"]), flags=["contract"])
+
+        offsets = [ir.Constant(index, 0)]
+        for _ in range(PACKED - 1):
+            offsets.append(builder.add(offsets[-1], row))
+        nothing = ir.Constant(pair, [0.0, 0.0])
+        before = builder.block
+        loop, done = builder.append_basic_block("flips"), builder.append_basic_block("done")
+        builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
+        builder.position_at_end(loop)
+        k = builder.phi(index)
+        k.add_incoming(first, before)
+        sums = [builder.phi(pair) for _ in offsets]
+        column = builder.zext(builder.load(builder.gep(data["to"], [k])), index)
+        column = builder.add(column, column)
+        c = both(builder.load(builder.gep(data["value"], [k])))
+        found = [
+            plus(total, c, load("x", builder.add(column, at)))
+            for total, at in zip(sums, offsets, strict=True)
+        ]
+        for total, new in zip(sums, found, strict=True):
+            total.add_incoming(nothing, before)
+            total.add_incoming(new, loop)
+        following = builder.add(k, ir.Constant(index, 1))
+        k.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
+        builder.position_at_end(done)
+        results = [builder.phi(pair) for _ in offsets]
+        for total, new in zip(results, found, strict=True):
+            total.add_incoming(nothing, before)
+            total.add_incoming(new, loop)
+        factor = both(scale)
+        for total, offset in zip(results, offsets, strict=True):
+            at = builder.add(start, offset)
+            out = plus(load("g", at), factor, total)
+            single = element["y"] != double
+            out = builder.fptrunc(out, ir.VectorType(element["y"], 2)) if single else out
+            builder.store(out, pointer("y", at), align=4 if single else 8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @nb.njit(**JIT)
-def four_low(x, y, g, starts, to, value, columns, alpha):
-    """Add the flips within the low part to four rows of a complex vector, and write them; indices are unsigned for speed."""
-    two = np.uint64(2)
-    one = np.uint64(1)
-    size = two * np.uint64(columns)
-    o1 = size
-    o2 = two * size
-    o3 = o1 + o2
-    for u in range(np.uint64(0), np.uint64(columns)):
-        i = two * u
-        a0 = 0.0
-        a1 = 0.0
-        a2 = 0.0
-        a3 = 0.0
-        b0 = 0.0
-        b1 = 0.0
-        b2 = 0.0
-        b3 = 0.0
-        for k in range(np.uint64(starts[u]), np.uint64(starts[u + one])):
-            v = two * np.uint64(to[k])
-            c = value[k]
-            a0 += c * x[v]
-            b0 += c * x[v + one]
-            a1 += c * x[o1 + v]
-            b1 += c * x[o1 + v + one]
-            a2 += c * x[o2 + v]
-            b2 += c * x[o2 + v + one]
-            a3 += c * x[o3 + v]
-            b3 += c * x[o3 + v + one]
-        y[i] = g[i] + alpha * a0
-        y[i + one] = g[i + one] + alpha * b0
-        i += size
-        y[i] = g[i] + alpha * a1
-        y[i + one] = g[i + one] + alpha * b1
-        i += size
-        y[i] = g[i] + alpha * a2
-        y[i + one] = g[i + one] + alpha * b2
-        i += size
-        y[i] = g[i] + alpha * a3
-        y[i + one] = g[i + one] + alpha * b3
+def eight_low_complex(x, y, g, starts, to, value, columns, alpha):
+    """Add the flips within the low part to eight rows of a complex vector, and write them."""
+    for u in range(columns):
+        _gathered(x, y, g, to, value, alpha, starts[u], starts[u + 1], 2 * u, 2 * columns)
 
 
 @nb.njit(**JIT)
@@ -267,26 +362,3 @@ def eight_low(x, y, g, starts, to, value, columns, alpha):
         y[o5 + u] = g[o5 + u] + alpha * a5
         y[o6 + u] = g[o6 + u] + alpha * a6
         y[o7 + u] = g[o7 + u] + alpha * a7
-
-
-@nb.njit(**INLINE)
-def prepare(x, y, t, g, energy, width, p, r, alpha, beta, gamma):
-    """Set the buffer of row r to everything but the flips within the low part."""
-    w = t.down - p
-    columns = t.low_offset[w + 1] - t.low_offset[w]
-    place = t.high_offset[p] + r
-    h = t.high_string[place]
-    size = width * columns
-    start = width * t.block[p] + r * size
-    e = t.high_energy[place]
-    own = x[start : start + size]
-    old = y[start : start + size]
-    if t.pattern[place] >= 0:
-        of = t.pattern[place] * t.low_string.size + t.low_offset[w]
-        _start_row(g, own, old, t.energy[of : of + columns], e, width, alpha, beta, gamma)
-    else:
-        _diagonal_of(energy, t, w, place)
-        _start_row(g, own, old, energy, e, width, alpha, beta, gamma)
-    _rows_into(g, x, t, width * t.block[p], width, p, r, alpha)
-    _across_into(g, x, t, width, p, w, h, alpha)
-    _mirrored_into(g, x, t, width, p, w, h, alpha)

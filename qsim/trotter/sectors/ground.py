@@ -66,8 +66,7 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
     gap = found.energies[1] - found.energies[0]
     if gap <= SAME * max(sum(found.residuals), search.tolerance):
         raise NumericsError(
-            f"initial: the ground state of its terms is degenerate in the sector {sector}: two levels at {found.energies[0]:.10g}, "
-            f"{gap:.1g} apart",
+            f"the ground state is degenerate in the sector {sector}: two levels at {found.energies[0]:.10g}, {gap:.1g} apart",
             hint="another sz, the sign of the inversion (sector: {sz: 0, inversion: 1}), or a small term that chooses one state",
         )
     return Ground(found.vectors[0], found.energies[0], found.residuals[0], gap)

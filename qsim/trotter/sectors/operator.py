@@ -136,14 +136,10 @@ class SectorOperator:
         blocks, strings = sector.blocks(), place_tables(sector, device)
         if device.is_cuda:
             flips, diagonal = _of_gpu(device, sector, reduced)
-            return SectorTables(sector.dimension, bits, blocks, None, {}, strings, flips, diagonal)
-        tiles = {
-            width: np.array(
-                [(p, row) for p, _, count, _ in blocks for row in range(0, count, rows)], np.int64
-            ).reshape(-1, 2)
-            for width, rows in ROWS.items()
-        }
-        return SectorTables(sector.dimension, bits, blocks, _of_cpu(sector, reduced), tiles, strings)
+            return SectorTables(sector.dimension, bits, blocks, None, None, strings, flips, diagonal)
+        tiles = [(p, row) for p, _, count, _ in blocks for row in range(0, count, ROWS)]
+        where = np.array(tiles, np.int64).reshape(-1, 2)
+        return SectorTables(sector.dimension, bits, blocks, _of_cpu(sector, reduced), where, strings)
 
 
 # ----------------------------------------------------------------------------------------- tables
@@ -212,6 +208,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
         high_string=high.strings,
         high_rank=high.rank.astype(np.int64),
         energy=np.ascontiguousarray(energy).ravel(),
+        energy_pairs=np.repeat(energy.ravel(), 2),
         pattern=pattern,
         high_energy=_energy(high, reduced.J[L:, L:], reduced.field[L:]),
         across=across,

@@ -1,8 +1,8 @@
 """Spectral functions at zero temperature by the continued fraction of Lanczos.
 
-With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y_k^2 delta(w - theta_k + E_0)``: eigenvalues theta of its
-tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every delta is drawn
-as a Lorentzian of half width `broadening`.
+With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y_k^2 delta(w - theta_k + E_0)``: eigenvalues theta
+of its tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every
+delta is drawn as a Lorentzian of half width `broadening`.
 """
 
 from __future__ import annotations

@@ -114,8 +114,8 @@ def run(problem: TaskProblem, monitor: Monitor) -> LevelsResult:
     symmetry = left_over(model, open_inversion)
     if symmetry:
         monitor.warn(
-            f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks like "
-            "that of random levels"
+            f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
+            "like that of random levels"
         )
     made = Computation(problem, monitor.restored)
     members = problem.deck.ensemble.disorder

@@ -1,8 +1,9 @@
 """Temperature: traces over all sectors from the recurrences of random vectors (finite-temperature Lanczos).
 
 A random unit vector r of a sector with D states has ``D <r| f(H) |r> = Tr f(H)`` in the mean; M steps of Lanczos from r give
-``<r| f(H) |r> = sum_k y_k^2 f(theta_k)``, exactly for polynomials of degree 2 M - 1.  Sectors with few states are diagonalised instead,
-without statistical error.  Errors are those of a jackknife over the vectors; each number of vector is one sample of all sectors.
+``<r| f(H) |r> = sum_k y_k^2 f(theta_k)``, exactly for polynomials of degree 2 M - 1.  Sectors with few states are diagonalised
+instead, without statistical error.  Errors are those of a jackknife over the vectors: the k-th vectors of all sectors are one
+sample.
 """
 
 from __future__ import annotations
