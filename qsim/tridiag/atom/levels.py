@@ -1,6 +1,7 @@
 r"""Bound levels of an atom on its grid, and the field-free Hamiltonian applied to a state.
 
-With ``X = phi / r'`` the eigenvalue problem is ``(M2 - 6 / g) Z = 0``, ``Z = g X``, ``g = 6 + r'^2 (E - V_l)``: a symmetric tridiagonal matrix
+With ``X = phi / r'`` the eigenvalue problem is ``(M2 - 6 / g) Z = 0``, ``Z = g X``, ``g = 6 + r'^2 (E - V_l)``: a
+symmetric tridiagonal matrix
 whose positive pivots count the levels below E.  Energies come from bisection, states from inverse iteration; u is positive near
 the nucleus.
 """
@@ -50,7 +51,9 @@ class Radial:
             If there are fewer levels below `highest`.
         """
         if self.below(highest) <= k:
-            raise NumericsError(f"the box holds {self.below(highest)} levels of l = {self.l} below {highest:g} hartree")
+            raise NumericsError(
+                f"the box holds {self.below(highest)} levels of l = {self.l} below {highest:g} hartree"
+            )
         low = self.deepest
         while self.below(low) > 0:
             low *= 2.0
@@ -66,10 +69,14 @@ class Radial:
         near = np.flatnonzero(np.abs(x) > 1e-6 * np.abs(x).max())[0]
         return x if x[near] > 0 else -x
 
-    def resolvent(self, z: complex, phi: NDArray[np.complex128] | NDArray[np.float64]) -> NDArray[np.complex128]:
+    def resolvent(
+        self, z: complex, phi: NDArray[np.complex128] | NDArray[np.float64]
+    ) -> NDArray[np.complex128]:
         """Return ``(H - z)^-1 phi``, (n,): one tridiagonal system."""
         g = 6.0 + self.square * (z - self.potential)
-        return np.asarray(self.slope * solve_banded((1, 1), self._bands(6.0 / g), -self.mass(self.slope * phi)) / g)
+        return np.asarray(
+            self.slope * solve_banded((1, 1), self._bands(6.0 / g), -self.mass(self.slope * phi)) / g
+        )
 
     def mass(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``M2 x``, (n,)."""

@@ -4,7 +4,8 @@ Dipole and acceleration do not depend on the gauge.  Level populations are those
 ``exp(i A z) psi_velocity``; ``exp(i A r cos(theta))`` is exact within the l of the run: cos(theta) is the Jacobi matrix of the
 couplings c_l.
 
-The acceleration is ``-<cos(theta) V'> - E`` (Ehrenfest).  Its integrand is linear at the nucleus for l = 0, 1: the trapezoid rule takes the first
+The acceleration is ``-<cos(theta) V'> - E`` (Ehrenfest).  Its integrand is linear at the nucleus for l = 0, 1: the
+trapezoid rule takes the first
 point with weight 13/12 (Euler and Maclaurin).
 """
 
@@ -56,7 +57,9 @@ def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
     return force
 
 
-def length_gauge(phi: NDArray[np.complex128], r: NDArray[np.float64], lanes: Lanes, a: float) -> NDArray[np.complex128]:
+def length_gauge(
+    phi: NDArray[np.complex128], r: NDArray[np.float64], lanes: Lanes, a: float
+) -> NDArray[np.complex128]:
     """Return ``exp(i A z) phi`` on the points r, (used, n); phi as it is without A."""
     if a == 0.0 or lanes.used == 1:
         return phi
@@ -100,7 +103,9 @@ def energy(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: Lanes) -> f
 def populations(phi: NDArray[np.complex128], levels: list[LevelState], m: int) -> NDArray[np.float64]:
     """Return ``|<n l m|phi>|^2`` of the levels, (levels,)."""
     found: list[Any] = [
-        abs(complex(level.phi[: phi.shape[1]] @ phi[level.l - abs(m)])) ** 2 if level.l - abs(m) < len(phi) else 0.0
+        abs(complex(level.phi[: phi.shape[1]] @ phi[level.l - abs(m)])) ** 2
+        if level.l - abs(m) < len(phi)
+        else 0.0
         for level in levels
     ]
     return np.array(found)

@@ -1,7 +1,8 @@
 r"""The steps of an electron in a central potential: lanes over l, tables of a time step, state on the grid.
 
 A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
-and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The field is that at the midpoint in
+and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
+field is that at the midpoint in
 length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
 every step symmetric in time.
 
@@ -54,7 +55,7 @@ class Lanes:
         return (self.used + 1) // 2
 
     @property
-    def l(self) -> NDArray[np.int64]:
+    def momenta(self) -> NDArray[np.int64]:
         """L of each lane (2 K,)."""
         k = np.arange(2 * self.pairs)
         return np.asarray(abs(self.m) + np.concatenate([k[::2], k[1::2]]))
@@ -116,9 +117,11 @@ class Tables:
     scratch: Any = field(repr=False)
 
 
-def tables(lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True) -> Tables:
+def tables(
+    lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
+) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
-    grid, l = lattice.grid, lanes.l
+    grid, l = lattice.grid, lanes.momenta
     square = grid.slope**2
     w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
     potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
@@ -195,7 +198,8 @@ class Propagator:
         self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
         self.stages = STAGES[order]
         made = {
-            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2) for q in set(self.stages)
+            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2)
+            for q in set(self.stages)
         }
         self.tables = [made[q] for q in self.stages]
         self.state = np.zeros((lattice.grid.points, 4 * lanes.pairs))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -30,7 +30,9 @@ def level_name(n: int, l: int) -> str:
 class RadialMap(Block):
     """``r = dr x - (dr - dr0) width tanh(x / width)``, x = 1, 2, ...: dense at the nucleus, equidistant far away."""
 
-    dr0: Annotated[Length, SIZE] = Field(description="spacing at the nucleus", json_schema_extra={"example": 0.0125})
+    dr0: Annotated[Length, SIZE] = Field(
+        description="spacing at the nucleus", json_schema_extra={"example": 0.0125}
+    )
     width: Annotated[float, Field(gt=1.0, lt=1e6)] = Field(
         default=60.0, description="number of points over which the spacing grows"
     )
@@ -40,12 +42,14 @@ class AtomGrid(Block):
     """Radial points and angular momenta."""
 
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
-        default="auto", description="radius of the box; auto: from the excursion of the electron", json_schema_extra={"example": 150}
+        default="auto",
+        description="radius of the box; auto: from the excursion of the electron",
+        json_schema_extra={"example": 150},
     )
     dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
         default=0.2, description="spacing far from the nucleus"
     )
-    lmax: Literal["auto"] | Annotated[Count, Field(le=4000)] = Field(
+    lmax: Literal["auto"] | Annotated[Count, Field(le=1000)] = Field(
         default="auto", description="largest angular momentum; auto: grows with the wave function"
     )
     map: Literal["auto", "none"] | RadialMap = Field(
@@ -58,10 +62,13 @@ class AtomGrid(Block):
         """Yield what contradicts itself."""
         if isinstance(self.map, RadialMap) and self.map.dr0 > self.dr:
             yield Finding(
-                f"{key}.map.dr0", f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map would not be monotonic"
+                f"{key}.map.dr0",
+                f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map would not be monotonic",
             )
         if not isinstance(self.rmax, str) and self.rmax < 16.0 * self.dr:
-            yield Finding(f"{key}.rmax", f"a box of {self.rmax:g} bohr has fewer than 16 points of {self.dr:g} bohr")
+            yield Finding(
+                f"{key}.rmax", f"a box of {self.rmax:g} bohr has fewer than 16 points of {self.dr:g} bohr"
+            )
 
 
 # --------------------------------------------------------------------------------------------- initial
@@ -70,7 +77,9 @@ class AtomGrid(Block):
 class Level(Block):
     """A bound state of the atom by its quantum numbers; the n - l - 1 nodes count from 0 in each l."""
 
-    n: Annotated[PositiveCount, Field(le=200)] = Field(description="principal quantum number", json_schema_extra={"example": 1})
+    n: Annotated[PositiveCount, Field(le=200)] = Field(
+        description="principal quantum number", json_schema_extra={"example": 1}
+    )
     l: Annotated[Count, Field(le=199)] = Field(default=0, description="angular momentum")
     m: Annotated[int, Field(ge=-199, le=199)] = Field(default=0, description="magnetic quantum number")
     weight: ComplexNumber = Field(default=1.0 + 0.0j, description="weight in a superposition")
@@ -85,7 +94,9 @@ class Level(Block):
         if self.n <= self.l:
             yield Finding(f"{key}.n" if "." not in key else key, f"n = {self.n} must exceed l = {self.l}")
         if abs(self.m) > self.l:
-            yield Finding(f"{key}.m" if "." not in key else key, f"|m| = {abs(self.m)} must not exceed l = {self.l}")
+            yield Finding(
+                f"{key}.m" if "." not in key else key, f"|m| = {abs(self.m)} must not exceed l = {self.l}"
+            )
 
 
 def _level_form(value: object) -> object:
@@ -121,9 +132,12 @@ class AtomLaser(Block):
     """The field that drives the electron: the sum of all pulses, linearly polarised along z."""
 
     gauge: Literal["length", "velocity", "auto"] = Field(
-        default="auto", description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less"
+        default="auto",
+        description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less",
     )
-    polarization: Literal["linear", "z"] = Field(default="linear", description="direction of the field: along z")
+    polarization: Literal["linear", "z"] = Field(
+        default="linear", description="direction of the field: along z"
+    )
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
         json_schema_extra={
@@ -143,7 +157,8 @@ class AtomTime(TimeGrid):
     """Duration and steps."""
 
     order: Literal[2, 4] = Field(
-        default=2, description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1"
+        default=2,
+        description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1",
     )
 
 
@@ -153,7 +168,9 @@ class AtomTime(TimeGrid):
 class AtomPopulations(Block):
     """Populations of bound levels."""
 
-    nmax: Annotated[PositiveCount, Field(le=50)] = Field(default=3, description="largest principal quantum number")
+    nmax: Annotated[PositiveCount, Field(le=50)] = Field(
+        default=3, description="largest principal quantum number"
+    )
 
 
 class RadialMapStored(Block):
@@ -210,7 +227,7 @@ class AtomObserved:
     norm_within: tuple[float, ...] = ()
     hhg: Hhg | None = None
     gabor: Gabor | None = None
-    density: RadialMapStored = RadialMapStored()
+    density: RadialMapStored = field(default_factory=RadialMapStored)
 
 
 # --------------------------------------------------------------------------------------------- spectra
@@ -227,7 +244,9 @@ class WindowSpectrum(Block):
     gamma: Annotated[Energy, SIZE] | None = Field(
         default=None, description="half width of the window; by default the distance of the energies"
     )
-    order: Annotated[PositiveCount, Field(le=4)] = Field(default=2, description="exponent of the window, 1 to 4")
+    order: Annotated[PositiveCount, Field(le=4)] = Field(
+        default=2, description="exponent of the window, 1 to 4"
+    )
     angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
         default=None, description="number of polar angles of an angle-resolved spectrum; by default none"
     )
@@ -239,7 +258,9 @@ class ScatteringSpectrum(Block):
     method: Literal["scattering"]
     energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
     points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
-    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(default=91, description="number of polar angles, 0 to 180 degrees")
+    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
+        default=91, description="number of polar angles, 0 to 180 degrees"
+    )
 
 
 Spectrum = Annotated[WindowSpectrum | ScatteringSpectrum, Field(discriminator="method")]
@@ -256,10 +277,13 @@ class AtomDeck(Deck):
         description="atom: one electron in three dimensions", json_schema_extra={"example": "atom"}
     )
     atom: Central = Field(
-        description="potential of the nucleus and of the other electrons", json_schema_extra={"example": {"type": "hydrogen"}}
+        description="potential of the nucleus and of the other electrons",
+        json_schema_extra={"example": {"type": "hydrogen"}},
     )
     grid: AtomGrid = Field(
-        default=AtomGrid(), description="radial points and angular momenta", json_schema_extra={"example": {"rmax": 150, "lmax": "auto"}}
+        default=AtomGrid(),
+        description="radial points and angular momenta",
+        json_schema_extra={"example": {"rmax": 150, "lmax": "auto"}},
     )
     initial: Initial = Field(
         default=[Level(n=1)],
@@ -283,14 +307,19 @@ class AtomDeck(Deck):
         json_schema_extra={"example": {"type": "manolopoulos", "kmin": 0.2}},
     )
     time: AtomTime = Field(
-        description="time step, duration, output times", json_schema_extra={"example": {"dt": 0.05, "outputs": 200}}
+        description="time step, duration, output times",
+        json_schema_extra={"example": {"dt": 0.05, "outputs": 200}},
     )
     observe: list[AtomItem] = Field(
         default=[],
         description="what to compute besides norm, energy, dipole, velocity and acceleration",
-        json_schema_extra={"example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]},
+        json_schema_extra={
+            "example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]
+        },
     )
-    spectra: list[Spectrum] = Field(default=[], description="photoelectron spectra of the final state", max_length=8)
+    spectra: list[Spectrum] = Field(
+        default=[], description="photoelectron spectra of the final state", max_length=8
+    )
 
     @property
     def observed(self) -> AtomObserved:
@@ -321,15 +350,22 @@ class AtomDeck(Deck):
         yield from self._check_observe()
         yield from self._check_spectra()
         if self.time.order == 4 and self.absorber.type == "mask":
-            yield Finding("time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos")
+            yield Finding(
+                "time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"
+            )
 
     def _check_initial(self) -> Iterator[Finding]:
         for index, level in enumerate(self.initial):
             yield from level.check("initial" if len(self.initial) == 1 else f"initial.{index}")
             if not isinstance(self.grid.lmax, str) and level.l > self.grid.lmax:
-                yield Finding("grid.lmax", f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}")
+                yield Finding(
+                    "grid.lmax",
+                    f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}",
+                )
         if len({level.m for level in self.initial}) > 1:
-            yield Finding("initial", "all levels of a superposition must have the same m, which the field conserves")
+            yield Finding(
+                "initial", "all levels of a superposition must have the same m, which the field conserves"
+            )
         if all(level.weight == 0 for level in self.initial):
             yield Finding("initial", "all weights of the superposition are zero")
         names = [(level.n, level.l) for level in self.initial]
@@ -341,7 +377,9 @@ class AtomDeck(Deck):
         for index, item in enumerate(self.observe):
             named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
             if len(named) != 1:
-                yield Finding(f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}")
+                yield Finding(
+                    f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
+                )
             for name in named:
                 if seen.setdefault(name, index) != index:
                     yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
@@ -353,7 +391,12 @@ class AtomDeck(Deck):
                 yield Finding(f"spectra.{index}.method", f"duplicate of spectra.{methods.index(one.method)}")
             low, high = one.energy
             if low >= high:
-                yield Finding(f"spectra.{index}.energy", f"the first energy {low:g} must lie below the last, {high:g} hartree")
+                yield Finding(
+                    f"spectra.{index}.energy",
+                    f"the first energy {low:g} must lie below the last, {high:g} hartree",
+                )
             if one.method == "scattering" and low < 1e-4:
-                yield Finding(f"spectra.{index}.energy", f"scattering states have energies above 1e-4 hartree, found {low:g}")
-
+                yield Finding(
+                    f"spectra.{index}.energy",
+                    f"scattering states have energies above 1e-4 hartree, found {low:g}",
+                )

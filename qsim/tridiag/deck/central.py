@@ -143,10 +143,14 @@ class TongLinAtom(CentralBlock):
             If neither or both of element and a are given, or if an exponent is not positive.
         """
         if (self.element is None) == (self.a is None):
-            raise InvalidInput("element", f"give either element ({', '.join(TONG_LIN)}) or a, a list of a1 to a6")
+            raise InvalidInput(
+                "element", f"give either element ({', '.join(TONG_LIN)}) or a, a list of a1 to a6"
+            )
         found = TONG_LIN[self.element] if self.element is not None else tuple(self.a or ())
         if any(found[k] * (found[k - 1] != 0.0) < 0.0 for k in (1, 3, 5)):
-            raise InvalidInput("a", f"a2, a4 and a6 must not be negative, found {found[1]:g}, {found[3]:g}, {found[5]:g}")
+            raise InvalidInput(
+                "a", f"a2, a4 and a6 must not be negative, found {found[1]:g}, {found[3]:g}, {found[5]:g}"
+            )
         return found
 
     def V(self, r: Points) -> Points:
@@ -209,7 +213,9 @@ class ScreenedAtom(CentralBlock):
             return electrons, self.xi, self.eta
         if electrons != self.Z or self.Z not in GSZ:
             known = ", ".join(str(z) for z in GSZ)
-            raise InvalidInput("xi", f"xi and eta are known for the neutral atoms Z = {known}; give both for others")
+            raise InvalidInput(
+                "xi", f"xi and eta are known for the neutral atoms Z = {known}; give both for others"
+            )
         xi, eta = GSZ[int(self.Z)]
         return electrons, xi if self.xi is None else self.xi, eta if self.eta is None else self.eta
 
@@ -305,11 +311,16 @@ class FormulaAtom(CentralBlock):
         values = -near * self.V(near)
         limit = float(2.0 * values[0] - values[1])
         if abs(float(values[2]) - limit) > 1e-3 * (1.0 + abs(limit)):
-            raise InvalidInput("value", f"-r V is {values[0]:.6g} at r = 1e-6 and {values[2]:.6g} at 1e-5 bohr: no charge at r = 0")
+            raise InvalidInput(
+                "value",
+                f"-r V is {values[0]:.6g} at r = 1e-6 and {values[2]:.6g} at 1e-5 bohr: no charge at r = 0",
+            )
         if limit < -1e-9:
             raise InvalidInput("value", f"-r V tends to {limit:.6g} at the nucleus; it must not be negative")
         if self.Z is not None and abs(self.Z - limit) > 1e-6 * (1.0 + limit):
-            raise InvalidInput("Z", f"the formula tends to -{limit:.8g}/r at the nucleus, not to -{self.Z:g}/r")
+            raise InvalidInput(
+                "Z", f"the formula tends to -{limit:.8g}/r at the nucleus, not to -{self.Z:g}/r"
+            )
         return max(limit, 0.0)
 
     @property
@@ -339,12 +350,17 @@ class TableAtom(CentralBlock):
         table = by_first_column(self.file, read_columns(self.file, 2, "r, V"), "r")
         r, product = table[:, 0], table[:, 0] * table[:, 1]
         if r[0] < 0.0 or r.size < 8:
-            raise InvalidInput("file", f"expected at least 8 radii from 0 on, found {r.size} from {r[0]:g} bohr")
+            raise InvalidInput(
+                "file", f"expected at least 8 radii from 0 on, found {r.size} from {r[0]:g} bohr"
+            )
         if r[0] > 0.01:
-            raise InvalidInput("file", f"the table begins at r = {r[0]:g} bohr; V is needed from 0.01 bohr on")
+            raise InvalidInput(
+                "file", f"the table begins at r = {r[0]:g} bohr; V is needed from 0.01 bohr on"
+            )
         if abs(product[-1] - product[-2]) > 1e-3 * (1.0 + abs(product[-1])):
             raise InvalidInput(
-                "file", f"no Coulomb tail: r V is {product[-2]:.6g} and {product[-1]:.6g} at the last two radii"
+                "file",
+                f"no Coulomb tail: r V is {product[-2]:.6g} and {product[-1]:.6g} at the last two radii",
             )
         return r, smooth_curve(self.file, r, product)
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, DeckPath, Finding, Integer, PositiveCount
-from qsim.core.deck.units import Energy, Frequency, Length, Time
+from qsim.core.deck.units import Energy, Length, Time
 from qsim.tridiag.deck.atom import AtomDeck
 from qsim.tridiag.deck.electron import (
     Absorber,
@@ -534,7 +534,12 @@ def references(deck: TridiagDeck | AtomDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
     keys = ["qsim"]
     if isinstance(deck, AtomDeck):
-        return (*keys, "CrankNicolson1947", "Muller1999", *(["Manolopoulos2002"] if deck.absorber.type == "manolopoulos" else []))
+        return (
+            *keys,
+            "CrankNicolson1947",
+            "Muller1999",
+            *(["Manolopoulos2002"] if deck.absorber.type == "manolopoulos" else []),
+        )
     if deck.solver.type in ("nshape", "woodbury") or deck.task == "scaling":
         keys.append("Lutsyshyn")
     if deck.task == "propagate":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
+
 def _has_field(r: Results) -> bool:
     return "trace/field" in r and bool(np.any(r["trace/field"]))
 

@@ -85,9 +85,15 @@ def _tangent(x):
 
 
 # One row at a time is worked on in a scratch array x whose segments lie a constant distance apart: with one base pointer
-# the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either parity, and no multiple of a page: segments must not share cache sets.
+# the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either
+# parity, and no multiple of a page: segments must not share cache sets.
 HALF = 552
-F, T, C, Y = 0, 4 * HALF, 8 * HALF, 12 * HALF  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
+F, T, C, Y = (
+    0,
+    4 * HALF,
+    8 * HALF,
+    12 * HALF,
+)  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
 LL, FIRST = 16 * HALF, 18 * HALF  # l (l + 1); (M2)_11 - 10/12: [even | odd]
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
@@ -294,11 +300,13 @@ def length_steps(s, tables, fields, dt):
         Time step, a.u.
     """
     t = tables
-    _length_steps_cpu(s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch)
+    _length_steps_cpu(
+        s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch
+    )
 
 
 def scratch(ll, first, even, odd, even_growth, odd_growth):
-    """Return the scratch array of a run with what depends on l alone; see `pivots`, and :class:`Tables` for the couplings (K,)."""
+    """Return the scratch array of a run with what depends on l alone: arrays (2 K,) of `pivots`, couplings (K,)."""
     x = np.zeros(SCRATCH)
     k = even.size
     for parity in range(2):
@@ -319,7 +327,10 @@ P, PB = 46 * HALF, 48 * HALF  # inverse pivots of sum and difference: of this ro
 
 
 def _load(shift, growth):
-    """Return the kernel: turn the pairs (even i + shift, odd i) of F by `angle` and write sums and differences, times `scale`, to Z2."""
+    """Return the kernel that reads pairs.
+
+    It turns the pairs (even i + shift, odd i) of F by `angle` and writes sums and differences, times `scale`, to Z2.
+    """
 
     @nb.njit(**JIT)
     def kernel(x, size, angle, scale):
@@ -343,7 +354,7 @@ def _load(shift, growth):
 
 
 def _store(shift, growth):
-    """Return the kernel: undo `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
+    """Return the kernel that undoes `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
 
     @nb.njit(**JIT)
     def kernel(x, size, angle, scale):
@@ -368,10 +379,10 @@ _store_even, _store_odd = _store(0, EVEN_GROWTH), _store(1, ODD_GROWTH)
 
 @nb.njit(**JIT)
 def _mix_eliminate(x, size, low, mid, high, above, m):
-    """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k); R and P become this row's.
+    """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k).
 
-    ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r', ``above``: 1 / r' of this row, in the
-    off-diagonal of the row before; ``m``: the diagonal of M1.
+    R and P become those of this row.  ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r',
+    ``above``: 1 / r' of this row, in the off-diagonal of the row before; ``m``: the diagonal of M1.
     """
     sixth = 1.0 / 6.0
     for i in range(size):
@@ -387,7 +398,9 @@ def _mix_eliminate(x, size, low, mid, high, above, m):
         x[P + i] = both * pd
         x[P + HALF + i] = both * ps
         x[R + i] = lp * x[Z0 + i] + mm * x[Z1 + i] + hm * x[Z2 + i] - fs * x[R + i]
-        x[R + HALF + i] = lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
+        x[R + HALF + i] = (
+            lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
+        )
         a, b = 2 * HALF + i, 3 * HALF + i
         x[R + a] = lm * x[Z0 + a] + mp * x[Z1 + a] + hp * x[Z2 + a] - fd * x[R + a]
         x[R + b] = lm * x[Z0 + b] + mp * x[Z1 + b] + hp * x[Z2 + b] - fd * x[R + b]
@@ -485,7 +498,9 @@ def _clear(s, inner):
 
 
 @nb.njit(**JIT)
-def _velocity_steps_cpu(s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x):
+def _velocity_steps_cpu(
+    s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x
+):
     steps = halves.shape[0]
     n = s.shape[0]
     still = np.zeros(3)

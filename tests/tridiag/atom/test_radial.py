@@ -70,7 +70,13 @@ def test_steps_converge_to_the_exponential(grid, m, gauge, value, order):
     errors = []
     for steps in (40, 80) if order == 2 else (20, 40):
         made = Propagator(
-            lattice, lanes, phi, 2.0 / steps, velocity=velocity, field=lambda t: np.full(np.shape(t), value), order=order
+            lattice,
+            lanes,
+            phi,
+            2.0 / steps,
+            velocity=velocity,
+            field=lambda t: np.full(np.shape(t), value),
+            order=order,
         )
         made.advance(steps)
         errors.append(abs(abs(np.vdot(phi, made.phi)) ** 2 - abs(np.vdot(phi, exact)) ** 2))
