@@ -18,6 +18,7 @@ import numpy as np
 
 from qsim.tridiag.atom.grid import first_entry
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -243,7 +244,7 @@ class Propagator:
         middle = start + (np.arange(count) + 0.5) * dt
         if self.velocity:
             ends = start + np.arange(count + 1) * dt
-            self.lost += kernels.velocity_steps(
+            self.lost += velocity_steps(
                 self.state, self.tables[stage], self.field(ends), self.field(middle), dt
             )
         else:
