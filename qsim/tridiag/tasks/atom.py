@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["AtomEvolution", "run_atom"]
 
 EDGE = 25  # last points, whose norm is `wall_density`
-GROW = 1e-12  # norm of the last two l at which grid.lmax: auto grows
+GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
 MOST = 1000  # largest l
 LAST_L = 1e-8  # norm of the last l that is told
