@@ -1,8 +1,8 @@
 """Steps in velocity gauge of an electron in a central potential.
 
-State, lanes and scratch are those of :mod:`qsim.tridiag.kernels.atom`.  Pairs (l, l+1), g = A dt: ``ang``, a real rotation by ``g c (l+1) / r`` in Cayley's form, and ``mix``,
-``(M1 + k D / r') v' = (M1 - k D / r') v`` with ``k = +-g c / 4`` for the sum and the difference of a pair and
-``v = f / sqrt(r')``: two real tridiagonal systems per pair.  A pair makes ang(1/2) mix ang(1/2).
+State, lanes and scratch are those of :mod:`qsim.tridiag.kernels.atom`.  Pairs (l, l+1), g = A dt: ``ang``, a real rotation by
+``g c (l+1) / r`` in Cayley's form, and ``mix``, ``(M1 + k D / r') v' = (M1 - k D / r') v`` with ``k = +-g c / 4`` for the sum and
+the difference of a pair and ``v = f / sqrt(r')``: two real tridiagonal systems per pair.  A pair makes ang(1/2) mix ang(1/2).
 """
 
 from __future__ import annotations
