@@ -142,7 +142,8 @@ def _print_json(content: Any) -> None:
 @click.argument("method", type=MethodName())
 @click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
 @click.option("--example", metavar="NAME", help="One of the decks that 'qsim examples' lists.")
-def init(method: str, full: bool, example: str | None) -> None:
+@click.option("--task", help="Task whose deck has keys of its own, such as atom of tridiag.")
+def init(method: str, full: bool, example: str | None, task: str | None) -> None:
     """Print a commented deck to start from."""
     if example is not None:
         if full:
@@ -152,7 +153,8 @@ def init(method: str, full: bool, example: str | None) -> None:
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
-    click.echo(template(stage(method, "deck").DECK, full=full), nl=False)
+    model = stage(method, "deck").DECK
+    click.echo(template(model.model_for({"task": task}) if task else model, full=full), nl=False)
 
 
 @click.command()

@@ -14,6 +14,11 @@ def generate(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "decks"
     folder.mkdir(exist_ok=True)
     pages = {folder / f"{method}.md": page(method) for method in methods.available()}
+    for method in methods.available():
+        for model in stage(method, "deck").DECK.variants()[1:]:
+            task = str(model.model_fields["task"].annotation.__args__[0])
+            text = f"# `{method}`, `task: {task}`\n\n{deck_reference(model)}\n"
+            pages[folder / f"{method}-{task}.md"] = text
     for stale in set(folder.glob("*.md")) - set(pages):
         stale.unlink()
     for path, text in pages.items():

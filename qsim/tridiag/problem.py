@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.electron import Absorber, Initial
     from qsim.tridiag.deck.model import (
-        Gabor,
-        Hhg,
         Observed,
         Photoelectron,
         Precision,
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
         Solver,
         SystemSource,
     )
+    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.deck.potentials import Potential
     from qsim.tridiag.tdse.propagator import Propagator
     from qsim.tridiag.tdse.reference_propagator import SolverPropagator

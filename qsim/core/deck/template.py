@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined
 
+from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_of, words_of
 from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, tags
 from qsim.core.deck.reference import deck_reference
@@ -43,8 +44,14 @@ def template(model: Model, full: bool = False) -> str:
 
 def schema(model: Model) -> dict[str, Any]:
     """Return the JSON Schema of a deck, for editors and other programs."""
-    body: dict[str, Any] = _standard(model.model_json_schema(by_alias=True, schema_generator=_Schema))
-    return {"$schema": GenerateJsonSchema.schema_dialect, **body}
+    variants = model.variants() if issubclass(model, Deck) else (model,)
+    bodies: list[dict[str, Any]] = [
+        _standard(one.model_json_schema(by_alias=True, schema_generator=_Schema)) for one in variants
+    ]
+    if len(bodies) == 1:
+        return {"$schema": GenerateJsonSchema.schema_dialect, **bodies[0]}
+    definitions = {name: block for body in bodies for name, block in body.pop("$defs", {}).items()}
+    return {"$schema": GenerateJsonSchema.schema_dialect, "anyOf": bodies, "$defs": definitions}
 
 
 def _standard(item: Any, names: bool = False) -> Any:

@@ -111,7 +111,8 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
         if count <= one.n - one.l - 1:
             yield Finding(
                 key,
-                f"a box of {setup.lattice.grid.wall:.4g} bohr holds {count} bound levels of l = {one.l}, so that {one.name} is not "
+                f"a box of {setup.lattice.grid.wall:.4g} bohr holds {count} bound levels of l = {one.l}, so "
+                f"that {one.name} is not "
                 "among them; take a larger grid.rmax, or a lower level",
             )
             continue
@@ -132,7 +133,8 @@ def absorber(setup: Setup) -> Iterator[Finding]:
     if strip and strip > 0.7 * wall:
         yield Finding(
             "absorber",
-            f"the absorber is {strip:.4g} bohr wide, the box only {wall:.4g}; grid.rmax of {strip + 60.0:.4g} leaves room for the atom",
+            f"the absorber is {strip:.4g} bohr wide, the box only {wall:.4g}; grid.rmax of "
+            f"{strip + 60.0:.4g} leaves room for the atom",
         )
     elif strip and wall - strip < setup.pulse.quiver:
         yield Finding(
@@ -149,7 +151,8 @@ def core(setup: Setup) -> Iterator[Finding]:
         dt = setup.setting.dt * CORE / setup.setting.core
         yield Finding(
             "time.dt",
-            f"velocity gauge with dt A (lmax + 1) / dr = {setup.setting.core:.3g} at the nucleus, above {CORE:g}: the couplings of high l "
+            f"velocity gauge with dt A (lmax + 1) / dr = {setup.setting.core:.3g} at the nucleus, above "
+            f"{CORE:g}: the couplings of high l "
             f"do not cancel there, and their core is emptied after every step; dt of {dt:.3g} avoids it, or length gauge",
             "warning",
         )
@@ -163,7 +166,8 @@ def turning(setup: Setup) -> Iterator[Finding]:
     if turn > 2.0 * TURN:
         yield Finding(
             "laser.gauge",
-            f"length gauge with rmax E dt = {turn:.3g}, above {2.0 * TURN:g}: couplings of neighbouring l are split poorly far out; take dt "
+            f"length gauge with rmax E dt = {turn:.3g}, above {2.0 * TURN:g}: couplings of neighbouring "
+            f"l are split poorly far out; take dt "
             f"of {setup.setting.dt * 2.0 * TURN / turn:.3g}, or velocity gauge",
             "warning",
         )
@@ -177,7 +181,8 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     if largest and rest > REST * largest:
         yield Finding(
             "time.t_final",
-            f"A = {rest:.3g} a.u. at the end, its largest value is {largest:.3g}: photoelectron spectra need a field that is over; "
+            f"A = {rest:.3g} a.u. at the end, its largest value is {largest:.3g}: photoelectron spectra "
+            f"need a field that is over; "
             f"it ends at {setup.pulse.duration:.6g} a.u.",
         )
     wall = setup.lattice.grid.wall
@@ -188,7 +193,8 @@ def spectra(setup: Setup) -> Iterator[Finding]:
         if one.method == "window" and gamma is not None and gamma < 0.25 * distance:
             yield Finding(
                 f"spectra.{index}.gamma",
-                f"gamma = {gamma:.3g} lies below a quarter of the distance of the levels of the box, pi k / R = {distance:.3g} hartree at the "
+                f"gamma = {gamma:.3g} lies below a quarter of the distance of the levels of the box, pi k / "
+                f"R = {distance:.3g} hartree at the "
                 "highest energy: the spectrum would show single levels",
                 "warning",
             )
@@ -196,5 +202,6 @@ def spectra(setup: Setup) -> Iterator[Finding]:
         if k * widest > 1.0:
             yield Finding(
                 f"spectra.{index}.energy",
-                f"the highest energy {one.energy[1]:.4g} hartree needs a spacing of at most 1/k = {1.0 / k:.3g} bohr, found {widest:g}",
+                f"the highest energy {one.energy[1]:.4g} hartree needs a spacing of at most 1/k = "
+                f"{1.0 / k:.3g} bohr, found {widest:g}",
             )

@@ -1,6 +1,7 @@
 r"""Bound levels of an atom on its grid, and the field-free Hamiltonian applied to a state.
 
-With ``X = phi / r'`` the eigenvalue problem is ``(M2 - 6 / g) Z = 0``, ``Z = g X``, ``g = 6 + r'^2 (E - V_l)``: a symmetric tridiagonal matrix
+With ``X = phi / r'`` the eigenvalue problem is ``(M2 - 6 / g) Z = 0``, ``Z = g X``, ``g = 6 + r'^2 (E - V_l)``: a
+symmetric tridiagonal matrix
 whose positive pivots count the levels below E.  Energies come from bisection, states from inverse iteration; u is positive near
 the nucleus.
 """

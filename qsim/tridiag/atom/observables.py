@@ -4,7 +4,8 @@ Dipole and acceleration do not depend on the gauge.  Level populations are those
 ``exp(i A z) psi_velocity``; ``exp(i A r cos(theta))`` is exact within the l of the run: cos(theta) is the Jacobi matrix of the
 couplings c_l.
 
-The acceleration is ``-<cos(theta) V'> - E`` (Ehrenfest).  Its integrand is linear at the nucleus for l = 0, 1: the trapezoid rule takes the first
+The acceleration is ``-<cos(theta) V'> - E`` (Ehrenfest).  Its integrand is linear at the nucleus for l = 0, 1: the
+trapezoid rule takes the first
 point with weight 13/12 (Euler and Maclaurin).
 """
 

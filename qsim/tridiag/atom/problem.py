@@ -231,10 +231,12 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     gauge = _gauge(deck, pulse, rmax, peak_e, dt)
     dr0, width = _map(deck, gauge)
     lowest = max(level.l for level in deck.initial)
-    lmax = deck.grid.lmax
-    grows = isinstance(lmax, str)
-    if isinstance(lmax, str):
-        lmax = max(lowest + 6, _angular(pulse, deck, peak_e, peak_a, gauge)) if pulse.pulses else lowest
+    grows = isinstance(deck.grid.lmax, str)
+    lmax = lowest
+    if not isinstance(deck.grid.lmax, str):
+        lmax = deck.grid.lmax
+    elif pulse.pulses:
+        lmax = max(lowest + 6, _angular(pulse, peak_a, gauge))
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
     return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
 
@@ -243,7 +245,9 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
     highest = max(level.n for level in deck.initial)
     nmax = max(highest, deck.observed.populations.nmax)
-    radius = max(40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0)
+    radius = max(
+        40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
+    )
     if deck.spectra or deck.absorber.type == "none":
         fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
         radius = max(radius, 60.0 + fastest * end)
@@ -283,7 +287,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
     return min(dr0, grid.dr), width
 
 
-def _angular(pulse: LaserField, deck: AtomDeck, peak_e: float, peak_a: float, gauge: str) -> int:
+def _angular(pulse: LaserField, peak_a: float, gauge: str) -> int:
     """Return the l to begin with: what a few photons and the momentum of the field at the edge of the atom need."""
     if gauge == "velocity":
         return math.ceil(6.0 + 6.0 * peak_a)

@@ -1,7 +1,8 @@
 r"""The steps of an electron in a central potential: lanes over l, tables of a time step, state on the grid.
 
 A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
-and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The field is that at the midpoint in
+and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
+field is that at the midpoint in
 length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
 every step symmetric in time.
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from qsim.tridiag.atom.grid import first_entry
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +56,7 @@ class Lanes:
         return (self.used + 1) // 2
 
     @property
-    def l(self) -> NDArray[np.int64]:
+    def momenta(self) -> NDArray[np.int64]:
         """L of each lane (2 K,)."""
         k = np.arange(2 * self.pairs)
         return np.asarray(abs(self.m) + np.concatenate([k[::2], k[1::2]]))
@@ -120,7 +122,7 @@ def tables(
     lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
 ) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
-    grid, l = lattice.grid, lanes.l
+    grid, l = lattice.grid, lanes.momenta
     square = grid.slope**2
     w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
     potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
@@ -242,7 +244,7 @@ class Propagator:
         middle = start + (np.arange(count) + 0.5) * dt
         if self.velocity:
             ends = start + np.arange(count + 1) * dt
-            self.lost += kernels.velocity_steps(
+            self.lost += velocity_steps(
                 self.state, self.tables[stage], self.field(ends), self.field(middle), dt
             )
         else:

@@ -5,10 +5,13 @@ r"""Photoelectron spectra of the final state: window operator, and projection on
     W(E) = gamma^p / ((H - E)^p + gamma^p),   p = 2^order;
 
 half of the shifts ``H - E - gamma exp(i pi (2 k - 1) / p)`` are solved for, one tridiagonal system each, and the norm of what is
-left, over the integral of the window ``2 pi gamma / (p sin(pi / p))``, is dP/dE.  The angle-resolved spectrum takes positions as angles.
+left, over the integral of the window ``2 pi gamma / (p sin(pi / p))``, is dP/dE.  The angle-resolved spectrum takes
+positions as angles.
 
-**Scattering states** ``u_El -> sqrt(2 / (pi k)) sin(k r + Z ln(2 k r) / k - l pi / 2 + eta_l)``, ``eta_l = sigma_l + delta_l``, by
-outward recurrence of ``(M2 - 6 / g) Z = 0`` and matching to the phase-amplitude form ``sqrt(2 / (pi zeta)) sin(Phi)``, ``Phi' = zeta``,
+**Scattering states** ``u_El -> sqrt(2 / (pi k)) sin(k r + Z ln(2 k r) / k - l pi / 2 + eta_l)``, ``eta_l = sigma_l +
+delta_l``, by
+outward recurrence of ``(M2 - 6 / g) Z = 0`` and matching to the phase-amplitude form ``sqrt(2 / (pi zeta))
+sin(Phi)``, ``Phi' = zeta``,
 
     zeta^2 = kappa^2 + 3/4 (zeta' / zeta)^2 - zeta'' / (2 zeta),   kappa^2 = 2 (E - V) - l (l + 1) / r^2,
 
@@ -182,7 +185,9 @@ def scattering_states(
             z[: j + 2] /= large
             before = z[j]
     x = z / g
-    lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)  # points within a steep centrifugal wall alternate
+    lobe = np.argmax(
+        np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0
+    )  # points within a steep centrifugal wall alternate
     x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
     u = np.sqrt(grid.slope)[:, None] * x
     # value and slope in the middle of the last five points, by a quartic through them; spacing is even there
@@ -196,7 +201,9 @@ def scattering_states(
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
     k = np.sqrt(2.0 * energy)
-    eta = here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
+    eta = (
+        here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
+    )
     phi = (grid.slope[:, None] * x) * (math.sqrt(2.0 / math.pi) / size)
     return np.ascontiguousarray(phi.T), eta
 
@@ -216,7 +223,9 @@ def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int)
     return np.sqrt(np.maximum(square + 0.75 * (first / here) ** 2 - 0.5 * second / here, 1e-6))
 
 
-def _local(energy: NDArray[np.float64], l: int, tail: float, r: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _local(
+    energy: NDArray[np.float64], l: int, tail: float, r: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return zeta and its slope at a radius."""
     h = STENCIL * r
     below, here, above = (_zeta(energy, l, tail, s, SWEEPS) for s in (r - h, r, r + h))

@@ -1,7 +1,8 @@
 """Random decks of ``task: atom``.
 
 The oracle expands the wave function in eigenfunctions of each l, found with finite elements (discrete variables on
-Gauss-Lobatto points), and takes Lanczos exponentials of the commutator-free Magnus scheme of fourth order, always in length gauge.
+Gauss-Lobatto points), and takes Lanczos exponentials of the commutator-free Magnus scheme of fourth order, always in
+length gauge.
 It shares neither the grid nor the splitting of the program.  Its own error is the difference of two steps and of two bases.
 """
 
@@ -37,7 +38,9 @@ def gauss_lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     c[-1] = 1.0
     x = np.concatenate([[-1.0], np.sort(legendre.legroots(legendre.legder(c)).real), [1.0]])
     for _ in range(3):
-        x[1:-1] -= legendre.legval(x[1:-1], legendre.legder(c)) / legendre.legval(x[1:-1], legendre.legder(c, 2))
+        x[1:-1] -= legendre.legval(x[1:-1], legendre.legder(c)) / legendre.legval(
+            x[1:-1], legendre.legder(c, 2)
+        )
     w = 2.0 / (n * (n - 1) * legendre.legval(x, c) ** 2)
     distance = x[:, None] - x[None, :] + np.eye(n)
     b = 1.0 / distance.prod(axis=1)
@@ -50,7 +53,9 @@ def gauss_lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 class Basis:
     """Radial eigenfunctions of each l in a box."""
 
-    def __init__(self, potential: Callable[[Any], Any], box: float, lmax: int, m: int, order: int, highest: float) -> None:
+    def __init__(
+        self, potential: Callable[[Any], Any], box: float, lmax: int, m: int, order: int, highest: float
+    ) -> None:
         import scipy.linalg
 
         first = np.array([0.0, 0.4, 1.2, 2.5, 4.5])
@@ -71,7 +76,8 @@ class Basis:
         self.energies, self.states = [], []
         for l in range(m, lmax + 1):
             e, u = scipy.linalg.eigh(
-                t + np.diag(potential(self.r) + l * (l + 1) / (2 * self.r**2)), subset_by_value=(-np.inf, highest)
+                t + np.diag(potential(self.r) + l * (l + 1) / (2 * self.r**2)),
+                subset_by_value=(-np.inf, highest),
             )
             self.energies.append(e)
             self.states.append(u)
@@ -100,7 +106,9 @@ class Basis:
         from scipy.linalg import eigh_tridiagonal
 
         size = float(np.linalg.norm(v))
-        vectors, diagonal, beside = [v / size], [], []
+        vectors: list[Any] = [v / size]
+        diagonal: list[float] = []
+        beside: list[float] = []
         for k in range(LANCZOS):
             w = self.apply(vectors[k], energy, field)
             diagonal.append(float(np.vdot(vectors[k], w).real))
@@ -145,12 +153,15 @@ def _central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], 
     if kind == "hydrogen":
         return {"type": kind}, lambda r: -1.0 / r
     if kind == "yukawa":
-        reach = round(float(rng.uniform(4, 12)), 2)
+        reach = round(float(rng.uniform(12, 20)), 2)
         return {"type": kind, "range": reach}, lambda r: -np.exp(-r / reach) / r
     if kind == "tong_lin":
         a = HELIUM
-        return {"type": kind, "element": "He"}, lambda r: (
-            -(1 + a[0] * np.exp(-a[1] * r) + a[2] * r * np.exp(-a[3] * r) + a[4] * np.exp(-a[5] * r)) / r
+        return (
+            {"type": kind, "element": "He"},
+            lambda r: (
+                -(1 + a[0] * np.exp(-a[1] * r) + a[2] * r * np.exp(-a[3] * r) + a[4] * np.exp(-a[5] * r)) / r
+            ),
         )
     c = round(float(rng.uniform(0.2, 1.0)), 2)
     return {"type": kind, "value": f"-(1 + {c}*exp(-2*r))/r"}, lambda r: -(1 + c * np.exp(-2 * r)) / r
@@ -159,7 +170,7 @@ def _central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], 
 def atom(rng: np.random.Generator) -> Trial:
     """Draw a deck with ``task: atom``."""
     block, potential = _central(rng)
-    rmax = round(float(rng.uniform(20, 32)), 1)
+    rmax = round(float(rng.uniform(26, 34)), 1)
     n, l, m = [(1, 0, 0), (1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 1, 1)][int(rng.integers(5))]
     omega, peak = round(float(rng.uniform(0.3, 1.2)), 3), round(float(10 ** rng.uniform(-2.5, -0.9)), 4)
     cycles = int(rng.integers(1, 4))
@@ -193,7 +204,11 @@ def atom(rng: np.random.Generator) -> Trial:
 
     def field(t: float) -> float:
         p, angle = math.pi / duration, omega * (t - 0.5 * duration) + cep
-        return -peak / omega * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
+        return (
+            -peak
+            / omega
+            * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
+        )
 
     levels = [name for name, level_m in (("1s", 0), ("2s", 0), ("2p", 1)) if m <= level_m]
     world = _World(potential, field, duration, (n, l), m, lmax, levels)

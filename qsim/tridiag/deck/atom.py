@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -49,7 +49,7 @@ class AtomGrid(Block):
     dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
         default=0.2, description="spacing far from the nucleus"
     )
-    lmax: Literal["auto"] | Annotated[Count, Field(le=4000)] = Field(
+    lmax: Literal["auto"] | Annotated[Count, Field(le=1000)] = Field(
         default="auto", description="largest angular momentum; auto: grows with the wave function"
     )
     map: Literal["auto", "none"] | RadialMap = Field(
@@ -227,7 +227,7 @@ class AtomObserved:
     norm_within: tuple[float, ...] = ()
     hhg: Hhg | None = None
     gabor: Gabor | None = None
-    density: RadialMapStored = RadialMapStored()
+    density: RadialMapStored = field(default_factory=RadialMapStored)
 
 
 # --------------------------------------------------------------------------------------------- spectra

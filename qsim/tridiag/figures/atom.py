@@ -117,7 +117,7 @@ def populations(r: Results) -> Figure | None:
 
 
 def norm(r: Results) -> Figure | None:
-    """What has left the box and the spheres."""
+    """Draw what has left the box and the spheres."""
     fig = figure("double", 2.6)
     ax = fig.subplots()
     _draw_norms(ax, r)
@@ -152,12 +152,13 @@ def states(r: Results) -> Figure | None:
     radii, v = r["r"], r["potential"]
     e = r["level_energy"]
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
-    low = 1.15 * float(e.min())
+    valence = r.scalars["ionisation_potential"].value
+    low = -2.0 * float(valence) if isinstance(valence, float) else 1.15 * float(e.min())
     a.plot(radii, np.maximum(v, low), color="0.6")
     for energy, name in zip(e, names, strict=True):
         l = "spdfghiklmnoqrtuvwxyz".find(name[-1])
         a.plot([1.0 + 4.0 * l, 4.0 + 4.0 * l], [energy, energy], color=COLORS["blue"])
-        if energy < 0.2 * e.min():
+        if low < energy < 0.1 * low:
             a.annotate(name, (4.2 + 4.0 * l, energy), fontsize=6, va="center")
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
     a.set_ylim(low, max(0.1, -0.1 * low))
@@ -189,7 +190,13 @@ def photoelectron(r: Results) -> Figure | None:
     fig = figure("double", 2.9)
     ax = fig.subplots()
     e, p = r["energy"], r["pes"]
-    ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label=str(r.scalars["pes_method"].value))
+    ax.semilogy(
+        e,
+        np.maximum(p, 1e-300),
+        color=COLORS["black"],
+        linewidth=0.8,
+        label=str(r.scalars["pes_method"].value),
+    )
     for name in ("window", "scattering"):
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
@@ -203,7 +210,13 @@ def photoelectron(r: Results) -> Figure | None:
     for factor in (2.0, 10.0):
         if up and factor * up < e[-1]:
             ax.axvline(factor * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
-            ax.annotate(rf"${factor:g}\,U_p$", (factor * up, 0.98), xycoords=("data", "axes fraction"), va="top", fontsize=6)
+            ax.annotate(
+                rf"${factor:g}\,U_p$",
+                (factor * up, 0.98),
+                xycoords=("data", "axes fraction"),
+                va="top",
+                fontsize=6,
+            )
     shown = p[e > 0.0]
     top = float(shown.max())
     ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)
@@ -227,8 +240,8 @@ def momentum(r: Results) -> Figure | None:
     shown = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
     a.set_xlabel("energy (hartree)")
     a.set_ylabel(r"$\theta$ (degrees)")
-    a.set_title("angle-resolved spectrum")
-    fig.colorbar(shown, ax=a, label=r"$\log_{10}$ d$^2$P/dEd$\Omega$")
+    a.set_title(r"$\log_{10}$ d$^2$P/dEd$\Omega$")
+    fig.colorbar(shown, ax=a)
     density = r["momentum_map"]
     top = np.log10(float(density.max()))
     level = np.log10(np.maximum(density, 10.0 ** (top - 5.0)))
@@ -236,8 +249,8 @@ def momentum(r: Results) -> Figure | None:
     b.set_aspect("equal")
     b.set_xlabel(r"$k_z$ (a.u.)")
     b.set_ylabel(r"$k_x$ (a.u.)")
-    b.set_title("momentum map")
-    fig.colorbar(shown, ax=b, label=r"$\log_{10}$ d$^3$P/dk$^3$")
+    b.set_title(r"$\log_{10}$ d$^3$P/dk$^3$")
+    fig.colorbar(shown, ax=b)
     return fig
 
 

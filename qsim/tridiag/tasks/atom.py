@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["AtomEvolution", "run_atom"]
 
 EDGE = 25  # last points, whose norm is `wall_density`
-GROW = 1e-12  # norm of the last two l at which grid.lmax: auto grows
+GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
+MOST = 1000  # largest l
 LAST_L = 1e-8  # norm of the last l that is told
 AT_WALL = 1e-8  # norm of the last points without an absorber that is told
 ROUNDING = 1e-12  # of a logarithm of the norm
@@ -112,7 +113,9 @@ class AtomEvolution:
         phi = p.phi
         if float(np.sum(np.abs(phi[-2:]) ** 2)) < GROW:
             return
-        more = max(ROOM, len(phi) // 3)
+        more = min(max(ROOM, len(phi) // 3), MOST - p.lanes.lmax)
+        if more <= 0:
+            return
         wider = np.concatenate([phi, np.zeros((more, phi.shape[1]), dtype=complex)])
         new = problem.propagator(problem.lattice, p.lanes.lmax + more, wider, p.dt)
         new.step, new.lost = p.step, p.lost
@@ -272,7 +275,9 @@ def _rate(result: AtomResult) -> None:
     """
     problem = result.problem
     blocks = [pulse.block for pulse in problem.pulse.pulses]
-    if not blocks or any(pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses):
+    if not blocks or any(
+        pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
+    ):
         return
     begin = max(block.delay + block.ramp for block in blocks)
     time, norm = result.traced("time"), result.traced("norm")
@@ -281,7 +286,10 @@ def _rate(result: AtomResult) -> None:
         return
     t, log = time[late], np.log(norm[late])
     middle = t.size // 2
-    parts = [-float(np.polyfit(t[part], log[part], 1)[0]) for part in (slice(None), slice(middle), slice(middle, None))]
+    parts = [
+        -float(np.polyfit(t[part], log[part], 1)[0])
+        for part in (slice(None), slice(middle), slice(middle, None))
+    ]
     result.numbers["rate"] = parts[0]
     result.errors["rate"] = abs(parts[2] - parts[1]) + ROUNDING / float(t[-1] - t[0])
 
@@ -325,9 +333,11 @@ def _warn(result: AtomResult, monitor: Monitor) -> None:
     wall = float(frames["wall"].max())
     if wall > AT_WALL and problem.absorber.type == "none":
         monitor.warn(
-            f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise grid.rmax, or add an absorber"
+            f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
+            f"grid.rmax, or add an absorber"
         )
     if result.lost > CLEARED:
         monitor.warn(
-            f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): lower time.dt, or take length gauge"
+            f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
+            f"lower time.dt, or take length gauge"
         )

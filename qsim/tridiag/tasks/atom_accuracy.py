@@ -1,12 +1,15 @@
 """Errors of the numbers of `task: atom`, found by repeating the run with other steps, spacings and angular momenta.
 
-Companion A has other steps, B the steps of A and other spacings, C is B with more l.  A number Q depends on the step as ``Q + e_t h^p``
-and on the spacing as ``Q + e_r k^q``, h and k in units of the run's own: p is the order of the steps (2 in velocity gauge, where a
+Companion A has other steps, B the steps of A and other spacings, C is B with more l.  A number Q depends on the step
+as ``Q + e_t h^p``
+and on the spacing as ``Q + e_r k^q``, h and k in units of the run's own: p is the order of the steps (2 in velocity
+gauge, where a
 dense core spoils order 4), and q = 3, the order of the first derivative at the nucleus, is taken in either gauge.  The claim is
 
     |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
 
-and rounding.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the run: the claim is
+and rounding.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the
+run: the claim is
 about the box that the deck states.
 """
 
@@ -40,7 +43,15 @@ ROUNDING = 1e-12
 SAMPLES = 400  # of the trace of a companion
 SAFETY = 1.5  # the powers of h and k are those of small h and k
 UNSURE = 0.02  # error of a population or norm that is told
-NAMED = ("norm_final", "bound_population", "continuum_population", "dipole_final", "energy_initial", "energy_final", "rate")
+NAMED = (
+    "norm_final",
+    "bound_population",
+    "continuum_population",
+    "dipole_final",
+    "energy_initial",
+    "energy_final",
+    "rate",
+)
 PATTERNS = ("population_", "norm_within_")
 
 
@@ -61,8 +72,15 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     problem = result.problem
     work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
     if problem.verify is False or (problem.verify == "auto" and work > AUTO):
-        text = "it is switched off" if problem.verify is False else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
-        monitor.note(f"no errors are claimed: {text}" + ("" if problem.verify is False else "; time.verify: true finds them"))
+        text = (
+            "it is switched off"
+            if problem.verify is False
+            else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
+        )
+        monitor.note(
+            f"no errors are claimed: {text}"
+            + ("" if problem.verify is False else "; time.verify: true finds them")
+        )
         return
     companions = _Companions(result, state, evolve, fine=work < SHORT)
     try:

@@ -14,6 +14,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, findings
+from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.deck.laser import CarrierPulse
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.observables import LevelState
+    from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.deck.atom import AtomDeck
 
 __all__ = ["build", "plan"]
@@ -131,9 +133,9 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
     return made_problem
 
 
-def _holds(lattice: made.AtomLattice, n: int, l: int) -> bool:
+def _holds(lattice: AtomLattice, n: int, l: int) -> bool:
     """Return whether the box holds a bound level."""
-    return made.Radial(lattice, l).below(0.0) > n - l - 1
+    return Radial(lattice, l).below(0.0) > n - l - 1
 
 
 def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:

@@ -34,10 +34,14 @@ class _Window:
     """The window operator, energy by energy."""
 
     def __init__(
-        self, result: AtomResult, phi: NDArray[np.complex128], block: WindowSpectrum, state: Callable[[], State]
+        self,
+        result: AtomResult,
+        phi: NDArray[np.complex128],
+        block: WindowSpectrum,
+        state: Callable[[], State],
     ) -> None:
         self.result, self.phi, self.block, self.state = result, phi, block, state
-        self.energy = np.linspace(*block.energy, block.points)
+        self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
 
     def advance(self, report: Report) -> None:
         """Apply the operator at every energy."""
@@ -93,7 +97,8 @@ def _one(
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1])
     if missing > ABSORBED:
         monitor.warn(
-            f"{missing:.2g} of the norm was absorbed before the end and is not in the photoelectron spectrum ({block.method}): raise "
+            f"{missing:.2g} of the norm was absorbed before the end and is not in the photoelectron "
+            f"spectrum ({block.method}): raise "
             "grid.rmax, and leave the absorber out"
         )
     if isinstance(block, ScatteringSpectrum):
@@ -101,9 +106,10 @@ def _one(
         r = float(lattice.grid.r[-1])
         if abs(r * lattice.potential[-1] + tail) > TAIL:
             monitor.warn(
-                f"r V is {r * lattice.potential[-1]:.6g} at the wall, not yet -{tail:g}: scattering states need a larger grid.rmax"
+                f"r V is {r * lattice.potential[-1]:.6g} at the wall, not yet -{tail:g}: scattering states "
+                f"need a larger grid.rmax"
             )
-        energy = np.linspace(*block.energy, block.points)
+        energy = np.linspace(block.energy[0], block.energy[1], block.points)
         return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail)
     window = _Window(result, phi, block, state)
     drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")

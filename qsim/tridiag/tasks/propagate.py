@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.deck.model import Gabor, Hhg, Photoelectron
+    from qsim.tridiag.deck.model import Photoelectron
+    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.problem import Propagation
     from qsim.tridiag.tasks.accuracy import Accuracy
 

@@ -17,18 +17,31 @@ GOOD = {
 MISTAKES = {
     "coarse nucleus": ({"grid": {"rmax": 60, "dr": 0.6, "map": "none"}}, r"grid\.dr: .*Z dr = 0\.6.*0\.2"),
     "coarse heavy nucleus": (
-        {"atom": {"type": "tong_lin", "element": "Ar"}, "initial": "3p", "grid": {"rmax": 60, "map": {"dr0": 0.05}}},
+        {
+            "atom": {"type": "tong_lin", "element": "Ar"},
+            "initial": "3p",
+            "grid": {"rmax": 60, "map": {"dr0": 0.05}},
+        },
         r"grid\.map: .*Z dr = 0\.9.*dr0 of 0\.0111",
     ),
-    "falling map": ({"grid": {"rmax": 60, "dr": 0.1, "map": {"dr0": 0.2}}}, r"grid\.map\.dr0: .*must not exceed dr = 0\.1"),
-    "fast electrons": ({"grid": {"rmax": 60, "dr": 2.5}}, r"grid\.dr: electrons of momentum .* at most .*found 2\.5"),
+    "falling map": (
+        {"grid": {"rmax": 60, "dr": 0.1, "map": {"dr0": 0.2}}},
+        r"grid\.map\.dr0: .*must not exceed dr = 0\.1",
+    ),
+    "fast electrons": (
+        {"grid": {"rmax": 60, "dr": 2.5}},
+        r"grid\.dr: electrons of momentum .* at most .*found 2\.5",
+    ),
     "n and l": ({"initial": {"n": 2, "l": 2}}, r"initial.*: n = 2 must exceed l = 2"),
     "m and l": ({"initial": {"n": 2, "l": 1, "m": 2}}, r"initial.*: \|m\| = 2 must not exceed l = 1"),
     "l and lmax": (
         {"initial": "6h", "grid": {"rmax": 200, "lmax": 3}},
         r"grid\.lmax: the initial state 6h needs lmax of at least 5, found 3",
     ),
-    "no such level": ({"initial": "9s"}, r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*larger grid\.rmax"),
+    "no such level": (
+        {"initial": "9s"},
+        r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*larger grid\.rmax",
+    ),
     "not a level": ({"initial": "1x7"}, r"initial.*expected a level such as 1s"),
     "two m": (
         {"initial": [{"n": 2, "l": 1, "m": 0}, {"n": 2, "l": 1, "m": 1}]},
@@ -39,10 +52,19 @@ MISTAKES = {
         {"laser": {"polarization": "elliptical", "pulses": GOOD["laser"]["pulses"]}},
         r"laser\.polarization: expected .*linear",
     ),
-    "unknown gauge": ({"laser": {"gauge": "lenght", "pulses": GOOD["laser"]["pulses"]}}, r"laser\.gauge: .*did you mean 'length'"),
-    "unknown element": ({"atom": {"type": "tong_lin", "element": "Kr"}}, r"atom\.element: expected 'He', 'Ne' or 'Ar'"),
+    "unknown gauge": (
+        {"laser": {"gauge": "lenght", "pulses": GOOD["laser"]["pulses"]}},
+        r"laser\.gauge: .*did you mean 'length'",
+    ),
+    "unknown element": (
+        {"atom": {"type": "tong_lin", "element": "Kr"}},
+        r"atom\.element: expected 'He', 'Ne' or 'Ar'",
+    ),
     "no element": ({"atom": {"type": "tong_lin"}}, r"atom\.element: give either element"),
-    "unknown ion": ({"atom": {"type": "gsz", "Z": 11}}, r"atom\.xi: xi and eta are known for the neutral atoms"),
+    "unknown ion": (
+        {"atom": {"type": "gsz", "Z": 11}},
+        r"atom\.xi: xi and eta are known for the neutral atoms",
+    ),
     "wrong charge": (
         {"atom": {"type": "expression", "value": "-(1 + exp(-2*r))/r", "Z": 1}},
         r"atom\.Z: the formula tends to -2/r at the nucleus, not to -1/r",
@@ -56,13 +78,32 @@ MISTAKES = {
         {"spectra": [{"method": "scattering", "energy": [-0.1, 1.0]}]},
         r"spectra\.0\.energy: scattering states have energies above",
     ),
-    "spectrum upside down": ({"spectra": [{"method": "window", "energy": [1, 0.5]}]}, r"spectra\.0\.energy: the first energy 1"),
-    "fast spectrum": ({"spectra": [{"method": "scattering", "energy": [0.1, 30]}]}, r"spectra\.0\.energy: .*at most 1/k = 0\.129"),
-    "wide absorber": ({"absorber": {"type": "manolopoulos", "kmin": 0.1}}, r"absorber: .* 65.*wide.*grid\.rmax of"),
-    "mask and order": ({"absorber": {"type": "mask", "width": 10}, "time": {"dt": 0.1, "order": 4}}, r"time\.order: a mask"),
-    "no end": ({"laser": {"pulses": [{"shape": "static", "E0": 0.01}]}}, r"time\.t_final: auto is the end of the pulses"),
+    "spectrum upside down": (
+        {"spectra": [{"method": "window", "energy": [1, 0.5]}]},
+        r"spectra\.0\.energy: the first energy 1",
+    ),
+    "fast spectrum": (
+        {"spectra": [{"method": "scattering", "energy": [0.1, 30]}]},
+        r"spectra\.0\.energy: .*at most 1/k = 0\.129",
+    ),
+    "wide absorber": (
+        {"absorber": {"type": "manolopoulos", "kmin": 0.1}},
+        r"absorber: .* 65.*wide.*grid\.rmax of",
+    ),
+    "mask and order": (
+        {"absorber": {"type": "mask", "width": 10}, "time": {"dt": 0.1, "order": 4}},
+        r"time\.order: a mask",
+    ),
+    "no end": (
+        {"laser": {"pulses": [{"shape": "static", "E0": 0.01}]}},
+        r"time\.t_final: auto is the end of the pulses",
+    ),
     "harmonics of nothing": (
-        {"laser": {"pulses": [{"shape": "static", "E0": 0.01}]}, "time": {"dt": 0.1, "t_final": 5}, "observe": ["hhg"]},
+        {
+            "laser": {"pulses": [{"shape": "static", "E0": 0.01}]},
+            "time": {"dt": 0.1, "t_final": 5},
+            "observe": ["hhg"],
+        },
         r"observe\.0\.hhg: harmonics of what",
     ),
     "coarse steps": ({"time": {"dt": 2.0}}, r"time\.dt: 6\.33 steps per optical cycle"),
@@ -85,7 +126,10 @@ def test_good_deck(tridiag):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([(0.5, -2.0), (1.0, -1.0)] + [(float(r), -1.0 / r) for r in range(2, 12)], "needed from 0.01 bohr on"),
+        (
+            [(0.5, -2.0), (1.0, -1.0)] + [(float(r), -1.0 / r) for r in range(2, 12)],
+            "needed from 0.01 bohr on",
+        ),
         ([(0.001 * k, -np.exp(-0.3 * k) / (0.001 * k)) for k in range(1, 12)], "no Coulomb tail"),
     ],
 )
@@ -99,7 +143,10 @@ WARNINGS = {
     "core": (
         {
             "grid": {"rmax": 60, "lmax": 20, "map": {"dr0": 0.01}},
-            "laser": {"gauge": "velocity", "pulses": [{"shape": "sin2", "omega": 0.1, "E0": 0.1, "cycles": 2}]},
+            "laser": {
+                "gauge": "velocity",
+                "pulses": [{"shape": "sin2", "omega": 0.1, "E0": 0.1, "cycles": 2}],
+            },
         },
         r"time\.dt: warning: velocity gauge with dt A .* dt of 0\.00",
     ),

@@ -12,7 +12,12 @@ REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding
 
 def pulse(name, **changes):
     keys = REFERENCES[name]["params"]
-    return {"shape": "sin2", "omega": keys["w" if "w" in keys else "omega"], "E0": keys["E0"], "cycles": keys["N"]} | changes
+    return {
+        "shape": "sin2",
+        "omega": keys["w" if "w" in keys else "omega"],
+        "E0": keys["E0"],
+        "cycles": keys["N"],
+    } | changes
 
 
 def deck(name, gauge="length", **changes):
@@ -33,15 +38,18 @@ def test_one_photon(tridiag, gauge):
     """P of the levels and dP/dE of the converged reference, by two methods of spectra."""
     want = REFERENCES["xuv_06"]["result"]
     energies = {"method": "scattering", "energy": [0.08, 0.12], "points": 3, "angles": 61}
-    grid = {"rmax": 150, "dr": 0.15, "lmax": 5, "map": {"dr0": 0.02 if gauge == "length" else 0.1, "width": 60}}
-    time = {"dt": 0.1 if gauge == "length" else 0.05, "outputs": 2, "order": 4, "verify": False}
+    grid = {
+        "rmax": 150,
+        "dr": 0.15,
+        "lmax": 5,
+        "map": {"dr0": 0.02 if gauge == "length" else 0.1, "width": 60},
+    }
+    time = {"dt": 0.1, "outputs": 2, "order": 4, "verify": False}
     result = tridiag.run(**deck("xuv_06", gauge, grid=grid, time=time, spectra=[energies]))
     # velocity gauge: the first derivative is of third order at the nucleus, where the grid is coarse on purpose
     atol = 2e-6 if gauge == "length" else 4e-5
     assert result.population("1s") == pytest.approx(want["P_1s"], abs=atol)
-    assert result.scalars()["continuum_population"].value == pytest.approx(
-        want["P_E>0"] , abs=7e-5 + atol
-    )
+    assert result.scalars()["continuum_population"].value == pytest.approx(want["P_E>0"], abs=7e-5 + atol)
     spectrum = result.spectra["pes"]
     known = [want["dP/dE"][name] for name in ("0.08", "0.10", "0.12")]
     assert spectrum == pytest.approx(known, rel=2e-5 if gauge == "length" else 3e-4)
@@ -79,7 +87,12 @@ def test_few_photons(tridiag):
 @pytest.mark.parametrize("gauge", ["length", "velocity"])
 def test_helium(tridiag, gauge):
     want = REFERENCES["he_xuv"]["result"]
-    grid = {"rmax": 90, "dr": 0.12, "lmax": 4, "map": {"dr0": 0.01 if gauge == "length" else 0.06, "width": 80}}
+    grid = {
+        "rmax": 90,
+        "dr": 0.12,
+        "lmax": 4,
+        "map": {"dr0": 0.01 if gauge == "length" else 0.06, "width": 80},
+    }
     atom = {"type": "tong_lin", "element": "He"}
     time = {"dt": 0.05, "outputs": 2, "order": 4, "verify": False}
     result = tridiag.run(**deck("he_xuv", gauge, grid=grid, atom=atom, time=time))
@@ -108,7 +121,11 @@ def test_ehrenfest(tridiag):
     grid = {"rmax": 60, "dr": 0.2, "lmax": 8, "map": {"dr0": 0.025, "width": 40}}
     laser = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.2, "E0": 0.03, "cycles": 2}]}
     result = tridiag.run(
-        task="atom", atom="hydrogen", grid=grid, laser=laser, time={"dt": 0.05, "outputs": 400, "verify": False}
+        task="atom",
+        atom="hydrogen",
+        grid=grid,
+        laser=laser,
+        time={"dt": 0.05, "outputs": 400, "verify": False},
     )
     t, frames = result.time, result.frames
     slope = np.gradient(frames["dipole"], t, edge_order=2)

@@ -1,0 +1,52 @@
+"""Steps of an electron in three dimensions: time per radial point, l and step, in either gauge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.harness import Bench, case, wall
+from bench.tridiag import problem
+from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+
+SIZES = ((2000, 32), (4000, 64))  # radial points, l
+GOALS = {"length": 5.0, "velocity": 10.0}  # ns per point, l and step at 4000 x 64, one core
+WORK = 4e6  # points times l times steps of one measurement
+CLUBS = (2766, 600)  # of Qprop's example large-clubs: 2 um, 1e14 W/cm2, 33 000 steps
+
+
+@case("tridiag-atom", "steps of an electron in three dimensions, length and velocity gauge", devices=("cpu",))
+def atom(bench: Bench) -> None:
+    """Nanoseconds per point, l and step of one core; other programs on another machine are in the notes."""
+    for points, momenta in SIZES[:1] if bench.quick else SIZES:
+        for gauge, goal in GOALS.items():
+            found = _measure(bench, f"{points} x {momenta}", uniform(0.2 * points, 0.2), momenta, gauge)
+            if (points, momenta) == SIZES[-1]:
+                bench.goal(f"{gauge} gauge, ns per point, l and step", found, goal, "ns")
+    _measure(bench, "mapped grid of h_hhg_800nm", mapped(200.0, 0.2, 0.0125, 60.0), 41, "length")
+    if not bench.quick:
+        points, momenta = CLUBS
+        each = _measure(bench, "large-clubs", uniform(0.2 * points, 0.2), momenta, "velocity")
+        bench.row("large-clubs, 33 000 steps, extrapolated", seconds=33_000 * each * points * momenta * 1e-9)
+    bench.notes.append("on another core, ns per point, l and step: Qprop 115 to 118, SCID-TDSE 290")
+
+
+def _measure(bench: Bench, label: str, grid: RadialGrid, momenta: int, gauge: str) -> float:
+    """Time steps in a field that changes, and record a row; return nanoseconds per point, l and step."""
+    lattice, lanes = AtomLattice(grid, -1.0 / grid.r, 1.0 / grid.r**2, 1.0), Lanes(0, momenta - 1)
+    phi = np.random.default_rng(1).normal(size=(momenta, grid.points)) + 0j
+    phi /= np.linalg.norm(phi)
+    run = Propagator(
+        lattice,
+        lanes,
+        phi,
+        0.05,
+        velocity=gauge == "velocity",
+        field=lambda t: 0.05 * np.cos(0.057 * t),
+    )
+    size = grid.points * momenta
+    steps = max(2, int(WORK / size))
+    timing = problem.scaled(wall(bench.device, lambda: run.advance(steps), budget=1.0), steps)
+    busy = min(timing.best, timing.cpu_seconds or timing.best)
+    bench.row(f"{label}, {gauge} gauge", timing, ns_per_point=1e9 * busy / size)
+    return 1e9 * busy / size
