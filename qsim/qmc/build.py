@@ -20,6 +20,7 @@ from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Vmc
 from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction import trial
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.model import QmcDeck
     from qsim.qmc.deck.series import Measured
     from qsim.qmc.system.ions import System
+    from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
@@ -53,6 +55,7 @@ class TrialFunction:
     """The trial function of a deck in a folder, which plan and build both need: ``loaded.once(TrialFunction(folder))``."""
 
     folder: Path
+    twist: int = 0
 
     def __call__(self, deck: QmcDeck) -> tuple[Wavefunction, trial.Notes]:
         """Return the trial function, and what the deck left open."""
@@ -63,6 +66,7 @@ class TrialFunction:
             folder=self.folder,
             notes=notes,
             coulomb=deck.coulomb,
+            twist=self.twist,
         )
         return wavefunction, notes
 
@@ -104,6 +108,8 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
                 system = _system(loaded)
             else:
                 wavefunction, _ = loaded.once(function)
+                for k in range(1, len(twists_of(loaded.deck.system))):
+                    loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
                 findings += checks.of_wavefunction(loaded.deck, wavefunction)
     except InvalidInput as error:
@@ -230,6 +236,8 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     deck = loaded.deck
     try:
         wavefunction, notes = loaded.once(TrialFunction(_folder(loaded)))
+        twists = twists_of(deck.system)
+        others = [loaded.once(TrialFunction(_folder(loaded), k)) for k in range(1, len(twists))]
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
@@ -248,5 +256,16 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
-        warnings=notes.warnings,
+        warnings=notes.warnings + _of_twists(twists, others),
+        twists=twists,
+        others=[one for one, _ in others],
     )
+
+
+def _of_twists(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
+    """Return the warnings of all twists but the first, with their vectors."""
+    return [
+        f"twist {', '.join(f'{x:g}' for x in twist.vector)}: {text}"
+        for twist, (_, notes) in zip(twists[1:], others, strict=True)
+        for text in notes.warnings
+    ]

@@ -80,8 +80,12 @@ TABLES = (
     Table("series_*/timestep_error", ("timestep",), HARTREE, "their errors"),
     Table("series_*/fit/coefficients", ("power",), "", "fit of the energies to powers of the time step"),
     Table("series_*/fit/covariance", ("power", "other_power"), "", "covariance of the coefficients"),
+    Table("series_*/twist_energy", ("twist",), HARTREE, "energies of the twists"),
+    Table("series_*/twist_error", ("twist",), HARTREE, "their errors"),
     *estimator_tables("series_*/"),
     *(Table(f"series_*/{name}", ("block",), *what) for name, what in COLUMNS.items()),
+    Table("twists", ("twist", "xyz"), "", "twists, in reciprocal vectors of the supercell"),
+    Table("twist_weight", ("twist",), "", "their weights", note="of sum 1 over all twists of the deck"),
     Table("jastrow/*/r", ("r",), "bohr", "distances"),
     Table("jastrow/*/u", ("r",), "", "function of the Jastrow factor exp(-J) at the end"),
     Table("jastrow/*/u_start", ("r",), "", "the same at the start"),
@@ -123,7 +127,31 @@ def arrays(result: Result) -> dict[str, NDArray[Any]]:
         out |= _means(group, analysis)
     for fit in result.fits:
         out |= _fitted(f"series_{fit.index}", fit)
+    if result.twists:
+        out |= _twists(result)
     return out | _jastrow(result.problem.wavefunction.jastrow, result.jastrow)
+
+
+def _twists(result: Result) -> dict[str, NDArray[Any]]:
+    """Return the energies and blocks of each twist; the blocks beside the averages are those of the first."""
+    used = [result.problem.twists[one.number] for one in result.twists]
+    out: dict[str, NDArray[Any]] = {
+        "twists": np.array([one.vector for one in used]),
+        "twist_weight": np.array([one.weight for one in used]),
+    }
+    for k, part in enumerate(result.problem.parts):
+        found = [(one, one.analyses[k]) for one in result.twists]
+        estimates = [analysis.energy for _, analysis in found if analysis is not None]
+        if part.kind == "optimize":
+            continue
+        group = group_of(part)
+        out[f"{group}/twist_energy"] = np.array([e.mean for e in estimates])
+        out[f"{group}/twist_error"] = np.array([np.nan if e.error is None else e.error for e in estimates])
+        for one in result.twists[1:]:
+            own = [p for p in result.problem.parts if p.kind != "optimize"].index(part)
+            blocks = one.series[own].blocks
+            out |= {f"{group}/twist_{one.number}/{name}": np.asarray(values) for name, values in blocks.items()}
+    return out
 
 
 def group_of(part: Part) -> str:
@@ -190,6 +218,8 @@ def scalars(result: Result) -> dict[str, Scalar]:
         if fit.extrapolation is not None:
             out |= _at_zero(fit)
     out["ion_ion"] = Scalar(float(wavefunction.ion_ion), HARTREE, description="repulsion of the ions")
+    if result.twists:
+        out["twists"] = Scalar(len(result.twists), description="twists that energies are averaged over")
     out["electrons"] = Scalar(int(wavefunction.n_electrons), description="number of electrons")
     if (energy := wavefunction.orbitals.about.get("determinant_energy")) is not None:
         text = "energy of the determinant of these orbitals, from their self-consistent field"

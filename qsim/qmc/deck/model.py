@@ -39,6 +39,7 @@ def _is_crystal(data: dict[str, Any]) -> bool:
     system = data["system"] if isinstance(data.get("system"), dict) else {}
     twist = system.get("twist")
     moved = isinstance(twist, list) and any(bool(x) for x in twist)
+    moved = moved or system.get("twists") is not None or system.get("twist_grid") is not None
     return source in ("eshdf", "planewave") or system.get("tilematrix", UNTILED) != UNTILED or moved
 
 

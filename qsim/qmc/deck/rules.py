@@ -84,6 +84,11 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
             yield Finding("system.charge", "there are no ions; give electrons instead")
         if "tilematrix" in system.model_fields_set:
             yield Finding("system.tilematrix", "the electron gas has no primitive cell; give its cell as it is")
+    given = [key for key in ("twist", "twists", "twist_grid") if key in system.model_fields_set]
+    if len(given) > 1 and not (given[0] == "twist" and not any(system.twist)):
+        yield Finding(f"system.{given[-1]}", f"twists are given twice; keep one of {', '.join(given)}")
+    if gas:
+        pass
     elif system.rs is not None:
         yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
     if deck.wavefunction.orbitals.source == "pyscf":

@@ -138,7 +138,7 @@ class VmcSampling:
         self.estimators = estimators
         self.section = section
         self.total = block.blocks
-        self.what = f"vmc {section}"
+        self.what = f"vmc {section & 0xFF}"
         self.tau = block.timestep
         self.mode = mode_of(block.move)
         self.steps = block.steps

@@ -191,11 +191,8 @@ class CrystalWavefunction(Wavefunction):
         first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
         column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
         ratios = (self.orbitals.rows(points, spin)[:, 0, :count] @ column).real
-        before = self.jastrow.value(R, self.system.positions)
-        for q, point in enumerate(points):
-            moved = R.copy()
-            moved[e] = point
-            ratios[q] *= np.exp(before - self.jastrow.value(moved, self.system.positions))
+        after = self.jastrow.of_electron(R, e, np.concatenate([R[e][None], points]), self.system.positions)
+        ratios *= np.exp(after[0] - after[1:])
         return ratios
 
     def local_energy(

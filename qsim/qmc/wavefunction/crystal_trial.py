@@ -13,6 +13,7 @@ from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.quadrature import rule
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import (
     BlochOrbitals,
     is_real_twist,
@@ -67,6 +68,7 @@ def build_crystal(
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
     notes: Any,
+    number: int = 0,
 ) -> CrystalWavefunction:
     """Build the trial function of a deck in a periodic cell.
 
@@ -80,6 +82,8 @@ def build_crystal(
         Where relative file names start.
     notes
         Collects what was settled here.
+    number
+        Of the twist, from 0.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def build_crystal(
     tile = np.array(block.tilematrix, np.int64)
     if round(float(np.linalg.det(tile))) == 0:
         raise InvalidInput("system.tilematrix", f"the determinant of the supercell is zero: {tile.tolist()}")
-    twist = np.array(block.twist, np.float64)
+    twist = twists_of(block)[number].vector
     source = wavefunction.orbitals
     if isinstance(source, Eshdf | Pyscf):
         if isinstance(source, Eshdf):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.fft import next_fast_len
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.eshdf import read_eshdf, write_eshdf
 from qsim.qmc.wavefunction.gaussian import PyscfMissing
@@ -109,7 +110,10 @@ def _calculate(
         )
     if block.method == "rks" and not block.xc:
         raise InvalidInput(f"{KEY}.xc", "rks needs a functional, for example xc: lda,vwn")
-    kappas = kpoints_of(np.array(system.tilematrix, np.int64), np.array(system.twist, np.float64))
+    tile = np.array(system.tilematrix, np.int64)
+    sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
+    kappas = np.unique(sets, axis=0)
+    kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
     try:
         from pyscf.pbc import dft, gto, scf
     except ImportError as error:

@@ -45,6 +45,7 @@ def build_wavefunction(
     folder: Path | None = None,
     notes: Notes | None = None,
     coulomb: Coulomb | None = None,
+    twist: int = 0,
 ) -> Wavefunction:
     """Build the trial function of a deck.
 
@@ -60,6 +61,8 @@ def build_wavefunction(
         Collects what was settled here.
     coulomb
         The deck's ``coulomb``, of a crystal.
+    twist
+        Number of the twist, of a crystal.
 
     Raises
     ------
@@ -76,7 +79,13 @@ def build_wavefunction(
     potentials = pseudopotentials_of(system_block, folder, cache)
     if periodic:
         return build_crystal(
-            system_block, block, coulomb or Coulomb(), potentials=potentials, folder=folder, notes=notes
+            system_block,
+            block,
+            coulomb or Coulomb(),
+            potentials=potentials,
+            folder=folder,
+            notes=notes,
+            number=twist,
         )
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
