@@ -5,6 +5,9 @@ Hartree atomic units, C order; orbitals are :math:`V^{-1/2}\sum_Gc_Ge^{i(k+G)r}`
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +22,12 @@ from qsim.qmc.wavefunction.bloch import Crystal, KPoint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["read_eshdf", "write_eshdf"]
+    from qsim.qmc.system.pseudopotentials import Ecp
+
+__all__ = ["StoredEcp", "read_eshdf", "stored_ecp", "write_eshdf"]
 
 NORM = 1e-4  # how closely bands must be normalised
+ECP = "qsim/ecp"  # where effective core potentials are kept
 ORTHOGONAL = 1e-3  # and how small their overlaps must be
 EXPECTED = "a file of orbitals in the ESHDF format (pw2qmcpack.x writes it from Quantum ESPRESSO)"
 
@@ -131,7 +137,39 @@ def _check_bands(path: Path, k: int, spin: int, c: NDArray[np.complex128]) -> No
         )
 
 
-def write_eshdf(path: Path, crystal: Crystal, electrons: tuple[int, int]) -> None:
+@dataclass(frozen=True)
+class StoredEcp:
+    """Effective core potentials that a file of qsim keeps beside its bands, as `gaussian.library_ecp` looks for them.
+
+    Attributes
+    ----------
+    identity
+        Their names by symbol, under ``"ecp"``.
+    ecp
+        Core electrons and terms by symbol.
+    """
+
+    identity: dict[str, Any]
+    ecp: dict[str, list[Any]]
+
+
+def stored_ecp(path: Path) -> StoredEcp | None:
+    """Return the effective core potentials of a file; None if there are none."""
+    if not path.exists():
+        return None
+    with reading(path, EXPECTED), h5py.File(path, "r") as file:
+        if ECP not in file:
+            return None
+        found = json.loads(_text(file[ECP]))
+        return StoredEcp({"ecp": {s: name for s, (name, _) in found.items()}}, {s: e for s, (_, e) in found.items()})
+
+
+def write_eshdf(
+    path: Path,
+    crystal: Crystal,
+    electrons: tuple[int, int],
+    ecp: Mapping[str, tuple[str, Ecp]] | None = None,
+) -> None:
     """Write ions and bands.
 
     Parameters
@@ -142,6 +180,8 @@ def write_eshdf(path: Path, crystal: Crystal, electrons: tuple[int, int]) -> Non
         What to write; species without a charge get that of the nucleus.
     electrons
         Of the primitive cell, spin up and down.
+    ecp
+        By symbol: name and content of effective core potentials to keep.
     """
 
     def text(value: str) -> NDArray[np.bytes_]:
@@ -174,7 +214,8 @@ def write_eshdf(path: Path, crystal: Crystal, electrons: tuple[int, int]) -> Non
         for k, point in enumerate(crystal.kpoints):
             group = file.create_group(f"electrons/kpoint_{k}")
             group["reduced_k"] = point.kappa
-            group["gvectors"] = point.gvectors.astype(np.int32)
+            whole_g = point.gvectors.astype(np.int32)
+            group.create_dataset("gvectors", data=whole_g, compression="gzip", shuffle=True)
             group["number_of_gvectors"] = whole(len(point.gvectors))
             group["weight"] = np.array([1.0 / len(crystal.kpoints)])
             for s in range(crystal.spins):
@@ -182,4 +223,7 @@ def write_eshdf(path: Path, crystal: Crystal, electrons: tuple[int, int]) -> Non
                 part["number_of_states"] = whole(point.energies.shape[1])
                 part["eigenvalues"] = point.energies[s]
                 for b, c in enumerate(point.coefficients[s]):
-                    part[f"state_{b}/psi_g"] = np.stack([c.real, c.imag], -1)
+                    values = np.stack([c.real, c.imag], -1)
+                    part.create_dataset(f"state_{b}/psi_g", data=values, compression="gzip", shuffle=True)
+        if ecp:
+            file[ECP] = text(json.dumps(ecp))

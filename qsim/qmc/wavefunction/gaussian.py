@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.qmc.deck.wavefunction import Pyscf
     from qsim.qmc.system.ions import System
+    from qsim.qmc.wavefunction.eshdf import StoredEcp
     from qsim.qmc.system.pseudopotentials import Ecp
 
 __all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
@@ -252,7 +253,7 @@ def _pyscf() -> Any:
     return pyscf
 
 
-def library_ecp(name: str, symbol: str, cache: Cache | None, key: str) -> Ecp:
+def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: str) -> Ecp:
     """Return an effective core potential of PySCF's library, or of the cache.
 
     Raises

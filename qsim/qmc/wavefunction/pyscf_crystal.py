@@ -17,7 +17,7 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.eshdf import read_eshdf, write_eshdf
-from qsim.qmc.wavefunction.gaussian import PyscfMissing
+from qsim.qmc.wavefunction.gaussian import PyscfMissing, library_ecp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,9 @@ def pyscf_bands(
     notes.add(text)
     if path is not None:
         electrons = round(sum(charge or 0.0 for s in crystal.symbols for charge in [crystal.charges[s]]))
-        write_eshdf(path, crystal, (electrons - electrons // 2, electrons // 2))
+        names = {s: v for s, v in system.pseudopotentials.items() if not isinstance(v, Path)}
+        ecp = {s: (v, library_ecp(v, s, None, f"system.pseudopotentials.{s}")) for s, v in names.items()}
+        write_eshdf(path, crystal, (electrons - electrons // 2, electrons // 2), ecp)
     return crystal
 
 

@@ -16,6 +16,7 @@ from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction import gaussian, sto, trap
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.cusp import correct_cusps
+from qsim.qmc.wavefunction.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.jastrow import build_jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -76,7 +77,10 @@ def build_wavefunction(
     periodic = system_block.cell == "periodic"
     of_atoms = isinstance(block.orbitals, Pyscf) and not periodic
     cache = gaussian.open_cache(block.orbitals, folder) if of_atoms else None
-    potentials = pseudopotentials_of(system_block, folder, cache)
+    kept: gaussian.Cache | StoredEcp | None = cache
+    if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
+        kept = stored_ecp(folder / Path(block.orbitals.cache).expanduser())
+    potentials = pseudopotentials_of(system_block, folder, kept)
     if periodic:
         return build_crystal(
             system_block,
@@ -139,7 +143,7 @@ def _orbitals(
 
 
 def pseudopotentials_of(
-    block: blocks.System, folder: Path, cache: gaussian.Cache | None
+    block: blocks.System, folder: Path, cache: gaussian.Cache | StoredEcp | None
 ) -> dict[str, Pseudopotential]:
     """Return the pseudopotentials of a system by symbol, from files, from the cache of the orbitals or from PySCF."""
     found = {}
