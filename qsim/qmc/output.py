@@ -150,7 +150,9 @@ def _twists(result: Result) -> dict[str, NDArray[Any]]:
         for one in result.twists[1:]:
             own = [p for p in result.problem.parts if p.kind != "optimize"].index(part)
             blocks = one.series[own].blocks
-            out |= {f"{group}/twist_{one.number}/{name}": np.asarray(values) for name, values in blocks.items()}
+            out |= {
+                f"{group}/twist_{one.number}/{name}": np.asarray(values) for name, values in blocks.items()
+            }
     return out
 
 

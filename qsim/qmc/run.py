@@ -117,7 +117,9 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     analyses = first.analyses if len(twists) == 1 else _averaged(problem, twists)
     fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
     state = {"parts": _as_list(saved)}
-    return Result(problem, first.series, analyses, fits, first.jastrow, state, twists if problem.others else [])
+    return Result(
+        problem, first.series, analyses, fits, first.jastrow, state, twists if problem.others else []
+    )
 
 
 def _run_twist(problem: Problem, t: int, saved: Saved, monitor: Monitor) -> TwistResult:
@@ -139,7 +141,9 @@ def _run_twist(problem: Problem, t: int, saved: Saved, monitor: Monitor) -> Twis
     singular = divergences(wavefunction)
     momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
     particles = wavefunction.n_electrons
-    analyses = [None if one is None else analyse(one, monitor, singular, momentum, particles) for one in series]
+    analyses = [
+        None if one is None else analyse(one, monitor, singular, momentum, particles) for one in series
+    ]
     jastrow = walkers.wavefunction.jastrow
     return TwistResult(t, [one for one in series if one is not None], analyses, jastrow)
 

@@ -99,9 +99,7 @@ class System(Block):
             Field(min_length=3, max_length=3),
         ]
         | None
-    ) = Field(
-        default=None, description="rows: lattice vectors of a crystal; eshdf orbitals bring their own"
-    )
+    ) = Field(default=None, description="rows: lattice vectors of a crystal; eshdf orbitals bring their own")
     rs: Annotated[Length, Field(gt=0.01, lt=1e4)] | None = Field(
         default=None,
         description="electron gas: radius of a sphere with one electron, which sets the edge of a cubic cell",
@@ -127,7 +125,8 @@ class System(Block):
         Annotated[list[Annotated[PositiveCount, Field(le=30)]], Field(min_length=3, max_length=3)] | None
     ) = Field(default=None, description="regular grid of twists to average over, reduced by time reversal")
     twist_shift: Vector = Field(
-        default=[0.0, 0.0, 0.0], description="of that grid, in its spacings; 0.5: the grid of Monkhorst and Pack"
+        default=[0.0, 0.0, 0.0],
+        description="of that grid, in its spacings; 0.5: the grid of Monkhorst and Pack",
     )
 
     @model_validator(mode="before")
@@ -136,7 +135,11 @@ class System(Block):
         """Give bare positions their unit, so that the resolved deck is in bohr, and a cell its word."""
         if isinstance(data, dict) and "cell" in data:
             data = _with_cell(data)
-        if isinstance(data, dict) and "cell" not in data and (data.get("lattice") or data.get("rs")) is not None:
+        if (
+            isinstance(data, dict)
+            and "cell" not in data
+            and (data.get("lattice") or data.get("rs")) is not None
+        ):
             data = {**data, "cell": "periodic"}
         if (
             not isinstance(data, dict)
@@ -147,7 +150,9 @@ class System(Block):
         atoms = [_with_unit(atom) if isinstance(atom, list | tuple) else atom for atom in data["atoms"]]
         made = {**data, "units": "bohr", "atoms": atoms}
         if isinstance(data.get("lattice"), list):
-            made["lattice"] = [_with_unit(["", *row])[1:] if isinstance(row, list) else row for row in data["lattice"]]
+            made["lattice"] = [
+                _with_unit(["", *row])[1:] if isinstance(row, list) else row for row in data["lattice"]
+            ]
         return made
 
 
@@ -307,7 +312,8 @@ class Pyscf(Block):
         "crystal in the ESHDF format",
     )
     cutoff: Annotated[Energy, Field(gt=1.0, lt=1e4)] = Field(
-        default=50.0, description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in"
+        default=50.0,
+        description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in",
     )
     discard: Annotated[float, Field(ge=0.0, lt=10.0)] = Field(
         default=0.2, description="of a crystal: exponents of the basis below this one are left out, 1/bohr^2"

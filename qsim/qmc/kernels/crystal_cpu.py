@@ -195,7 +195,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
 
 @nb.njit(**JIT)
 def invert(matrix, n, inverse, work, is_complex):
-    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (0: singular, 1: complex)."""
+    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (1 if complex)."""
     zero = matrix[0, 0] * 0.0
     for i in range(n):
         for k in range(n):
@@ -245,7 +245,9 @@ def jastrow_total(jastrow, orbitals, R, n_up):
         for a in range(atom.shape[0]):
             f = 2 + jastrow.species[a]
             if jastrow.kind[f] != 0:
-                _, _, _, r = nearest(orbitals, R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2])
+                _, _, _, r = nearest(
+                    orbitals, R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2]
+                )
                 total += function_value(jastrow, f, r)
     return total
 
@@ -583,7 +585,9 @@ def diffuse(
     mass = hamiltonian.mass
     for w in range(first, last):
         before = clipped(state.energy[w, TOTAL], reference, window)
-        sweep(state, w, orbitals, jastrow, n_up, mass, tau, FIXED_NODE, k0, k1, stream, step, offset + w, work)
+        sweep(
+            state, w, orbitals, jastrow, n_up, mass, tau, FIXED_NODE, k0, k1, stream, step, offset + w, work
+        )
         local_energy(
             state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
         )

@@ -97,7 +97,7 @@ class Cell:
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
         """``A^-1``: lattice coordinates are ``r @ inverse``."""
-        return np.linalg.inv(self.lattice)
+        return np.asarray(np.linalg.inv(self.lattice), np.float64)
 
     @cached_property
     def reciprocal(self) -> NDArray[np.float64]:

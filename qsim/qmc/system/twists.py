@@ -39,7 +39,9 @@ def _grid(counts: list[int], shift: list[float]) -> list[tuple[NDArray[np.float6
     kept: dict[tuple[float, ...], float] = {}
     for index in itertools.product(*(range(n) for n in counts)):
         point = (np.array(index) + shift) / np.array(counts)
-        folded = [tuple(float(x) for x in np.round(p - np.ceil(p - 0.5 - 1e-9), 9) + 0.0) for p in (point, -point)]
+        folded = [
+            tuple(float(x) for x in np.round(p - np.ceil(p - 0.5 - 1e-9), 9) + 0.0) for p in (point, -point)
+        ]
         first = max(folded)
         kept[first] = kept.get(first, 0.0) + 1.0
     return [(np.array(point), weight) for point, weight in kept.items()]

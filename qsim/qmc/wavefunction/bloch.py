@@ -1,8 +1,8 @@
 r"""Orbitals of crystals: bands of a primitive cell by plane waves, the choice of those that a supercell has, their splines.
 
 A band is :math:`\phi(r)=\sum_Gc_Ge^{2\pi i(\kappa+G)u}` with :math:`r=uA` and :math:`\sum|c_G|^2=1`, so its mean square over the
-cell is 1.  The supercell :math:`A_s=TA` with the twist :math:`\theta` has the k points with :math:`T\kappa-\theta` whole, det T of
-them.  If :math:`2\theta` is whole they come as :math:`\pm\kappa`, and real orbitals span the same space: real and imaginary
+cell is 1.  The supercell :math:`A_s=TA` with the twist :math:`\theta` has the k points with :math:`T\kappa-\theta` whole, det T
+of them.  If :math:`2\theta` is whole they come as :math:`\pm\kappa`, and real orbitals span the same space: real and imaginary
 parts of :math:`\phi_\kappa`; at :math:`2\kappa` whole, real combinations within each level.  Otherwise determinants are complex.
 """
 
@@ -140,7 +140,9 @@ def _folded(crystal: Crystal, tile: NDArray[np.int64], twist: NDArray[np.float64
                 found.append(one)
     wanted = round(abs(float(np.linalg.det(tile))))
     if len(found) != wanted:
-        present = sorted({_words(np.round(tile @ k.kappa - np.rint(tile @ k.kappa), 6)) for k in crystal.kpoints})
+        present = sorted(
+            {_words(np.round(tile @ k.kappa - np.rint(tile @ k.kappa), 6)) for k in crystal.kpoints}
+        )
         raise InvalidInput(
             "system.twist" if not found else "system.tilematrix",
             f"a supercell of {wanted} primitive cells with the twist {_words(twist)} needs {wanted} k points with "
@@ -156,7 +158,11 @@ def _same(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
 
 
 def occupied_bands(
-    crystal: Crystal, tile: NDArray[np.int64], twist: NDArray[np.float64], counts: tuple[int, int], notes: list[str]
+    crystal: Crystal,
+    tile: NDArray[np.int64],
+    twist: NDArray[np.float64],
+    counts: tuple[int, int],
+    notes: list[str],
 ) -> list[list[Function]]:
     """Return the Bloch functions of the lowest levels, for one or two spins, that hold so many electrons.
 
@@ -275,9 +281,9 @@ def _warn_of_open_shell(functions: Iterable[Function], count: int, real: bool, n
     energies = [f.energy for f in functions for _ in range(f.parts if real else 1)]
     if 0 < count < len(energies) and energies[count] - energies[count - 1] < DEGENERATE:
         notes.append(
-            f"{count} electrons of one spin fill the level at {energies[count - 1]:.6g} hartree only partly; which of its orbitals "
-            "are occupied is arbitrary, and the determinant breaks the symmetry of the crystal: other numbers of electrons or "
-            "another twist have closed shells"
+            f"{count} electrons of one spin fill the level at {energies[count - 1]:.6g} hartree only partly; which of its "
+            "orbitals are occupied is arbitrary, and the determinant breaks the symmetry of the crystal: other numbers of "
+            "electrons or another twist have closed shells"
         )
 
 
@@ -452,7 +458,11 @@ class BlochOrbitals:
         channel = 0
         for p, function in enumerate(functions):
             if exact or self.waves:
-                k = function.kappa[None] if self.waves else (function.gvectors + function.kappa) @ self.primitive.reciprocal
+                k = (
+                    function.kappa[None]
+                    if self.waves
+                    else (function.gvectors + function.kappa) @ self.primitive.reciprocal
+                )
                 phases = np.exp(1j * points @ k.T) * function.coefficients
                 found[:, 0, p] = phases.sum(1)
                 found[:, 1:4, p] = 1j * (phases @ k)
@@ -502,7 +512,9 @@ class BlochOrbitals:
         h = np.array([[derivative(*(order[a] + order[b])) for b in range(3)] for a in range(3)])
         laplacian = np.einsum("ab,abnc->nc", inverse.T @ inverse, h)
         value = derivative(0, 0, 0)
-        return np.concatenate([value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1), cells
+        return np.concatenate(
+            [value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1
+        ), cells
 
     def spline_error(self, counts: tuple[int, int]) -> float:
         """Return by how much the splines change the kinetic energy of the determinant, hartree."""

@@ -47,7 +47,7 @@ class CrystalWavefunction(Wavefunction):
         The Coulomb potential of the supercell.
     """
 
-    orbitals: BlochOrbitals  # type: ignore[assignment]  # evaluated like other orbitals, with tables of its own
+    orbitals: BlochOrbitals  # type: ignore[assignment]
     breakup: Breakup
 
     @property
@@ -56,7 +56,7 @@ class CrystalWavefunction(Wavefunction):
         return self.breakup.cell
 
     @cached_property
-    def ion_ion(self) -> float:  # type: ignore[override]
+    def ion_ion(self) -> float:
         """Ewald energy of the ions, hartree."""
         system = self.system
         if not system.charges.any():
@@ -78,9 +78,9 @@ class CrystalWavefunction(Wavefunction):
             far = np.flatnonzero(values > NEGLIGIBLE * max(1.0, values.max()))
             reach[k] = radial.KNOTS[far[-1] + 1] if far.size else 0.0
         range_ = max(float(reach.max()), float(open_.cutoff.max()), 1e-3)
-        k = breakup.waves @ self.cell.reciprocal
+        waves = breakup.waves @ self.cell.reciprocal
         charge = self.system.charges
-        phases = np.exp(1j * k @ self.system.positions.T) @ charge
+        phases = np.exp(1j * waves @ self.system.positions.T) @ charge
         return CrystalHamiltonian(
             mass=open_.mass,
             charge=charge,

@@ -1,4 +1,4 @@
-"""From a deck's blocks to the trial function of a crystal: primitive cell, supercell, bands, Jastrow factor, Coulomb potential."""
+"""From a deck's blocks to the trial function of a crystal: cells, bands, Jastrow factor, Coulomb potential."""
 
 from __future__ import annotations
 
@@ -127,11 +127,14 @@ def build_crystal(
     divided = break_up(supercell, coulomb.kc_rc, coulomb.tolerance)
     notes.add(
         f"supercell of {supercell.volume:.6g} bohr^3, Wigner-Seitz radius {supercell.radius:.5g} bohr; Coulomb potential divided "
-        f"into a range of {divided.rc:.5g} bohr and {2 * len(divided.waves)} waves, within {divided.error:.1e} hartree of Ewald sums"
+        f"into a range of {divided.rc:.5g} bohr and {2 * len(divided.waves)} waves, within {divided.error:.1e} hartree of "
+        "Ewald sums"
     )
     kind = "real" if orbitals.real else "complex"
     size = "plane waves" if orbitals.waves else f"splines of {' x '.join(map(str, orbitals.mesh))} points"
-    notes.add(f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB")
+    notes.add(
+        f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB"
+    )
     jastrow = _jastrow(wavefunction.jastrow, system, supercell)
     return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), divided)
 
@@ -155,8 +158,8 @@ def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
         if rcut > cell.radius + SAME_RANGE:
             raise InvalidInput(
                 f"{key}.rcut",
-                f"rcut = {rcut:g} bohr is beyond the Wigner-Seitz radius of the supercell, {cell.radius:.6g} bohr (half its shortest "
-                "lattice vector); give less, or ws",
+                f"rcut = {rcut:g} bohr is beyond the Wigner-Seitz radius of the supercell, {cell.radius:.6g} bohr (half its "
+                "shortest lattice vector); give less, or ws",
             )
         changes[name] = part.model_copy(update={"rcut": min(rcut, cell.radius)})
     slopes = {symbol: 0.0 for symbol in system.species if system.is_bare(symbol)}
@@ -251,9 +254,8 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
 def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
     """Tell what the splines cost in energy, and refuse those that are useless."""
     error = orbitals.spline_error(counts) / max(sum(counts), 1)
-    text = (
-        f"splines on {' x '.join(map(str, orbitals.mesh))} points change the kinetic energy by {error:.2g} hartree per electron"
-    )
+    mesh = " x ".join(map(str, orbitals.mesh))
+    text = f"splines on {mesh} points change the kinetic energy by {error:.2g} hartree per electron"
     if abs(error) > WRONG:
         raise InvalidInput("wavefunction.orbitals.meshfactor", f"{text}; a larger meshfactor is needed")
     if abs(error) > COARSE:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from qsim.qmc.deck.wavefunction import Pyscf
     from qsim.qmc.system.ions import System
-    from qsim.qmc.wavefunction.eshdf import StoredEcp
     from qsim.qmc.system.pseudopotentials import Ecp
+    from qsim.qmc.wavefunction.eshdf import StoredEcp
 
 __all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
 

@@ -108,7 +108,8 @@ def _calculate(
     """Run the self-consistent field and transform its orbitals; return them and a line about them."""
     if block.method not in ("rhf", "rks") or system.spin != 0:
         raise InvalidInput(
-            f"{KEY}.method", f"orbitals of crystals are made by rhf or rks for spin 0; found {block.method}, spin {system.spin}"
+            f"{KEY}.method",
+            f"orbitals of crystals are made by rhf or rks for spin 0; found {block.method}, spin {system.spin}",
         )
     if block.method == "rks" and not block.xc:
         raise InvalidInput(f"{KEY}.xc", "rks needs a functional, for example xc: lda,vwn")
@@ -148,7 +149,8 @@ def _calculate(
     if worst > LOST:
         raise InvalidInput(
             f"{KEY}.cutoff",
-            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is needed",
+            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is "
+            "needed",
         )
     symbols = tuple(atom[0] for atom in system.atoms)
     charges: dict[str, float | None] = {
@@ -176,7 +178,8 @@ def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
     for symbol in system.pseudopotentials:
         if symbol not in names and symbol not in block.ecp:
             raise InvalidInput(
-                f"{KEY}.ecp", f"the pseudopotential of {symbol} is a file; give its counterpart in PySCF, ecp: {{{symbol}: ...}}"
+                f"{KEY}.ecp",
+                f"the pseudopotential of {symbol} is a file; give its counterpart in PySCF, ecp: {{{symbol}: ...}}",
             )
     cell = gto.Cell()
     cell.a = np.array(system.lattice)

@@ -75,8 +75,9 @@ def build_wavefunction(
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
     periodic = system_block.cell == "periodic"
-    of_atoms = isinstance(block.orbitals, Pyscf) and not periodic
-    cache = gaussian.open_cache(block.orbitals, folder) if of_atoms else None
+    cache = None
+    if isinstance(block.orbitals, Pyscf) and not periodic:
+        cache = gaussian.open_cache(block.orbitals, folder)
     kept: gaussian.Cache | StoredEcp | None = cache
     if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
         kept = stored_ecp(folder / Path(block.orbitals.cache).expanduser())
