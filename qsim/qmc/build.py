@@ -16,7 +16,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Vmc
+from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
+MOST_WAVES = 1000  # of a structure factor, roughly
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
@@ -224,6 +225,8 @@ def _cells(block: Measured, system: System) -> int:
         return 3 * block.bins
     if isinstance(block, RadialDensity):
         return 2 * block.bins * len(system.symbols)
+    if isinstance(block, Sofk):
+        return 3 * MOST_WAVES
     x, y, z = block.mesh
     return 2 * x * y * z
 

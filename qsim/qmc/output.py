@@ -247,6 +247,7 @@ def _section(kind: str, series: Series, analysis: Analysis) -> dict[str, Scalar]
         f"{kind}_variance": _scalar(found["variance"], "hartree^2", "variance of the local energy"),
         f"{kind}_acceptance": _scalar(found["acceptance"], "", "fraction of accepted moves"),
     }
+    out |= _finite_size(kind, series)
     names = {"local": "local_pp", "nonlocal": "nonlocal_pp"}
     for name in ENERGIES[:-1]:
         unit, text = MEANS[name]
@@ -268,6 +269,29 @@ def _section(kind: str, series: Series, analysis: Analysis) -> dict[str, Scalar]
             description="largest relative error of an updated inverse before it was computed anew",
         )
     return out
+
+
+def _finite_size(kind: str, series: Series) -> dict[str, Scalar]:
+    r"""Return what the potential energy of a finite cell lacks, from the structure factor at the smallest waves.
+
+    :math:`S(k)=1-e^{-\alpha k^2}` at the first shell gives :math:`\alpha`; how it differs at the second one is part of the error.
+    """
+    if "sofk" not in series.arrays or "density" not in series.info:
+        return {}
+    k, S, error = (np.asarray(series.arrays[name]) for name in ("sofk_k", "sofk", "sofk_error"))
+    found = []
+    for size in np.unique(np.round(k, 6))[:2]:
+        here = np.abs(k - size) < 1e-5
+        mean = min(float(S[here].mean()), 0.99)
+        scatter = float(np.sqrt((error[here] ** 2).sum())) / int(here.sum())
+        found.append((-np.log1p(-mean) / size**2, scatter / (1.0 - mean) / size**2))
+    if len(found) < 2 or not np.isfinite(found).all():
+        return {}
+    scale = 2.0 * np.pi * series.info["density"]
+    value = scale * found[0][0]
+    uncertainty = scale * float(np.hypot(found[0][1], found[0][0] - found[1][0]))
+    text = "finite-size correction of the potential energy, to be added, from the structure factor at small k"
+    return {f"{kind}_finite_size_potential": Scalar(float(value), HARTREE, uncertainty, text)}
 
 
 def _diffusion(part: Part, series: Series, analysis: Analysis) -> dict[str, Scalar]:

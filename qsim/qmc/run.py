@@ -197,7 +197,9 @@ def _run_part(
     measured = None
     if problem.measured and part.kind != "optimize":
         system = problem.wavefunction.system
-        measured = estimators.make(problem.device, problem.measured, system.n_up, system.n_dn, problem.atoms)
+        measured = estimators.make(
+            problem.device, problem.measured, system.n_up, system.n_dn, problem.atoms, walkers.wavefunction
+        )
     number = part.number + TWISTS * t
     sampler = _sampler(part, number, walkers, mine["state"] if mine else None, measured)
     within = _PartOfRun(place, sampler, parameters, saved)

@@ -536,6 +536,42 @@ def test_grids_of_twists():
     assert [t.weight for t in weighted] == [0.25, 0.75]
 
 
+def test_the_structure_factor_of_free_electrons(qmc):
+    """``S(k) = 1 - (occupied pairs q, q + k of equal spin) / N`` for a determinant of plane waves."""
+    result = qmc.run(
+        system={"electrons": 14, "rs": 2.0},
+        wavefunction={"orbitals": "planewave", "jastrow": "none"},
+        series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
+        estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}],
+        run={"seed": 1, "device": "cpu"},
+    )
+    arrays = output.arrays(result)
+    S, error = (arrays[f"series_0/{name}"] for name in ("sofk", "sofk_error"))
+    occupied = {
+        (0, 0, 0),
+        *((s, 0, 0) for s in (1, -1)),
+        *((0, s, 0) for s in (1, -1)),
+        *((0, 0, s) for s in (1, -1)),
+    }
+    cell = result.problem.wavefunction.cell
+    waves = result.problem.wavefunction.breakup.waves
+    size = np.linalg.norm(waves @ cell.reciprocal, axis=1)
+    waves = waves[np.argsort(np.round(size, 9), kind="stable")]
+    exact = []
+    for m in waves:
+        same = sum(tuple(int(x) for x in np.array(q) + m) in occupied for q in occupied)
+        exact.append(1.0 - 2 * same / 14)
+    assert np.abs((S - exact) / error).max() < 5.0
+    assert error.max() < 0.05
+    # all pairs within the Wigner-Seitz sphere
+    r = arrays["series_0/gofr_r"]
+    assert r[-1] < cell.radius
+    shell = 4.0 * np.pi * r**2 * (r[1] - r[0])
+    inside = sum((arrays[f"series_0/gofr_{kind}"] * shell).sum() for kind in ("uu", "ud", "dd"))
+    assert 0.3 * 91 < inside < 0.6 * 91  # 91 pairs; the sphere holds 0.52 of the cell
+    assert "vmc_finite_size_potential" in output.scalars(result)
+
+
 def test_an_average_over_twists(qmc):
     """Kinetic energies of plane waves have no variance: their average is that of the sums over occupied waves."""
     twists = [[0.1, 0.2, 0.05], {"twist": [0.5, 0.5, 0.5], "weight": 3.0}]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
-from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Vmc
+from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -94,7 +94,10 @@ class QmcDeck(Deck):
 
     def measured(self) -> list[Measured]:
         """Return the estimators beside the energy."""
-        return [block for item in self.estimators if (block := item.measured()) is not None]
+        found = [block for item in self.estimators if (block := item.measured()) is not None]
+        if self.system.cell == "periodic":
+            return found
+        return [block for block in found if not isinstance(block, Sofk)]
 
 
 def references(deck: QmcDeck) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
                 yield Finding(f"system.{key}", text)
     for k, item in enumerate(deck.estimators):
         for name in item.named():
-            if name != "energy":
+            if name not in ("energy", "gofr", "sofk"):
                 text = f"{name} is not measured in a periodic cell by this version"
                 yield Finding(f"estimators.{k}.{name}", text)
 
@@ -318,7 +318,7 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
         for name in named:
             if seen.setdefault(name, k) != k:
                 yield Finding(f"{key}.{name}", f"{name} stands twice; see estimators.{seen[name]}")
-            if name == "sofk":
+            if name == "sofk" and deck.system.cell == "open":
                 yield Finding(
                     f"{key}.sofk",
                     "the structure factor needs a crystal; in open boundaries it is left out",

@@ -247,6 +247,7 @@ class VmcSampling:
                 "warm": walkers.warm - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "settled": walkers.settled - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "related": float(walkers.related),
+                **walkers.cell_info(),
             },
             arrays=self.estimators.arrays() if self.estimators else {},
             samples=self.samples,
