@@ -1,8 +1,8 @@
 r"""What is measured in crystals: structure factor and pair densities of nearest images.
 
 With :math:`\rho_k=\sum_ie^{ikr_i}` the structure factor is
-:math:`S(k)=(\langle|\rho_k|^2\rangle-|\langle\rho_k\rangle|^2)/N`.  Its curvature at small k says what the potential energy of the
-finite cell lacks (Chiesa, Ceperley, Martin and Holzmann, Phys. Rev. Lett. 97, 076404 (2006)):
+:math:`S(k)=(\langle|\rho_k|^2\rangle-|\langle\rho_k\rangle|^2)/N`.  Its curvature at small k says what the potential energy of
+the finite cell lacks (Chiesa, Ceperley, Martin and Holzmann, Phys. Rev. Lett. 97, 076404 (2006)):
 
 .. math::  \Delta V=\frac{2\pi N}{V}\lim_{k\to0}\frac{S(k)}{k^2}.
 """

@@ -1,10 +1,10 @@
-"""Histograms of walkers in crystals: public wrappers of the kernels of ``crystal_cpu``."""
+"""Histograms of walkers in crystals: public wrappers of the kernels of ``crystal_pairs_cpu``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.qmc.kernels import crystal_cpu
+from qsim.qmc.kernels import crystal_pairs_cpu
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,4 +40,4 @@ def crystal_pair_histogram(
     out : (3, bins) int64, in and out
         Up-up, up-down, down-down.
     """
-    crystal_cpu.pairs(R, count, orbitals, n_up, out.shape[1] / rmax, out)
+    crystal_pairs_cpu.pairs(R, count, orbitals, n_up, out.shape[1] / rmax, out)
