@@ -16,10 +16,11 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Vmc
+from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction import trial
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.model import QmcDeck
     from qsim.qmc.deck.series import Measured
     from qsim.qmc.system.ions import System
+    from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
+MOST_WAVES = 1000  # of a structure factor, roughly
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
@@ -53,6 +56,7 @@ class TrialFunction:
     """The trial function of a deck in a folder, which plan and build both need: ``loaded.once(TrialFunction(folder))``."""
 
     folder: Path
+    twist: int = 0
 
     def __call__(self, deck: QmcDeck) -> tuple[Wavefunction, trial.Notes]:
         """Return the trial function, and what the deck left open."""
@@ -63,6 +67,7 @@ class TrialFunction:
             folder=self.folder,
             notes=notes,
             coulomb=deck.coulomb,
+            twist=self.twist,
         )
         return wavefunction, notes
 
@@ -104,6 +109,8 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
                 system = _system(loaded)
             else:
                 wavefunction, _ = loaded.once(function)
+                for k in range(1, len(twists_of(loaded.deck.system))):
+                    loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
                 findings += checks.of_wavefunction(loaded.deck, wavefunction)
     except InvalidInput as error:
@@ -224,6 +231,8 @@ def _cells(block: Measured, system: System) -> int:
         return 3 * block.bins
     if isinstance(block, RadialDensity):
         return 2 * block.bins * len(system.symbols)
+    if isinstance(block, Sofk):
+        return 3 * MOST_WAVES
     x, y, z = block.mesh
     return 2 * x * y * z
 
@@ -236,6 +245,8 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     deck = loaded.deck
     try:
         wavefunction, notes = loaded.once(TrialFunction(_folder(loaded)))
+        twists = twists_of(deck.system)
+        others = [loaded.once(TrialFunction(_folder(loaded), k)) for k in range(1, len(twists))]
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
@@ -254,5 +265,16 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
-        warnings=notes.warnings,
+        warnings=notes.warnings + _of_twists(twists, others),
+        twists=twists,
+        others=[one for one, _ in others],
     )
+
+
+def _of_twists(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
+    """Return the warnings of all twists but the first, with their vectors."""
+    return [
+        f"twist {', '.join(f'{x:g}' for x in twist.vector)}: {text}"
+        for twist, (_, notes) in zip(twists[1:], others, strict=True)
+        for text in notes.warnings
+    ]

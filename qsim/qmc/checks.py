@@ -9,9 +9,9 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError
-from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.system.radial import KNOTS
+from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.kernels.crystal_types import CrystalOrbitals
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["of_files", "of_wavefunction"]
@@ -43,13 +44,14 @@ def of_files(deck: QmcDeck) -> Iterator[Finding]:
 
 def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
     """Yield what the tables of a trial function show."""
-    tables = wavefunction.orbital_tables()
-    if isinstance(tables, CrystalOrbitals):
-        yield from _of_bloch(wavefunction, tables)
-    elif not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
-        yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+    if isinstance(wavefunction, CrystalWavefunction):
+        yield from _of_bloch(wavefunction, wavefunction.orbital_tables())
     else:
-        yield from _of_orbitals(deck, wavefunction)
+        tables = wavefunction.orbital_tables()
+        if not (np.isfinite(tables.table).all() and np.isfinite(tables.coefficients).all()):
+            yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")
+        else:
+            yield from _of_orbitals(deck, wavefunction)
     jastrow = wavefunction.jastrow_tables()
     if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
         yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
@@ -59,7 +61,7 @@ def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Findi
                 yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
 
 
-def _of_bloch(wavefunction: Wavefunction, tables: CrystalOrbitals) -> Iterator[Finding]:
+def _of_bloch(wavefunction: CrystalWavefunction, tables: CrystalOrbitals) -> Iterator[Finding]:
     """Yield splines that are not finite, and Bloch orbitals whose determinant vanishes everywhere."""
     if not np.isfinite(tables.table).all():
         yield Finding("wavefunction.orbitals", "these orbitals are not finite in double precision")

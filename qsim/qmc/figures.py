@@ -306,6 +306,23 @@ def gofr(r: Results) -> Figure | None:
     return fig
 
 
+def sofk(r: Results) -> Figure | None:
+    """Draw the structure factor of the last section that measured it."""
+    found = _last_with(r, "sofk")
+    if found is None:
+        return None
+    group, label = found
+    fig = figure("single", 2.5)
+    ax = fig.subplots()
+    ax.errorbar(r[f"{group}/sofk_k"], r[f"{group}/sofk"], r[f"{group}/sofk_error"], fmt=".", color=CYCLE[0])
+    ax.set_xlim(0.0, None)
+    ax.set_ylim(0.0, None)
+    ax.set_xlabel("$k$ (1/bohr)")
+    ax.set_ylabel("$S(k)$")
+    ax.set_title(label, loc="left")
+    return fig
+
+
 def density(r: Results) -> Figure | None:
     """Density integrated along z (of a mesh), or around each atom."""
     found = _last_with(r, "density_up")
@@ -384,5 +401,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "optimisation": optimisation,
     "jastrow": jastrow,
     "gofr": gofr,
+    "sofk": sofk,
     "density": density,
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.qmc.deck.series import Measured, Section
+    from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["SECTIONS", "Part", "Problem"]
@@ -97,6 +98,10 @@ class Problem:
         What the deck left open and how it was settled.
     warnings : list of str
         The same, where it must be known.
+    twists : sequence of Twist
+        Of a crystal, with weights of sum 1; all sections are run for each of them.
+    others : sequence of Wavefunction
+        Trial functions of all twists but the first.
     """
 
     device: Device
@@ -109,3 +114,5 @@ class Problem:
     atoms: NDArray[np.float64]
     notices: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    twists: Sequence[Twist] = ()
+    others: Sequence[Wavefunction] = ()

@@ -77,10 +77,10 @@ def test_a_key_of_another_type_of_block_names_the_type(tmp_path):
 
 
 def test_orbitals_of_crystals_are_blamed_themselves(tmp_path):
-    with pytest.raises(DeckError, match=r"system.cell: eshdf orbitals are periodic"):
-        load(tmp_path, ATOM)
     with pytest.raises(DeckError, match=r"wavefunction.orbitals.file: .*x\.h5"):
-        load(tmp_path, ATOM, "system.cell=periodic")
+        load(tmp_path, ATOM)
+    with pytest.raises(DeckError, match=r"system.cell: planewave orbitals are periodic"):
+        load(tmp_path, ATOM, "wavefunction.orbitals=planewave")
 
 
 def test_a_home_folder_is_written_out(tmp_path, monkeypatch):

@@ -99,7 +99,10 @@ def exact_energies(crystal, tile, functions, supercell, system):
             r, dr = 0.5 * R * (t + 1), 0.5 * R * w
             f = pseudo.local(r).value
             size, index = np.unique(np.round(np.sqrt(q2), 9), return_inverse=True)
-            form = form + 4 * np.pi * np.array([(dr * r * f * np.sinc(x * r / np.pi)).sum() for x in size])[index]
+            form = (
+                form
+                + 4 * np.pi * np.array([(dr * r * f * np.sinc(x * r / np.pi)).sum() for x in size])[index]
+            )
             energies["nonlocal"] += _nonlocal(pseudo, cell, places, functions, t, w)
         structure = np.exp(-1j * q @ places.T).sum(1)
         energies["local"] += Vs / V * (density.conj() * form * structure).sum().real
@@ -120,6 +123,11 @@ def _nonlocal(pseudo, cell, places, functions, t, w):
             Y = np.asarray(solid_harmonics(l, unit)[0])
             J = spherical_jn(l, size[:, None] * r)
             for place in places:
-                amplitudes = 4 * np.pi / np.sqrt(cell.volume) * np.einsum("g,gm,gr->mr", c * np.exp(1j * k @ place), Y, J)
+                amplitudes = (
+                    4
+                    * np.pi
+                    / np.sqrt(cell.volume)
+                    * np.einsum("g,gm,gr->mr", c * np.exp(1j * k @ place), Y, J)
+                )
                 total += 2 * (dr * r**2 * v * np.abs(amplitudes) ** 2).sum()
     return total

@@ -230,29 +230,50 @@ CRYSTALS = {
         {**BASE, "system": {"atoms": [["He", 0, 0, 0]], "lattice": CUBE}},
         "orbitals.source: sto orbitals are for open boundaries; the cell is periodic",
     ),
-    "rows": ({**BASE, "system": {"cell": CUBE, "atoms": [["He", 0, 0, 0]]}}, "orbitals.source: sto orbitals are for open"),
-    "twist": (changed(system__twist=[0.5, 0, 0]), "orbitals.source: sto orbitals are for open"),
-    "open bands": (changed(wavefunction__orbitals=BANDS, system__cell="open"), "system.cell: eshdf orbitals are periodic"),
+    "rows": (
+        {**BASE, "system": {"cell": CUBE, "atoms": [["He", 0, 0, 0]]}},
+        "orbitals.source: sto orbitals are for open",
+    ),
+    "twist": (
+        changed(system__twist=[0.5, 0, 0]),
+        "orbitals.source: sto orbitals are for open",
+    ),
+    "open bands": (
+        changed(wavefunction__orbitals="planewave", system__cell="open"),
+        "system.cell: planewave orbitals are periodic",
+    ),
     "no file": (
         {"system": {}, "wavefunction": {"orbitals": BANDS}, "series": ["vmc"]},
         "wavefunction.orbitals.file: .*bands.h5",
     ),
-    "no electrons": (changed(GAS, system__electrons=REMOVE), "system.electrons: the electron gas needs a number"),
+    "no electrons": (
+        changed(GAS, system__electrons=REMOVE),
+        "system.electrons: the electron gas needs a number",
+    ),
     "no density": (changed(GAS, system__rs=REMOVE), "system.rs: .*either rs.* or a lattice; found neither"),
     "two densities": (changed(GAS, system__lattice=CUBE), "system.rs: .* found both"),
-    "ions": (changed(GAS, system__atoms=[["H", 0, 0, 0]]), "system.atoms: planewave orbitals are for the electron gas"),
+    "ions": (
+        changed(GAS, system__atoms=[["H", 0, 0, 0]]),
+        "system.atoms: planewave orbitals are for the electron gas",
+    ),
     "flat": (
         changed(GAS, system__rs=REMOVE, system__lattice=[[4, 0, 0], [0, 4, 0], [4, 4, 0]]),
         "system.lattice: the lattice vectors lie in a plane",
     ),
     "range": (
         changed(GAS, wavefunction__jastrow={"J2": {"rcut": 30.0}}),
-        r"J2.rcut: rcut = 30 bohr is beyond the Wigner-Seitz radius of the supercell, 9.7128 bohr",
+        r"J2.rcut: rcut = 30 bohr is beyond the Wigner-Seitz radius of the supercell, 9.71282 bohr",
     ),
-    "form": (changed(GAS, wavefunction__jastrow={"J2": "pade"}), "J2.type: pade does not end within the cell"),
+    "form": (
+        changed(GAS, wavefunction__jastrow={"J2": "pade"}),
+        "J2.type: pade does not end within the cell",
+    ),
     "J1": (changed(GAS, wavefunction__jastrow={"J1": {"size": 4}}), "J1: J1 is about electrons and ions"),
     "breakup": (changed(GAS, coulomb={"kc_rc": 4.0, "tolerance": 1e-6}), "differs from converged Ewald sums"),
-    "tiles": (changed(GAS, system__tilematrix=[[2, 0, 0], [0, 1, 0], [0, 0, 1]]), "system.tilematrix: the electron gas"),
+    "tiles": (
+        changed(GAS, system__tilematrix=[[2, 0, 0], [0, 1, 0], [0, 0, 1]]),
+        "system.tilematrix: the electron gas",
+    ),
 }
 
 

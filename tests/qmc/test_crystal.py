@@ -2,13 +2,15 @@
 
 import math
 
+import h5py
 import numpy as np
 import pytest
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
-from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
@@ -19,9 +21,10 @@ from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, KPoint, mesh_for, occupied_bands
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.eshdf import write_eshdf
+from qsim.qmc.wavefunction.eshdf import read_eshdf, stored_ecp, write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import SKEWED, exact_energies, model_crystal
 from tests.qmc.crystals import potential as model_potential
@@ -33,7 +36,10 @@ UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 SKEW_TILE = [[1, 1, 0], [-1, 1, 0], [0, 0, 1]]
 JASTROW = {
     "J1": {"size": 5, "coefficients": {"C": [0.3, -0.2, 0.15, 0.1, -0.05]}},
-    "J2": {"size": 5, "coefficients": {"uu": [0.2, 0.25, 0.1, -0.05, 0.02], "ud": [0.4, 0.3, 0.2, 0.1, 0.03]}},
+    "J2": {
+        "size": 5,
+        "coefficients": {"uu": [0.2, 0.25, 0.1, -0.05, 0.02], "ud": [0.4, 0.3, 0.2, 0.1, 0.03]},
+    },
 }
 CASES = {
     "gamma": (UNTILED, [0, 0, 0]),
@@ -66,7 +72,9 @@ def test_a_charge_in_its_background():
     body_centred = Cell(0.5 * np.array([[-1.0, 1, 1], [1, -1, 1], [1, 1, -1]]) * 2 ** (1 / 3))
     assert madelung(body_centred) == pytest.approx(-2.888461503053941, abs=1e-12)
     # the energy of graphene's ions in a slab, from QMCPACK's issue 2137
-    graphene = Cell(np.array([[4.02781299, 2.325608662, 0], [4.02781299, -2.325608662, 0], [0, 0, 18.897259886]]))
+    graphene = Cell(
+        np.array([[4.02781299, 2.325608662, 0], [4.02781299, -2.325608662, 0], [0, 0, 18.897259886]])
+    )
     places = np.array([[0.234580802, 0.085862533, 0.5], [0.900790279, 0.752757794, 0.5]]) @ graphene.lattice
     assert ewald_energy(graphene, np.array([4.0, 4.0]), places) == pytest.approx(14.002118126747, abs=1e-10)
 
@@ -85,7 +93,6 @@ def test_reduction_and_nearest_images(seed):
     cell = Cell(change @ basis)
     assert 2 * cell.radius == pytest.approx(lengths[0])
     d = generator.normal(size=(50, 3)) * 4
-    brute = np.linalg.norm(d[:, None] - (m[:, None] * 3 + 0).reshape(-1, 3) @ reduced * 0 + 0, axis=-1)[:, 0] * 0
     everything = cell.fold(d)[:, None] + m @ reduced
     brute = np.sqrt((everything**2).sum(-1)).min(1)
     np.testing.assert_allclose(np.linalg.norm(cell.nearest(d), axis=1), brute, atol=1e-9)
@@ -154,7 +161,7 @@ def test_splines_approach_plane_waves(case, tmp_path):
 
 def test_orbitals_are_bloch_functions(tmp_path):
     made = trial("complex supercell", tmp_path=tmp_path)[0]
-    tile, twist = CASES["complex supercell"]
+    twist = CASES["complex supercell"][1]
     points = np.random.default_rng(1).normal(size=(5, 3)) * 3
     step = np.array([1, -2, 1])
     phase = np.exp(2j * np.pi * (step @ np.array(twist)))
@@ -316,7 +323,7 @@ def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
     walk.energies(device, walkers.state, walkers.tables, stream)
     before = walkers.state.energy.copy()
     steps = np.random.default_rng(0).integers(-3, 4, size=walkers.state.R.shape)
-    walkers.state.R += steps @ made.cell.lattice
+    walkers.state.R[...] += steps @ made.cell.lattice
     walkers.recompute()
     walk.energies(device, walkers.state, walkers.tables, stream)
     np.testing.assert_allclose(walkers.state.energy, before, atol=1e-8)
@@ -343,7 +350,7 @@ def test_derivatives_by_differences(case, device, tmp_path):
         np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("case", ["gamma", "complex"])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
 def test_mixed_precision_is_close(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     energies = []
@@ -363,9 +370,8 @@ def test_mixed_precision_is_close(case, device, tmp_path):
 def test_energies_of_a_determinant_are_exact(case, device, tmp_path):
     """Each component of a long run agrees with the plane-wave sums within 5 standard errors of independent walkers."""
     made, crystal, _ = trial(case, jastrow="none", tmp_path=tmp_path, meshfactor=1.6)
-    tile, twist = CASES[case]
-    bands = occupied_bands(crystal, np.array(tile), np.array([0.113, 0.2, 0.3]) * 0 + twist, (4, 4), [])
-    functions = [(f.kappa, f.gvectors, f.coefficients) for f in bands[0]]
+    tile = CASES[case][0]
+    functions = [(f.kappa, f.gvectors, f.coefficients) for f in made.orbitals.functions[0]]
     exact = exact_energies(crystal, tile, functions, made.cell, made.system)
     walkers = ensemble(device, made, 300)
     walk.walk(device, walkers.state, walkers.tables, 0.4, DRIFT, 60, walkers.stream(0))
@@ -378,3 +384,206 @@ def test_energies_of_a_determinant_are_exact(case, device, tmp_path):
         assert abs(means[:, k].mean() - exact[name]) < 5 * error[k] + 1e-4, name
     assert error[0] < 0.05
     assert made.ion_ion == pytest.approx(exact["ion_ion"], abs=1e-10)
+
+
+# ----------------------------------------------------------------------------------------------- files
+
+
+def bands(tmp_path, tile=UNTILED, twists=((0, 0, 0),), **keys):
+    path = tmp_path / "bands.h5"
+    write_eshdf(path, model_crystal(SKEWED, ATOMS, tile, twists, **keys), (4, 4))
+    return path
+
+
+def test_files_are_read_as_they_were_written(tmp_path):
+    crystal = model_crystal(SKEWED, ATOMS, SKEW_TILE, [[0.2, 0.1, -0.4]])
+    ecp = {"C": ("soft", [2, [[0, [[[1.0, 2.0]]]]]])}
+    write_eshdf(tmp_path / "a.h5", crystal, (4, 4), ecp)
+    again = read_eshdf(tmp_path / "a.h5")
+    np.testing.assert_array_equal(again.lattice, crystal.lattice)
+    np.testing.assert_array_equal(again.positions, crystal.positions)
+    assert (again.symbols, again.charges) == (crystal.symbols, crystal.charges)
+    for a, b in zip(again.kpoints, crystal.kpoints, strict=True):
+        np.testing.assert_array_equal(a.gvectors, b.gvectors)
+        np.testing.assert_array_equal(a.kappa, b.kappa)
+        np.testing.assert_allclose(a.coefficients, b.coefficients, atol=1e-14)
+    kept = stored_ecp(tmp_path / "a.h5")
+    assert kept.identity["ecp"] == {"C": "soft"}
+    assert kept.ecp == {"C": [2, [[0, [[[1.0, 2.0]]]]]]}
+
+
+DAMAGE = {
+    "electrons/kpoint_0/spin_0/state_1/psi_g": (lambda x: 1.1 * x, "band 1 has the norm 1.21"),
+    "electrons/kpoint_0/spin_0/state_0/psi_g": (lambda x: x[:-3], "must have .* x 2 numbers"),
+    "electrons/kpoint_0/spin_0/eigenvalues": (lambda x: x[:2], "2 eigenvalues for 7 bands"),
+    "electrons/number_of_kpoints": (lambda x: x + 1, "kpoint_1"),
+    "atoms/species_ids": (lambda x: x[:1], "2 positions of atoms, but species of 1"),
+    "supercell/primitive_vectors": (lambda x: x[:2], "must be 3 x 3 numbers"),
+    "format": (lambda x: np.array([b"other"]), "its format is 'other'"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_files_are_refused(name, tmp_path):
+    path = bands(tmp_path)
+    change, message = DAMAGE[name]
+    with h5py.File(path, "r+") as file:
+        value = change(file[name][()])
+        del file[name]
+        file[name] = value
+    with pytest.raises(FileError, match=message):
+        read_eshdf(path)
+
+
+def test_bands_that_overlap_are_refused(tmp_path):
+    path = bands(tmp_path)
+    group = "electrons/kpoint_0/spin_0"
+    with h5py.File(path, "r+") as file:
+        file[f"{group}/state_1/psi_g"][...] = file[f"{group}/state_0/psi_g"][()]
+    with pytest.raises(FileError, match="bands [01] and [01] overlap by 1"):
+        read_eshdf(path)
+
+
+def test_a_file_cut_short_is_refused(tmp_path):
+    path = bands(tmp_path)
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(FileError, match=r"bands\.h5"):
+        read_eshdf(path)
+
+
+def built(path, **keys):
+    system = System.model_validate({"cell": "periodic", **keys})
+    block = Wavefunction.model_validate(
+        {"orbitals": {"source": "eshdf", "file": str(path), "meshfactor": 1.0}}
+    )
+    return build_crystal(
+        system, block, Coulomb(), potentials={"C": model_potential()}, folder=path.parent, notes=Notes()
+    )
+
+
+def test_what_a_file_does_not_have(tmp_path):
+    path = bands(tmp_path)
+    with pytest.raises(InvalidInput, match=r"needs 2 k points .* has 1 of them"):
+        built(path, tilematrix=[[2, 0, 0], [0, 1, 0], [0, 0, 1]])
+    with pytest.raises(
+        InvalidInput, match=r"twist \(0.5, 0, 0\) needs 1 k points .* whose twists .* are \(0, 0, 0\)"
+    ):
+        built(path, twist=[0.5, 0.0, 0.0])
+    with pytest.raises(InvalidInput, match="determinant of the supercell is zero"):
+        built(path, tilematrix=[[1, 0, 0], [1, 0, 0], [0, 0, 1]])
+    with pytest.raises(InvalidInput, match="must be neutral"):
+        built(path, charge=1)
+    with pytest.raises(InvalidInput, match="has the lattice"):
+        built(path, lattice=np.eye(3).tolist())
+    with pytest.raises(InvalidInput, match="has the atoms"):
+        built(path, atoms=[["C", 0.0, 0.0, 0.0]])
+    with pytest.raises(InvalidInput, match="7 electrons of one spin need as many orbitals; .* has 7|has 3"):
+        built(bands(tmp_path, bands=3))
+    with pytest.raises(InvalidInput, match="leaves 4 electrons, but the orbitals .* were made with 3"):
+        built(bands(tmp_path, charge=3.0))
+    with pytest.raises(InvalidInput, match="there is no atom 'C'"):
+        built(bands(tmp_path, symbol="Si"))
+
+
+def test_opposite_k_points_are_made_by_time_reversal(tmp_path):
+    """A file with one of a pair of k points gives the same real orbitals as one with both."""
+    tile, twist = CASES["pairs"]
+    full = model_crystal(SKEWED, ATOMS, tile, [twist])
+    half = Crystal(
+        full.lattice,
+        full.symbols,
+        full.positions,
+        full.charges,
+        tuple(k for k in full.kpoints if k.kappa[0] > -0.01),
+    )
+    assert len(half.kpoints) == 2
+    found = [occupied_bands(c, np.array(tile), np.zeros(3), (6, 6), []) for c in (full, half)]
+    energies = [[f.energy for f in functions[0]] for functions in found]
+    np.testing.assert_allclose(*energies, atol=1e-12)
+
+
+def test_open_shells_are_told(tmp_path):
+    system = System.model_validate({"cell": "periodic", "rs": 2.0, "electrons": 8})
+    block = Wavefunction.model_validate({"orbitals": "planewave"})
+    notes = Notes()
+    build_crystal(system, block, Coulomb(), potentials={}, folder=tmp_path, notes=notes)
+    assert any("only partly" in text for text in notes.warnings)
+
+
+def test_coarse_meshes_are_told_and_refused(tmp_path):
+    assert any(
+        "larger meshfactor" in text for text in trial("gamma", tmp_path=tmp_path, meshfactor=0.8)[2].warnings
+    )
+    assert not trial("gamma", tmp_path=tmp_path, meshfactor=2.0)[2].warnings
+
+
+# ---------------------------------------------------------------------------------------------- twists
+
+
+def test_grids_of_twists():
+    system = System.model_validate({"cell": "periodic", "twist_grid": [2, 2, 2]})
+    assert len(twists_of(system)) == 8
+    shifted = twists_of(
+        System.model_validate({"cell": "periodic", "twist_grid": [4, 1, 1], "twist_shift": [0.5, 0, 0]})
+    )
+    assert sorted(t.vector[0] for t in shifted) == [0.125, 0.375]
+    assert sum(t.weight for t in shifted) == pytest.approx(1.0)
+    weighted = twists_of(
+        System.model_validate(
+            {"cell": "periodic", "twists": [[0, 0, 0], {"twist": [0.5, 0, 0], "weight": 3}]}
+        )
+    )
+    assert [t.weight for t in weighted] == [0.25, 0.75]
+
+
+def test_the_structure_factor_of_free_electrons(qmc):
+    """``S(k) = 1 - (occupied pairs q, q + k of equal spin) / N`` for a determinant of plane waves."""
+    result = qmc.run(
+        system={"electrons": 14, "rs": 2.0},
+        wavefunction={"orbitals": "planewave", "jastrow": "none"},
+        series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
+        estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}],
+        run={"seed": 1, "device": "cpu"},
+    )
+    arrays = output.arrays(result)
+    S, error = (arrays[f"series_0/{name}"] for name in ("sofk", "sofk_error"))
+    occupied = {
+        (0, 0, 0),
+        *((s, 0, 0) for s in (1, -1)),
+        *((0, s, 0) for s in (1, -1)),
+        *((0, 0, s) for s in (1, -1)),
+    }
+    cell = result.problem.wavefunction.cell
+    waves = result.problem.wavefunction.breakup.waves
+    size = np.linalg.norm(waves @ cell.reciprocal, axis=1)
+    waves = waves[np.argsort(np.round(size, 9), kind="stable")]
+    exact = []
+    for m in waves:
+        same = sum(tuple(int(x) for x in np.array(q) + m) in occupied for q in occupied)
+        exact.append(1.0 - 2 * same / 14)
+    assert np.abs((S - exact) / error).max() < 5.0
+    assert error.max() < 0.05
+    # all pairs within the Wigner-Seitz sphere
+    r = arrays["series_0/gofr_r"]
+    assert r[-1] < cell.radius
+    shell = 4.0 * np.pi * r**2 * (r[1] - r[0])
+    inside = sum((arrays[f"series_0/gofr_{kind}"] * shell).sum() for kind in ("uu", "ud", "dd"))
+    assert 0.3 * 91 < inside < 0.6 * 91  # 91 pairs; the sphere holds 0.52 of the cell
+    assert "vmc_finite_size_potential" in output.scalars(result)
+
+
+def test_an_average_over_twists(qmc):
+    """Kinetic energies of plane waves have no variance: their average is that of the sums over occupied waves."""
+    twists = [[0.1, 0.2, 0.05], {"twist": [0.5, 0.5, 0.5], "weight": 3.0}]
+    result = qmc.run(
+        system={"electrons": 2, "lattice": [[6, 0, 0], [0, 7, 0], [1, 0, 8]], "twists": twists},
+        wavefunction={"orbitals": "planewave", "jastrow": "none"},
+        series=[{"vmc": {"walkers": 16, "blocks": 20, "steps": 2, "timestep": 2.0, "warmup": 20}}],
+        run={"seed": 1, "device": "cpu"},
+    )
+    B = 2 * np.pi * np.linalg.inv([[6, 0, 0], [0, 7, 0], [1, 0, 8]]).T
+    kinetic = [((np.array(t) @ B) ** 2).sum() for t in ([0.1, 0.2, 0.05], [0.5, 0.5, 0.5])]
+    found = output.scalars(result)
+    assert found["vmc_kinetic"].value == pytest.approx(0.25 * kinetic[0] + 0.75 * kinetic[1], abs=1e-9)
+    assert found["twists"].value == 2
+    assert output.arrays(result)["series_0/twist_energy"].shape == (2,)

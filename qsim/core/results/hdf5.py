@@ -342,8 +342,17 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         raise FileError(f"{path} cannot be written: {error}") from error
 
 
-def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays as datasets of the top level of a file, which appears complete or not at all.
+def save_datasets(path: str | Path, arrays: Mapping[str, Any], *, compress: int = 0) -> None:
+    """Write arrays as datasets of a file, which appears complete or not at all.
+
+    Parameters
+    ----------
+    path
+        The file.
+    arrays
+        By name; slashes make groups.
+    compress
+        Number of elements from which arrays are compressed; 0: none.
 
     Raises
     ------
@@ -353,6 +362,8 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any]) -> None:
     try:
         with replacing(path) as part, h5py.File(part, "w") as file:
             for name, array in arrays.items():
-                file.create_dataset(name, data=array)
+                large = compress and np.size(array) >= compress
+                options = {"compression": "gzip", "shuffle": True} if large else {}
+                file.create_dataset(name, data=array, **options)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
-from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Vmc
+from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -39,6 +39,7 @@ def _is_crystal(data: dict[str, Any]) -> bool:
     system = data["system"] if isinstance(data.get("system"), dict) else {}
     twist = system.get("twist")
     moved = isinstance(twist, list) and any(bool(x) for x in twist)
+    moved = moved or system.get("twists") is not None or system.get("twist_grid") is not None
     return source in ("eshdf", "planewave") or system.get("tilematrix", UNTILED) != UNTILED or moved
 
 
@@ -93,7 +94,10 @@ class QmcDeck(Deck):
 
     def measured(self) -> list[Measured]:
         """Return the estimators beside the energy."""
-        return [block for item in self.estimators if (block := item.measured()) is not None]
+        found = [block for item in self.estimators if (block := item.measured()) is not None]
+        if self.system.cell == "periodic":
+            return found
+        return [block for block in found if not isinstance(block, Sofk)]
 
 
 def references(deck: QmcDeck) -> tuple[str, ...]:

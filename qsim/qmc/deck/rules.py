@@ -67,37 +67,41 @@ def _mismatch(deck: QmcDeck) -> Finding:
 
 def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
     """Yield contradictions of a periodic system."""
-    gas = deck.wavefunction.orbitals.source == "planewave"
-    if gas:
-        if system.atoms or system.pseudopotentials:
-            key = "atoms" if system.atoms else "pseudopotentials"
-            yield Finding(f"system.{key}", "planewave orbitals are for the electron gas, which has no ions")
-        if system.electrons is None:
-            yield Finding("system.electrons", "the electron gas needs a number of electrons, such as 14")
-        if (system.rs is None) == (system.lattice is None):
-            yield Finding(
-                "system.rs",
-                "the electron gas needs either rs, for a cubic cell, or a lattice; found "
-                + ("neither" if system.rs is None else "both"),
-            )
-        if system.charge:
-            yield Finding("system.charge", "there are no ions; give electrons instead")
-        if "tilematrix" in system.model_fields_set:
-            yield Finding(
-                "system.tilematrix", "the electron gas has no primitive cell; give its cell as it is"
-            )
+    if deck.wavefunction.orbitals.source == "planewave":
+        yield from _electron_gas(system)
     elif system.rs is not None:
         yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
+    given = [key for key in ("twist", "twists", "twist_grid") if key in system.model_fields_set]
+    if len(given) > 1 and not (given[0] == "twist" and not any(system.twist)):
+        yield Finding(f"system.{given[-1]}", f"twists are given twice; keep one of {', '.join(given)}")
     if deck.wavefunction.orbitals.source == "pyscf":
         for key in ("lattice", "atoms"):
             if not getattr(system, key):
-                yield Finding(f"system.{key}", f"pyscf orbitals of a crystal need the {key} of its primitive cell")
+                text = f"pyscf orbitals of a crystal need the {key} of its primitive cell"
+                yield Finding(f"system.{key}", text)
     for k, item in enumerate(deck.estimators):
         for name in item.named():
-            if name != "energy":
-                yield Finding(
-                    f"estimators.{k}.{name}", f"{name} is not measured in a periodic cell by this version"
-                )
+            if name not in ("energy", "gofr", "sofk"):
+                text = f"{name} is not measured in a periodic cell by this version"
+                yield Finding(f"estimators.{k}.{name}", text)
+
+
+def _electron_gas(system: System) -> Iterator[Finding]:
+    """Yield contradictions of electrons in a uniform background."""
+    if system.atoms or system.pseudopotentials:
+        key = "atoms" if system.atoms else "pseudopotentials"
+        yield Finding(f"system.{key}", "planewave orbitals are for the electron gas, which has no ions")
+    if system.electrons is None:
+        yield Finding("system.electrons", "the electron gas needs a number of electrons, such as 14")
+    if (system.rs is None) == (system.lattice is None):
+        found = "neither" if system.rs is None else "both"
+        text = f"the electron gas needs either rs, for a cubic cell, or a lattice; found {found}"
+        yield Finding("system.rs", text)
+    if system.charge:
+        yield Finding("system.charge", "there are no ions; give electrons instead")
+    if "tilematrix" in system.model_fields_set:
+        text = "the electron gas has no primitive cell; give its cell as it is"
+        yield Finding("system.tilematrix", text)
 
 
 def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
@@ -319,7 +323,7 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
         for name in named:
             if seen.setdefault(name, k) != k:
                 yield Finding(f"{key}.{name}", f"{name} is listed twice; see estimators.{seen[name]}")
-            if name == "sofk":
+            if name == "sofk" and deck.system.cell == "open":
                 yield Finding(
                     f"{key}.sofk",
                     "the structure factor needs a crystal; in open boundaries it is left out",

@@ -218,15 +218,17 @@ class Density(Block):
 class Sofk(Block):
     """Structure factor of a crystal: not measured in open boundaries."""
 
-    kmax: Annotated[float, Field(gt=0.0, lt=1e4)] | None = Field(default=None, description="not used")
+    kmax: Annotated[float, Field(gt=0.0, lt=1e4)] | None = Field(
+        default=None, description="largest wave number, 1/bohr; by default all waves of the Coulomb potential"
+    )
 
 
 class Energies(Block):
     """Energies are always measured."""
 
 
-Measured = Gofr | Density | RadialDensity
-"""Estimators of open boundaries beside the energy."""
+Measured = Gofr | Density | RadialDensity | Sofk
+"""Estimators beside the energy."""
 
 
 class Estimator(Block):
@@ -245,10 +247,9 @@ class Estimator(Block):
         return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
     def measured(self) -> Measured | None:
-        """Return the block of an estimator that open boundaries have; None for the energy and for those of crystals."""
-        return next(
-            (block for block in (self.gofr, self.density, self.radial_density) if block is not None), None
-        )
+        """Return the block of an estimator; None for the energy."""
+        blocks = (self.gofr, self.density, self.radial_density, self.sofk)
+        return next((block for block in blocks if block is not None), None)
 
 
 EstimatorItem = Annotated[

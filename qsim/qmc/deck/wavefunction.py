@@ -47,6 +47,24 @@ Three = Annotated[list[Annotated[Integer, Field(ge=-1000, le=1000)]], Field(min_
 # ---------------------------------------------------------------------------------------------- system
 
 
+Vector = Annotated[list[Annotated[float, Field(gt=-100.0, lt=100.0)]], Field(min_length=3, max_length=3)]
+
+
+class TwistPoint(Block):
+    """One of several twists."""
+
+    twist: Vector = Field(
+        description="in reciprocal vectors of the supercell", json_schema_extra={"example": [0.5, 0.0, 0.0]}
+    )
+    weight: Annotated[float, Field(gt=0.0, lt=1e9)] = Field(
+        default=1.0, description="share of the average, in any unit"
+    )
+
+
+def _twist_form(value: object) -> object:
+    return {"twist": value} if isinstance(value, list) else value
+
+
 class System(Block):
     """Ions at their places and electrons around them."""
 
@@ -90,8 +108,25 @@ class System(Block):
         default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
         description="supercell of a crystal: its lattice vectors in those of the primitive cell",
     )
-    twist: Annotated[list[float], Field(min_length=3, max_length=3)] = Field(
+    twist: Vector = Field(
         default=[0.0, 0.0, 0.0], description="twist of a crystal in reciprocal vectors of the supercell"
+    )
+    twists: (
+        Annotated[
+            list[Annotated[TwistPoint, BeforeValidator(_twist_form)]], Field(min_length=1, max_length=1000)
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="several twists to average over: vectors, or each with its weight",
+        json_schema_extra={"example": [[0, 0, 0], {"twist": [0.5, 0, 0], "weight": 3}]},
+    )
+    twist_grid: (
+        Annotated[list[Annotated[PositiveCount, Field(le=30)]], Field(min_length=3, max_length=3)] | None
+    ) = Field(default=None, description="regular grid of twists to average over, reduced by time reversal")
+    twist_shift: Vector = Field(
+        default=[0.0, 0.0, 0.0],
+        description="of that grid, in its spacings; 0.5: the grid of Monkhorst and Pack",
     )
 
     @model_validator(mode="before")
@@ -277,7 +312,8 @@ class Pyscf(Block):
         "crystal in the ESHDF format",
     )
     cutoff: Annotated[Energy, Field(gt=1.0, lt=1e4)] = Field(
-        default=50.0, description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in"
+        default=50.0,
+        description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in",
     )
     discard: Annotated[float, Field(ge=0.0, lt=10.0)] = Field(
         default=0.2, description="of a crystal: exponents of the basis below this one are left out, 1/bohr^2"

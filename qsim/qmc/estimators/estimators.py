@@ -15,21 +15,23 @@ In diffusion Monte Carlo these are mixed estimates.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.deck.series import Gofr, RadialDensity
+from qsim.qmc.deck.series import Density, Gofr, RadialDensity, Sofk
+from qsim.qmc.estimators.crystal import CrystalPairDensity, StructureFactor
+from qsim.qmc.estimators.histograms import Histogram, shells
 from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
-from qsim.qmc.statistics.block_sums import BlockSums
+from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
     from qsim.qmc.deck.series import Measured
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["AtomDensity", "Estimators", "MeshDensity", "PairDensity", "make"]
 
@@ -37,44 +39,7 @@ MARGIN = 6.0  # bohr around the atoms on the default mesh
 INSIDE = 0.99  # share of the electrons that a mesh should hold
 
 
-class _Histogram(ABC):
-    """A weighted histogram on the device, and its blocks."""
-
-    def __init__(self, device: Device, n_up: int, n_dn: int, shape: tuple[int, ...]) -> None:
-        self.device, self.n_up, self.n_dn = device, n_up, n_dn
-        with device.use():
-            self.counts = device.xp.zeros(shape, np.int64)
-        self.sums = BlockSums(shape)
-
-    def close_block(self, weight: float) -> None:
-        """Take the histogram of a block whose samples have this weight in all, and start the next."""
-        self.sums.add(self.device.to_host(self.counts) / UNIT, weight)
-        self.counts.fill(0)
-
-    @abstractmethod
-    def add(self, R: NDArray[np.float64], count: NDArray[np.int64]) -> None:
-        """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the tables of the results file by name."""
-
-    def notes(self) -> list[str]:
-        """Return notes on the result for the user."""
-        return []
-
-    def _named(
-        self, prefix: str, kinds: Sequence[str], volume: NDArray[np.float64] | float
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return means and errors of the first axis by name, per volume."""
-        mean, error = self.sums.mean() / volume, self.sums.error() / volume
-        found = {}
-        for k, kind in enumerate(kinds):
-            found[f"{prefix}_{kind}"], found[f"{prefix}_{kind}_error"] = mean[k], error[k]
-        return found
-
-
-class PairDensity(_Histogram):
+class PairDensity(Histogram):
     """Pair densities by distance: tables ``gofr_r``, ``gofr_uu``, ``gofr_ud``, ``gofr_dd`` and their errors.
 
     Parameters
@@ -95,11 +60,11 @@ class PairDensity(_Histogram):
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the tables; those of a kind of pair that does not exist are zero."""
-        r, volume = _shells(self.bins, self.rmax)
+        r, volume = shells(self.bins, self.rmax)
         return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
 
 
-class MeshDensity(_Histogram):
+class MeshDensity(Histogram):
     """Density on a mesh: tables ``density_x``, ``_y``, ``_z``, ``density_up``, ``density_down`` and their errors.
 
     Parameters
@@ -144,7 +109,7 @@ class MeshDensity(_Histogram):
         ]
 
 
-class AtomDensity(_Histogram):
+class AtomDensity(Histogram):
     """Density around atoms: tables ``radial_r``, ``radial_up``, ``radial_down`` (atoms, bins) and their errors.
 
     Parameters
@@ -168,14 +133,14 @@ class AtomDensity(_Histogram):
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the tables."""
-        r, volume = _shells(self.bins, self.rmax)
+        r, volume = shells(self.bins, self.rmax)
         return {"radial_r": r, **self._named("radial", ("up", "down"), volume)}
 
 
 class Estimators:
     """All estimators of a run."""
 
-    def __init__(self, device: Device, members: Mapping[str, _Histogram]) -> None:
+    def __init__(self, device: Device, members: Mapping[str, Histogram]) -> None:
         self.device, self.members = device, dict(members)
         with device.use():
             self._weight = device.xp.zeros((), np.int64)
@@ -235,7 +200,14 @@ class Estimators:
             )
 
 
-def make(device: Device, measured: Sequence[Measured], n_up: int, n_dn: int, atoms: ArrayLike) -> Estimators:
+def make(
+    device: Device,
+    measured: Sequence[Measured],
+    n_up: int,
+    n_dn: int,
+    atoms: ArrayLike,
+    wavefunction: Wavefunction | None = None,
+) -> Estimators:
     """Return the estimators that a deck asks for.
 
     Parameters
@@ -244,27 +216,37 @@ def make(device: Device, measured: Sequence[Measured], n_up: int, n_dn: int, ato
         Their blocks, of each kind at most one.
     atoms : (A, 3) float64
         Positions (bohr).
+    wavefunction
+        Trial function; that of a crystal knows its cell.
     """
     places = np.asarray(atoms, np.float64).reshape(-1, 3)
-    members: dict[str, _Histogram] = {}
+    members: dict[str, Histogram] = {}
+    if isinstance(wavefunction, CrystalWavefunction):
+        return Estimators(device, _of_crystal(device, measured, wavefunction))
     for block in measured:
         if isinstance(block, Gofr):
             members["gofr"] = PairDensity(device, n_up, n_dn, block.bins, block.rmax)
         elif isinstance(block, RadialDensity):
             members["radial_density"] = AtomDensity(device, n_up, n_dn, places, block.bins, block.rmax)
-        else:
+        elif isinstance(block, Density):
             extent = default_extent(places) if block.extent is None else block.extent
             members["density"] = MeshDensity(device, n_up, n_dn, block.mesh, extent)
     return Estimators(device, members)
+
+
+def _of_crystal(
+    device: Device, measured: Sequence[Measured], wavefunction: CrystalWavefunction
+) -> dict[str, Histogram]:
+    members: dict[str, Histogram] = {}
+    for block in measured:
+        if isinstance(block, Gofr):
+            members["gofr"] = CrystalPairDensity(device, wavefunction, block.bins, block.rmax)
+        elif isinstance(block, Sofk):
+            members["sofk"] = StructureFactor(device, wavefunction, block.kmax)
+    return members
 
 
 def default_extent(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the box (3, 2) around the atoms (A, 3), or around the origin, with a margin of 6 bohr."""
     places = atoms if atoms.size else np.zeros((1, 3))
     return np.stack([places.min(axis=0) - MARGIN, places.max(axis=0) + MARGIN], axis=1)
-
-
-def _shells(bins: int, rmax: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middles of bins of a distance and the volumes of their shells."""
-    edges = np.linspace(0.0, rmax, bins + 1)
-    return 0.5 * (edges[1:] + edges[:-1]), 4.0 * np.pi / 3.0 * np.diff(edges**3)

@@ -12,6 +12,7 @@ PAIR = (
 )
 DENSITY = "mean number of electrons per volume in each cell; the sum times the volume of a cell is the number inside"
 RADIAL = "electrons per volume of a spherical shell around the atom, averaged over the shell"
+SOFK = "(mean of |rho_k|^2 less the square of the mean of rho_k) / N; one wave of each pair of opposite ones"
 ERROR = "one standard deviation; NaN where there are too few blocks"
 PAIRS = {"uu": "two spin-up electrons", "ud": "electrons of opposite spin", "dd": "two spin-down electrons"}
 SPINS = {"up": "spin-up", "down": "spin-down"}
@@ -27,6 +28,11 @@ def estimator_tables(prefix: str = "") -> tuple[Table, ...]:
         found.append(
             Table(f"{prefix}gofr_{kind}_error", ("gofr_r",), "bohr^-3", f"error of gofr_{kind}", note=ERROR)
         )
+    found += [
+        Table(f"{prefix}sofk_k", ("sofk_k",), "1/bohr", "wave numbers of the structure factor"),
+        Table(f"{prefix}sofk", ("sofk_k",), "", "structure factor", note=SOFK),
+        Table(f"{prefix}sofk_error", ("sofk_k",), "", "error of sofk", note=ERROR),
+    ]
     axes = tuple(f"density_{axis}" for axis in "xyz")
     found += [Table(f"{prefix}{axis}", (axis,), "bohr", "middle of the cells of the mesh") for axis in axes]
     found.append(

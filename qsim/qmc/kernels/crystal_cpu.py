@@ -195,7 +195,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
 
 @nb.njit(**JIT)
 def invert(matrix, n, inverse, work, is_complex):
-    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (0: singular, 1: complex)."""
+    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (1 if complex)."""
     zero = matrix[0, 0] * 0.0
     for i in range(n):
         for k in range(n):

@@ -46,7 +46,9 @@ def walker_derivatives(state, w, orbitals, jastrow, first, n_up, mass, values, s
             add_slopes(jastrow, first, f, r, over * (along + 2.0) / r, over, slopes)
         for a in range(atom.shape[0]):
             f = 2 + jastrow.species[a]
-            dx, dy, dz, r = nearest(orbitals, R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2])
+            dx, dy, dz, r = nearest(
+                orbitals, R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2]
+            )
             along = v[e, 0] * dx + v[e, 1] * dy + v[e, 2] * dz
             add_values(jastrow, first, f, r, 1.0, values)
             add_slopes(jastrow, first, f, r, over * (along + 1.0) / r, 0.5 * over, slopes)

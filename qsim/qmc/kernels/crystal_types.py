@@ -15,7 +15,7 @@ __all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work
 
 
 class CrystalOrbitals(NamedTuple):
-    """Bloch orbitals ``psi(r) = exp(2 pi i kappa . n) S(u - n)`` with ``r = u A``, ``n = floor(u)``, and the supercell around them.
+    """Bloch orbitals ``psi(r) = exp(2 pi i kappa . n) S(u - n)``, ``r = u A``, ``n = floor(u)``, and the supercell.
 
     The spline S is that of psi itself on the primitive cell; three more points for each axis continue it with the phase of its k
     point, so that no index wraps.  A function is one channel (a real orbital of a k point with ``2 kappa`` whole) or two

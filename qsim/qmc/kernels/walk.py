@@ -14,7 +14,7 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import crystal_cpu, energy_cpu, walk_cpu
-from qsim.qmc.kernels.crystal_types import CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space
 from qsim.qmc.kernels.types import State, work_space
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalWork
+    from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables, Work
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
@@ -206,6 +206,8 @@ def _space(state: State, tables: Tables) -> Work | CrystalWork:
 def _crystal_space(state: State, tables: Tables) -> CrystalWork:
     """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
     orbitals, hamiltonian = tables.orbitals, tables.hamiltonian
+    assert isinstance(orbitals, CrystalOrbitals)
+    assert isinstance(hamiltonian, CrystalHamiltonian)
     key = (
         state.R.shape[1:],
         state.inverse.shape[1:],
@@ -381,6 +383,8 @@ class _Launch:
 def _model(tables: Tables, state: State) -> NDArray[Any]:
     """Return the tables as `Model`, (1,)."""
     orbitals, jastrow, hamiltonian = tables.orbitals, tables.jastrow, tables.hamiltonian
+    assert not isinstance(orbitals, CrystalOrbitals)  # which have no GPU kernels
+    assert not isinstance(hamiltonian, CrystalHamiltonian)
     record = np.zeros(1, MODEL)
     for part in (orbitals, jastrow, hamiltonian):
         for field, array in zip(part._fields, part, strict=True):

@@ -299,6 +299,7 @@ class DmcSampling:
                 "settled": self.walkers.settled - self.tau * self.steps * blocks["energy"].size,
                 "related": 1.0,
                 "feedback": self.feedback,
+                **self.walkers.cell_info(),
             },
             samples=self.samples,
             arrays=self.estimators.arrays() if self.estimators else {},

@@ -138,7 +138,7 @@ class VmcSampling:
         self.estimators = estimators
         self.section = section
         self.total = block.blocks
-        self.what = f"vmc {section}"
+        self.what = f"vmc {section & 0xFF}"
         self.tau = block.timestep
         self.mode = mode_of(block.move)
         self.steps = block.steps
@@ -251,6 +251,7 @@ class VmcSampling:
                 "warm": walkers.warm - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "settled": walkers.settled - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "related": float(walkers.related),
+                **walkers.cell_info(),
             },
             arrays=self.estimators.arrays() if self.estimators else {},
             samples=self.samples,

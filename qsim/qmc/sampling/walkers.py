@@ -18,6 +18,7 @@ from qsim.core.device.parallel import share, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.types import State
+from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +96,12 @@ class Walkers:
     def electrons(self) -> int:
         """Number of electrons of a walker."""
         return int(self.wavefunction.n_up + self.wavefunction.n_dn)
+
+    def cell_info(self) -> dict[str, float]:
+        """Return the density of the electrons (bohr^-3) in a periodic cell; nothing in open boundaries."""
+        if not isinstance(self.wavefunction, CrystalWavefunction):
+            return {}
+        return {"density": self.electrons / self.wavefunction.cell.volume}
 
     def set_wavefunction(self, wavefunction: Wavefunction) -> None:
         """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "points_within", "reduced_basis"]
 
 FLAT = 1e-6  # volume over the product of the edges, below which a cell is flat
+NEIGHBOURS = np.array(list(itertools.product((-1, 0, 1), repeat=3)))
 SWEEPS = 200  # of a reduction; a few are needed for cells that are not made to be nasty
 
 
@@ -96,7 +97,7 @@ class Cell:
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
         """``A^-1``: lattice coordinates are ``r @ inverse``."""
-        return np.linalg.inv(self.lattice)
+        return np.asarray(np.linalg.inv(self.lattice), np.float64)
 
     @cached_property
     def reciprocal(self) -> NDArray[np.float64]:
@@ -133,9 +134,8 @@ class Cell:
         return np.asarray((u - np.rint(u)) @ self.reduced)
 
     def nearest(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the shortest images of vectors (..., 3); slow, it tries all that can be."""
+        """Return the shortest images of vectors (..., 3): of a folded one, all neighbours in the reduced basis are tried."""
         folded = self.fold(np.asarray(d, np.float64))
-        shifts = points_within(self.reduced, 2.0 * float(np.linalg.norm(self.reduced, axis=1).sum()))
-        candidates = folded[..., None, :] + shifts @ self.reduced
+        candidates = folded[..., None, :] + NEIGHBOURS @ self.reduced
         best = np.argmin((candidates**2).sum(-1), axis=-1)
         return np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]

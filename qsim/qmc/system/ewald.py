@@ -38,8 +38,8 @@ class _Sums:
         extent = 0.5 * float(np.linalg.norm(cell.reduced, axis=1).sum())
         self.cell = cell
         self.T = points_within(cell.reduced, DIGITS / self.eta + extent) @ cell.reduced
-        k = points_within(cell.reciprocal, 2.0 * self.eta * DIGITS)
-        k = k[np.any(k != 0, axis=1)] @ cell.reciprocal
+        m = points_within(cell.reciprocal, 2.0 * self.eta * DIGITS)
+        k = m[np.any(m != 0, axis=1)] @ cell.reciprocal
         self.k = k
         k2 = (k**2).sum(1)
         self.weight = 4.0 * np.pi / cell.volume * np.exp(-k2 / (4.0 * self.eta**2)) / k2

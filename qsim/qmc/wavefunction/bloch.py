@@ -1,8 +1,8 @@
 r"""Orbitals of crystals: bands of a primitive cell by plane waves, the choice of those that a supercell has, their splines.
 
 A band is :math:`\phi(r)=\sum_Gc_Ge^{2\pi i(\kappa+G)u}` with :math:`r=uA` and :math:`\sum|c_G|^2=1`, so its mean square over the
-cell is 1.  The supercell :math:`A_s=TA` with the twist :math:`\theta` has the k points with :math:`T\kappa-\theta` whole, det T of
-them.  If :math:`2\theta` is whole they come as :math:`\pm\kappa`, and real orbitals span the same space: real and imaginary
+cell is 1.  The supercell :math:`A_s=TA` with the twist :math:`\theta` has the k points with :math:`T\kappa-\theta` whole, det T
+of them.  If :math:`2\theta` is whole they come as :math:`\pm\kappa`, and real orbitals span the same space: real and imaginary
 parts of :math:`\phi_\kappa`; at :math:`2\kappa` whole, real combinations within each level.  Otherwise determinants are complex.
 """
 
@@ -281,9 +281,9 @@ def _warn_of_open_shell(functions: Iterable[Function], count: int, real: bool, n
     energies = [f.energy for f in functions for _ in range(f.parts if real else 1)]
     if 0 < count < len(energies) and energies[count] - energies[count - 1] < DEGENERATE:
         notes.append(
-            f"{count} electrons of one spin fill the level at {energies[count - 1]:.6g} hartree only partly; which of its orbitals "
-            "are occupied is arbitrary, and the determinant breaks the symmetry of the crystal: other numbers of electrons or "
-            "another twist have closed shells"
+            f"{count} electrons of one spin fill the level at {energies[count - 1]:.6g} hartree only partly; which of its "
+            "orbitals are occupied is arbitrary, and the determinant breaks the symmetry of the crystal: other numbers of "
+            "electrons or another twist have closed shells"
         )
 
 
@@ -512,7 +512,9 @@ class BlochOrbitals:
         h = np.array([[derivative(*(order[a] + order[b])) for b in range(3)] for a in range(3)])
         laplacian = np.einsum("ab,abnc->nc", inverse.T @ inverse, h)
         value = derivative(0, 0, 0)
-        return np.concatenate([value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1), cells
+        return np.concatenate(
+            [value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1
+        ), cells
 
     def spline_error(self, counts: tuple[int, int]) -> float:
         """Return by how much the splines change the kinetic energy of the determinant, hartree."""

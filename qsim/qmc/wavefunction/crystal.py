@@ -47,7 +47,7 @@ class CrystalWavefunction(Wavefunction):
         The Coulomb potential of the supercell.
     """
 
-    orbitals: BlochOrbitals  # type: ignore[assignment]  # evaluated like other orbitals, with tables of its own
+    orbitals: BlochOrbitals  # type: ignore[assignment]
     breakup: Breakup
 
     @property
@@ -56,7 +56,7 @@ class CrystalWavefunction(Wavefunction):
         return self.breakup.cell
 
     @cached_property
-    def ion_ion(self) -> float:  # type: ignore[override]
+    def ion_ion(self) -> float:
         """Ewald energy of the ions, hartree."""
         system = self.system
         if not system.charges.any():
@@ -78,9 +78,9 @@ class CrystalWavefunction(Wavefunction):
             far = np.flatnonzero(values > NEGLIGIBLE * max(1.0, values.max()))
             reach[k] = radial.KNOTS[far[-1] + 1] if far.size else 0.0
         range_ = max(float(reach.max()), float(open_.cutoff.max()), 1e-3)
-        k = breakup.waves @ self.cell.reciprocal
+        waves = breakup.waves @ self.cell.reciprocal
         charge = self.system.charges
-        phases = np.exp(1j * k @ self.system.positions.T) @ charge
+        phases = np.exp(1j * waves @ self.system.positions.T) @ charge
         return CrystalHamiltonian(
             mass=open_.mass,
             charge=charge,
@@ -191,11 +191,8 @@ class CrystalWavefunction(Wavefunction):
         first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
         column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
         ratios = (self.orbitals.rows(points, spin)[:, 0, :count] @ column).real
-        before = self.jastrow.value(R, self.system.positions)
-        for q, point in enumerate(points):
-            moved = R.copy()
-            moved[e] = point
-            ratios[q] *= np.exp(before - self.jastrow.value(moved, self.system.positions))
+        after = self.jastrow.of_electron(R, e, np.concatenate([R[e][None], points]), self.system.positions)
+        ratios *= np.exp(after[0] - after[1:])
         return ratios
 
     def local_energy(

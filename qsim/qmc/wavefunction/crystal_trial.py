@@ -1,4 +1,4 @@
-"""From a deck's blocks to the trial function of a crystal: primitive cell, supercell, bands, Jastrow factor, Coulomb potential."""
+"""From a deck's blocks to the trial function of a crystal: cells, bands, Jastrow factor, Coulomb potential."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.quadrature import rule
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import (
     BlochOrbitals,
     is_real_twist,
@@ -67,6 +68,7 @@ def build_crystal(
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
     notes: Any,
+    number: int = 0,
 ) -> CrystalWavefunction:
     """Build the trial function of a deck in a periodic cell.
 
@@ -80,6 +82,8 @@ def build_crystal(
         Where relative file names start.
     notes
         Collects what was settled here.
+    number
+        Of the twist, from 0.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def build_crystal(
     tile = np.array(block.tilematrix, np.int64)
     if round(float(np.linalg.det(tile))) == 0:
         raise InvalidInput("system.tilematrix", f"the determinant of the supercell is zero: {tile.tolist()}")
-    twist = np.array(block.twist, np.float64)
+    twist = twists_of(block)[number].vector
     source = wavefunction.orbitals
     if isinstance(source, Eshdf | Pyscf):
         if isinstance(source, Eshdf):
@@ -123,7 +127,8 @@ def build_crystal(
     divided = break_up(supercell, coulomb.kc_rc, coulomb.tolerance)
     notes.add(
         f"supercell of {supercell.volume:.6g} bohr^3, Wigner-Seitz radius {supercell.radius:.5g} bohr; Coulomb potential divided "
-        f"into a range of {divided.rc:.5g} bohr and {2 * len(divided.waves)} waves, within {divided.error:.1e} hartree of Ewald sums"
+        f"into a range of {divided.rc:.5g} bohr and {2 * len(divided.waves)} waves, within {divided.error:.1e} hartree of "
+        "Ewald sums"
     )
     kind = "real" if orbitals.real else "complex"
     size = "plane waves" if orbitals.waves else f"splines of {' x '.join(map(str, orbitals.mesh))} points"
@@ -153,8 +158,8 @@ def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
         if rcut > cell.radius + SAME_RANGE:
             raise InvalidInput(
                 f"{key}.rcut",
-                f"rcut = {rcut:g} bohr is beyond the Wigner-Seitz radius of the supercell, {cell.radius:.6g} bohr (half its shortest "
-                "lattice vector); give less, or ws",
+                f"rcut = {rcut:g} bohr is beyond the Wigner-Seitz radius of the supercell, {cell.radius:.6g} bohr (half its "
+                "shortest lattice vector); give less, or ws",
             )
         changes[name] = part.model_copy(update={"rcut": min(rcut, cell.radius)})
     slopes = {symbol: 0.0 for symbol in system.species if system.is_bare(symbol)}
@@ -249,7 +254,8 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
 def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
     """Tell what the splines cost in energy, and refuse those that are useless."""
     error = orbitals.spline_error(counts) / max(sum(counts), 1)
-    text = f"splines on {' x '.join(map(str, orbitals.mesh))} points change the kinetic energy by {error:.2g} hartree per electron"
+    mesh = " x ".join(map(str, orbitals.mesh))
+    text = f"splines on {mesh} points change the kinetic energy by {error:.2g} hartree per electron"
     if abs(error) > WRONG:
         raise InvalidInput("wavefunction.orbitals.meshfactor", f"{text}; a larger meshfactor is needed")
     if abs(error) > COARSE:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from qsim.qmc.deck.wavefunction import Pyscf
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.pseudopotentials import Ecp
+    from qsim.qmc.wavefunction.eshdf import StoredEcp
 
 __all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
 
@@ -253,7 +254,7 @@ def _pyscf() -> Any:
     return pyscf
 
 
-def library_ecp(name: str, symbol: str, cache: Cache | None, key: str) -> Ecp:
+def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: str) -> Ecp:
     """Return an effective core potential of PySCF's library, or of the cache.
 
     Raises

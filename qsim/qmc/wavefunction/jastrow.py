@@ -244,6 +244,25 @@ class Jastrow:
         parts = self._distances(R, centres)
         return float(sum(share * f.jet(np.sqrt((d * d).sum(1)))[0].sum() for f, _, d, share in parts))
 
+    def of_electron(
+        self, R: NDArray[np.float64], e: int, points: NDArray[np.float64], centres: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the part of J with electron e, if it were at points (Q, 3): (Q,)."""
+        others = np.delete(R, e, axis=0)
+        up = np.delete(np.arange(len(R)) < self.n_up, e)
+        which = np.where(up == (e < self.n_up), 0, 1)
+        d = points[:, None] - np.concatenate([others, centres])
+        if self.cell is not None:
+            d = self.cell.nearest(d)
+        r = np.sqrt((d * d).sum(-1))
+        kinds = np.concatenate([which, FIRST_CHI + self.species])
+        total = np.zeros(len(points))
+        for f, function in enumerate(self.functions):
+            mine = r[:, kinds == f]
+            if function.kind != "none" and mine.size:
+                total += function.jet(mine.ravel())[0].reshape(mine.shape).sum(1)
+        return total
+
     def derivatives(
         self, R: NDArray[np.float64], centres: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

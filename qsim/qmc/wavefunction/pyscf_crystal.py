@@ -14,9 +14,10 @@ import numpy as np
 from scipy.fft import next_fast_len
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.eshdf import read_eshdf, write_eshdf
-from qsim.qmc.wavefunction.gaussian import PyscfMissing
+from qsim.qmc.wavefunction.gaussian import PyscfMissing, library_ecp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,9 @@ def pyscf_bands(
     notes.add(text)
     if path is not None:
         electrons = round(sum(charge or 0.0 for s in crystal.symbols for charge in [crystal.charges[s]]))
-        write_eshdf(path, crystal, (electrons - electrons // 2, electrons // 2))
+        names = {s: v for s, v in system.pseudopotentials.items() if not isinstance(v, Path)}
+        ecp = {s: (v, library_ecp(v, s, None, f"system.pseudopotentials.{s}")) for s, v in names.items()}
+        write_eshdf(path, crystal, (electrons - electrons // 2, electrons // 2), ecp)
     return crystal
 
 
@@ -105,11 +108,15 @@ def _calculate(
     """Run the self-consistent field and transform its orbitals; return them and a line about them."""
     if block.method not in ("rhf", "rks") or system.spin != 0:
         raise InvalidInput(
-            f"{KEY}.method", f"orbitals of crystals are made by rhf or rks for spin 0; found {block.method}, spin {system.spin}"
+            f"{KEY}.method",
+            f"orbitals of crystals are made by rhf or rks for spin 0; found {block.method}, spin {system.spin}",
         )
     if block.method == "rks" and not block.xc:
         raise InvalidInput(f"{KEY}.xc", "rks needs a functional, for example xc: lda,vwn")
-    kappas = kpoints_of(np.array(system.tilematrix, np.int64), np.array(system.twist, np.float64))
+    tile = np.array(system.tilematrix, np.int64)
+    sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
+    kappas = np.unique(sets, axis=0)
+    kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
     try:
         from pyscf.pbc import dft, gto, scf
     except ImportError as error:
@@ -142,7 +149,8 @@ def _calculate(
     if worst > LOST:
         raise InvalidInput(
             f"{KEY}.cutoff",
-            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is needed",
+            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is "
+            "needed",
         )
     symbols = tuple(atom[0] for atom in system.atoms)
     charges: dict[str, float | None] = {
@@ -170,7 +178,8 @@ def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
     for symbol in system.pseudopotentials:
         if symbol not in names and symbol not in block.ecp:
             raise InvalidInput(
-                f"{KEY}.ecp", f"the pseudopotential of {symbol} is a file; give its counterpart in PySCF, ecp: {{{symbol}: ...}}"
+                f"{KEY}.ecp",
+                f"the pseudopotential of {symbol} is a file; give its counterpart in PySCF, ecp: {{{symbol}: ...}}",
             )
     cell = gto.Cell()
     cell.a = np.array(system.lattice)

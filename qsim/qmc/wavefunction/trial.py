@@ -16,6 +16,7 @@ from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction import gaussian, sto, trap
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.cusp import correct_cusps
+from qsim.qmc.wavefunction.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.jastrow import build_jastrow
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -45,6 +46,7 @@ def build_wavefunction(
     folder: Path | None = None,
     notes: Notes | None = None,
     coulomb: Coulomb | None = None,
+    twist: int = 0,
 ) -> Wavefunction:
     """Build the trial function of a deck.
 
@@ -60,6 +62,8 @@ def build_wavefunction(
         Collects what was settled here.
     coulomb
         The deck's ``coulomb``, of a crystal.
+    twist
+        Number of the twist, of a crystal.
 
     Raises
     ------
@@ -71,12 +75,22 @@ def build_wavefunction(
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
     periodic = system_block.cell == "periodic"
-    of_atoms = isinstance(block.orbitals, Pyscf) and not periodic
-    cache = gaussian.open_cache(block.orbitals, folder) if of_atoms else None
-    potentials = pseudopotentials_of(system_block, folder, cache)
+    cache = None
+    if isinstance(block.orbitals, Pyscf) and not periodic:
+        cache = gaussian.open_cache(block.orbitals, folder)
+    kept: gaussian.Cache | StoredEcp | None = cache
+    if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
+        kept = stored_ecp(folder / Path(block.orbitals.cache).expanduser())
+    potentials = pseudopotentials_of(system_block, folder, kept)
     if periodic:
         return build_crystal(
-            system_block, block, coulomb or Coulomb(), potentials=potentials, folder=folder, notes=notes
+            system_block,
+            block,
+            coulomb or Coulomb(),
+            potentials=potentials,
+            folder=folder,
+            notes=notes,
+            number=twist,
         )
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
@@ -130,7 +144,7 @@ def _orbitals(
 
 
 def pseudopotentials_of(
-    block: blocks.System, folder: Path, cache: gaussian.Cache | None
+    block: blocks.System, folder: Path, cache: gaussian.Cache | StoredEcp | None
 ) -> dict[str, Pseudopotential]:
     """Return the pseudopotentials of a system by symbol, from files, from the cache of the orbitals or from PySCF."""
     found = {}
