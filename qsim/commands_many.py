@@ -75,8 +75,11 @@ def _sweep(
     **how: Any,
 ) -> None:
     from qsim.core.deck.load import peek_method
+    from qsim.core.device.parallel import launched_ranks
     from qsim.core.run.sweep import parse_axis, points, prepare, write_array
 
+    if launched_ranks() > 1:
+        raise click.UsageError("a sweep starts its own processes: --jobs N instead of mpirun or srun")
     method = peek_method(deck)
     if not methods.is_available(method):
         raise click.UsageError(printable(methods.refusal(method)))

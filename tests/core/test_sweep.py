@@ -403,6 +403,13 @@ def test_wrong_usage(counter, command, arguments, message):
     assert message in reply.stderr
 
 
+def test_a_sweep_is_not_started_by_mpirun(counter, command, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    reply = command("sweep", counter.deck(), "--over", "count.start=0.1,0.2")
+    assert reply.exit_code == 2
+    assert "--jobs N instead of mpirun" in reply.stderr
+
+
 # --- warmup ---------------------------------------------------------------------------------------
 
 
