@@ -15,7 +15,7 @@ from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
 from qsim.core.results.results import open_results
 from qsim.core.run.files import refuse_inputs
-from qsim.core.run.pipeline import Options, _paths_in, execute
+from qsim.core.run.pipeline import Options, execute, paths_in
 from qsim.core.run.stages import stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,7 +211,7 @@ def test_what_a_deck_reads_is_not_its_output(tmp_path, monkeypatch):
             refuse_inputs([tmp_path / "other.h5", tmp_path / name], [tmp_path / "in.h5"])
     refuse_inputs([tmp_path / "other.h5"], [tmp_path / "in.h5", tmp_path / "none"])
     deck = load_deck(ROOT / "inputs/tridiag/solve_file.yaml", stage("tridiag", "deck").DECK).deck
-    assert {path.name for path in _paths_in(deck)} == {"rod.mtx", "rod_rhs.txt"}
+    assert {path.name for path in paths_in(deck)} == {"rod.mtx", "rod_rhs.txt"}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"scalars": {}}', "\xff", "[" * 5000])
