@@ -75,8 +75,11 @@ def _sweep(
     **how: Any,
 ) -> None:
     from qsim.core.deck.load import peek_method
+    from qsim.core.device.parallel import launched_ranks
     from qsim.core.run.sweep import parse_axis, points, prepare, write_array
 
+    if launched_ranks() > 1:
+        raise click.UsageError("a sweep starts its own processes: --jobs N instead of mpirun or srun")
     method = peek_method(deck)
     if not methods.is_available(method):
         raise click.UsageError(printable(methods.refusal(method)))
@@ -225,4 +228,33 @@ def collect(
             click.echo(f"  {printable(line)}", err=True)
 
 
-COMMANDS: dict[str, click.Command] = {"sweep": sweep, "collect": collect}
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1, metavar="[METHOD]...")
+@click.option(
+    "--device", metavar="D", callback=device_name, help="Where to compute: auto, cpu, cuda or cuda:N."
+)
+def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
+    """Compile the kernels of all methods, or of those named, into FOLDER, for jobs that start at once.
+
+    Jobs copy it to a folder of their node; see the scripts of 'Run on a cluster'. The reference decks are run for it, which
+    takes minutes.
+    """
+    import tempfile
+
+    from qsim.core.device.caches import keep_kernels_in
+
+    if wrong := [name for name in names if not methods.is_available(name)]:
+        raise click.UsageError(printable(methods.refusal(wrong[0])))
+    keep_kernels_in(folder.absolute())
+    from qsim.core.run.check import cases, folders, run_case
+
+    chosen = [case for case in cases(list(names) or methods.available(), folders(), None) if not case.slow]
+    for case in chosen:
+        with tempfile.TemporaryDirectory(prefix="qsim-warmup-") as place:
+            report = run_case(case, Path(place), device)
+        click.echo(f"{report.seconds:7.2f} s  {case.name}", err=True)
+    click.echo(str(folder))
+
+
+COMMANDS: dict[str, click.Command] = {"sweep": sweep, "collect": collect, "warmup": warmup}

@@ -19,7 +19,19 @@ from qsim.core.results.results import open_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = Path(__file__).resolve().parent / "methods" / "run_counter.py"
-HELPERS = ("init", "validate", "schema", "show", "plot", "compare", "check", "info", "sweep", "collect")
+HELPERS = (
+    "init",
+    "validate",
+    "schema",
+    "show",
+    "plot",
+    "compare",
+    "check",
+    "info",
+    "sweep",
+    "collect",
+    "warmup",
+)
 
 
 def strict_json(text):

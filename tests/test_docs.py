@@ -219,4 +219,5 @@ def test_every_method_has_its_theory_page():
 
 
 def test_the_job_template_is_valid_shell():
-    subprocess.run(["bash", "-n", ROOT / "docs/howto/job.sbatch"], check=True)
+    for script in ("job.sbatch", "ranks.sbatch"):
+        subprocess.run(["bash", "-n", ROOT / "docs/howto" / script], check=True)

@@ -50,7 +50,23 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     if not any(finding.severity == "error" for finding in findings):
         findings += _faults(deck, _split(_trials(deck, values, found))[0])
     work = _work(deck, values, points, found) if deck.task.type == "bound" else Work()
-    return Plan(memory=needed, sizes=sizes, steps=0, findings=findings, work=work)
+    return Plan(
+        memory=needed,
+        sizes=sizes,
+        steps=0,
+        findings=findings,
+        work=work,
+        ranks=max(1, _points(deck)),
+        shared="scanned values and partial waves",
+    )
+
+
+def _points(deck: SturmianDeck) -> int:
+    """Return how many solutions beside the states themselves a deck asks for, which ranks can share."""
+    if deck.task.type != "bound":
+        return 0
+    waves = 0 if deck.extrapolate is None else len(deck.extrapolate.l_max)
+    return waves + (0 if deck.scan is None else sum(map(len, deck.scan.given().values())))
 
 
 def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]) -> Work:

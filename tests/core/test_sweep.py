@@ -401,3 +401,31 @@ def test_wrong_usage(counter, command, arguments, message):
     reply = command(*arguments)
     assert reply.exit_code == 2
     assert message in reply.stderr
+
+
+def test_a_sweep_is_not_started_by_mpirun(counter, command, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    reply = command("sweep", counter.deck(), "--over", "count.start=0.1,0.2")
+    assert reply.exit_code == 2
+    assert "--jobs N instead of mpirun" in reply.stderr
+
+
+# --- warmup ---------------------------------------------------------------------------------------
+
+
+def test_kernels_are_kept_where_they_are_asked_for(tmp_path, monkeypatch, command):
+    from qsim.core.device.caches import keep_kernels_in
+
+    monkeypatch.setattr("sys.modules", {k: v for k, v in sys.modules.items() if k != "numba"})
+    environ = {}
+    keep_kernels_in(tmp_path / "kernels", environ)
+    assert environ == {
+        "NUMBA_CACHE_DIR": str(tmp_path / "kernels" / "numba"),
+        "CUPY_CACHE_DIR": str(tmp_path / "kernels" / "cupy"),
+    }
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="cannot be made"):
+        keep_kernels_in(tmp_path / "file", environ)
+    reply = command("warmup", tmp_path / "other", "trotters")
+    assert reply.exit_code == 2
+    assert "did you mean 'trotter'?" in reply.stderr

@@ -12,7 +12,7 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-__all__ = ["NOTICES", "ensure_kernel_cache"]
+__all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in"]
 
 NOTICES: list[str] = []
 """Notices for the user of a run."""
@@ -44,6 +44,27 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
         ]
         if "numba" in sys.modules:  # it has read its settings already
             sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
+
+
+def keep_kernels_in(folder: Path, environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let everything that is compiled from now on be kept in a folder; must come before kernels are imported.
+
+    Raises
+    ------
+    FileError
+        If the folder cannot be written.
+    """
+    from qsim.core.errors import FileError
+
+    places = {"NUMBA_CACHE_DIR": folder / "numba", "CUPY_CACHE_DIR": folder / "cupy"}
+    for name, place in places.items():
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"the folder {place} cannot be made: {error.strerror}") from error
+        environ[name] = str(place)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
 
 
 def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]:

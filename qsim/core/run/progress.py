@@ -156,6 +156,7 @@ class Monitor:
         self.log: deque[str] = deque(maxlen=1000)
         self._stream = stream
         self.comm: Comm = SerialComm()
+        self._apart = False
         self._clock = clock or RunClock()
         self._saved_at = self._now()
         self._save_seconds = 0.0
@@ -192,15 +193,12 @@ class Monitor:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let this rank report by itself in the block, while others wait for it or do something else; nothing is saved there."""
-        comm, checkpoint = self.comm, self.checkpoint
-        self.comm = SerialComm()
-        if comm.size > 1:
-            self.checkpoint = None
+        """Let each of several ranks go its own way in the block: reports there show progress, but a stop waits for the end."""
+        self._apart = self.comm.size > 1
         try:
             yield
         finally:
-            self.comm, self.checkpoint = comm, checkpoint
+            self._apart = False
 
     # ---------------------------------------------------------------------------------------- progress
 
@@ -280,6 +278,8 @@ class Monitor:
 
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
+        if self._apart:
+            return
         now = self._now()
         self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)

@@ -90,12 +90,25 @@ class _Run:
             with monitor.stage("states"):
                 self._states()
             monitor.step(1, self._state)
+        comm = monitor.comm
         with monitor.stage("convergence"):
-            for number in range(len(self.done["energies"]), len(self.points)):
-                self._scan_point(self.points[number])
-                monitor.step(2 + number, self._state)
+            for first in range(len(self.done["energies"]), len(self.points), comm.size):
+                with monitor.alone():
+                    if first + comm.rank < len(self.points):
+                        self._scan_point(self.points[first + comm.rank])
+                self._gather(first)
+                monitor.step(1 + len(self.done["energies"]), self._state)
         monitor.end()
         return self._result()
+
+    def _gather(self, first: int) -> None:
+        """Put the points that the ranks have solved into their order; a collective call."""
+        own = {name: self.done[name][first:] for name in ("energies", "unknowns")}
+        parts = self.monitor.comm.allgather((own, self.done.get("radial", {})))
+        for name in own:
+            solved = [entry for part, _ in parts for entry in part[name]]
+            self.done[name] = [*self.done[name][:first], *solved]
+        self.done["radial"] = {key: value for _, radial in parts for key, value in radial.items()}
 
     def _state(self, search: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return {"done": dict(self.done), "search": dict(search or {})}

@@ -2,6 +2,7 @@
 
 import math
 import os
+import resource
 import signal
 import time
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ class Counting:
                 raise RuntimeError("the counter lost count")
             if problem.fail == "rank" and self.done == 5 and world().rank == 1:
                 raise RuntimeError("rank one lost count")
+            if problem.fail == "disk" and self.done == 5 and world().rank == 0:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             if problem.fail == "death" and self.done == 5 and world().rank == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             shown = math.nan if problem.fail == "nan" and self.done == 5 else self.value
