@@ -166,6 +166,8 @@ def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outco
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use():
+            if not kernels_are_compiled(loaded.deck.method):
+                monitor.note("compiling kernels, once for this machine: the first steps take longer")
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
