@@ -43,7 +43,9 @@ def results_of(example: Example, given: Path | None, folder: Path) -> Path:
     (case,) = cases([example.method], folders(), example.name)
     overrides = load_reference(case.reference).get("overrides", ())
     print(f"running {example.name}", file=sys.stderr, flush=True)
-    options = Options(device="cpu", overrides=overrides, output=folder / example.name, figures=False, verbosity=-1)
+    options = Options(
+        device="cpu", overrides=overrides, output=folder / example.name, figures=False, verbosity=-1
+    )
     return execute(example.method, example.path, options).results
 
 

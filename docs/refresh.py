@@ -10,7 +10,7 @@ A page is plain Markdown, so that it reads on a code host as it does in the buil
                                  `lines=12` keeps so many lines
     <!-- copy ../inputs/x.yaml -->   the block below holds that file
 
-All commands of a page run in one folder, `_build/run/<page>`, where `inputs` is the checkout's; images of a page lie in
+All commands of a page run in one folder, `_build/run/<page>`, which holds a copy of `inputs`; images of a page lie in
 `images/<page>/` and are taken from there.
 """
 
@@ -25,7 +25,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-RUN = re.compile(r"^<!-- run(?P<options>[^>]*) -->\n```console\n\$ (?P<command>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
+RUN = re.compile(
+    r"^<!-- run(?P<options>[^>]*) -->\n```console\n\$ (?P<command>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S
+)
 COPY = re.compile(r"^<!-- copy (?P<path>\S+) -->\n```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 IMAGE = re.compile(r"\]\((?P<path>[\w./-]*images/(?P<name>[\w./-]+\.png))\)")
 
@@ -38,7 +40,9 @@ def pages(names: list[str]) -> list[Path]:
     """Return the pages of some names, all of them without names."""
     known = [path for path in [ROOT / "README.md", *DOCS.rglob("*.md")] if "_build" not in path.parts]
     if not names:
-        return sorted(path for path in known if RUN.search(text := path.read_text("utf-8")) or COPY.search(text))
+        return sorted(
+            path for path in known if RUN.search(text := path.read_text("utf-8")) or COPY.search(text)
+        )
     return [ROOT / "README.md" if name == "README" else DOCS / f"{name}.md" for name in names]
 
 
@@ -62,7 +66,7 @@ def executed(page: Path, text: str) -> str:
     folder = DOCS / "_build/run" / name_of(page)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "inputs").symlink_to(ROOT / "inputs", target_is_directory=True)
+    shutil.copytree(ROOT / "inputs", folder / "inputs")  # no link: builders would take it for the folder itself
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "QSIM_DEVICE": "cpu"}
 
@@ -97,15 +101,21 @@ def executed(page: Path, text: str) -> str:
 def main() -> int:
     """Refresh or check pages."""
     parser = argparse.ArgumentParser(description="Write outputs and figures of commands into the pages.")
-    parser.add_argument("pages", nargs="*", help="names such as tutorial or howto/devices; README is one, too")
-    parser.add_argument("--check", action="store_true", help="change nothing; run commands and compare copies")
+    parser.add_argument(
+        "pages", nargs="*", help="names such as tutorial or howto/devices; README is one, too"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; run commands and compare copies"
+    )
     options = parser.parse_args()
     try:
         for page in pages(options.pages):
             old = page.read_text(encoding="utf-8")
             new = copied(page, old)
             if options.check and new != old:
-                raise Stale(f"{page}: a file that it shows has changed; python docs/refresh.py {name_of(page)}")
+                raise Stale(
+                    f"{page}: a file that it shows has changed; python docs/refresh.py {name_of(page)}"
+                )
             new = executed(page, new) if RUN.search(new) else new
             if not options.check:
                 page.write_text(new, encoding="utf-8")

@@ -235,7 +235,9 @@ def test_every_method_has_its_theory_page():
     for method in methods.available():
         assert (ROOT / f"docs/theory/{method}.md").exists()
         assert f"theory/{method}" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    assert all(f"theory/{method}" in (ROOT / "README.md").read_text("utf-8") for method in methods.available())
+    assert all(
+        f"theory/{method}" in (ROOT / "README.md").read_text("utf-8") for method in methods.available()
+    )
 
 
 def test_the_job_template_is_valid_shell():

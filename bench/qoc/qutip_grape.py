@@ -23,7 +23,7 @@ def qutip(bench: Bench) -> None:
     """Times include the set-up: pulse optimiser and dynamics there; deck, eigenstates, propagator here."""
     for name, package in (("qutip_qtrl", "qutip-qtrl"), ("pydantic", "pydantic")):
         if importlib.util.find_spec(name) is None:
-            raise Skip(f'{package} is not installed; python3 bootstrap.py bench')
+            raise Skip(f"{package} is not installed; python3 bootstrap.py bench")
     for states, slots in PROBLEMS[1:] if bench.quick else PROBLEMS:
         _compare(bench, states, slots)
 
