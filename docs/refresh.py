@@ -83,7 +83,8 @@ def executed(page: Path, text: str) -> str:
         options = dict(item.split("=") for item in match["options"].split())
         if reply.returncode != int(options.get("exit", 0)):
             raise Stale(f"{page}: `{match['command']}` ended with {reply.returncode}:\n{reply.stdout}")
-        output = reply.stdout.replace(platform.node(), "host").rstrip().splitlines()
+        named = rf"(?<![\w.-]){re.escape(platform.node())}(?![\w.-])"  # the machine, as a word of its own
+        output = re.sub(named, "host", reply.stdout).rstrip().splitlines()
         kept = output[: int(options.get("lines", len(output)))]
         lines = [f"$ {match['command']}", *kept, *(["..."] if len(kept) < len(output) else [])]
         return f"<!-- run{match['options']} -->\n```console\n" + "\n".join(lines) + "\n```"

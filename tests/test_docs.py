@@ -135,6 +135,8 @@ def test_yaml_of_pages_is_valid(page, tmp_path):
     """A block is either a whole deck, or a part with the keys that all decks share."""
     for block in blocks(page, "yaml"):
         text = block["body"]
+        if any(text == deck.read_text(encoding="utf-8") for deck in (ROOT / "inputs").glob("*/*.yaml")):
+            continue  # with the files beside it; other tests run it
         keys = set(re.findall(r"^(\w+):", text, re.M))
         path = tmp_path / "shown.yaml"
         path.write_text(text if "method" in keys else f"method: qoc\n{text}")

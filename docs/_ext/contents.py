@@ -65,7 +65,7 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
     if name == "changelog":
         source[0] = "```{include} ../CHANGELOG.md\n```\n"
     else:
-        source[0] += added(name)
+        source[0] = source[0].replace("[CONTRIBUTING.md](../../CONTRIBUTING.md)", "`CONTRIBUTING.md`") + added(name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
