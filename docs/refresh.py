@@ -66,7 +66,9 @@ def executed(page: Path, text: str) -> str:
     folder = DOCS / "_build/run" / name_of(page)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shutil.copytree(ROOT / "inputs", folder / "inputs")  # no link: builders would take it for the folder itself
+    shutil.copytree(
+        ROOT / "inputs", folder / "inputs"
+    )  # no link: builders would take it for the folder itself
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "QSIM_DEVICE": "cpu"}
 

@@ -12,7 +12,6 @@ import errno
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import __version__, commands, methods
+from qsim import __version__, commands, commands_many, methods
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
@@ -39,6 +38,8 @@ __all__ = ["cli", "main"]
 
 OFF = logging.CRITICAL + 1
 FORMATS = ("png", "pdf", "svg")
+HELPERS = {**commands.COMMANDS, **commands_many.COMMANDS}
+"""The commands that run no deck, or many."""
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -102,12 +103,12 @@ class QsimGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the methods of this installation and the helper commands."""
-        return [*methods.available(), *commands.COMMANDS]
+        return [*methods.available(), *HELPERS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; a method that is not part of this version gets one that says so."""
-        if cmd_name in commands.COMMANDS:
-            return commands.COMMANDS[cmd_name]
+        if cmd_name in HELPERS:
+            return HELPERS[cmd_name]
         if methods.is_available(cmd_name):
             return method_command(cmd_name)
         return _absent_command(cmd_name) if cmd_name in methods.TABLE else None
@@ -128,7 +129,7 @@ class QsimGroup(click.Group):
         """List methods and helpers in a section each."""
         sections = {
             "Methods": {name: methods.TABLE[name] for name in methods.available()},
-            "Commands": {name: command.get_short_help_str(90) for name, command in commands.COMMANDS.items()},
+            "Commands": {name: command.get_short_help_str(90) for name, command in HELPERS.items()},
         }
         for title, rows in sections.items():
             if rows:
@@ -235,12 +236,6 @@ def main(args: Sequence[str] | None = None) -> None:
 # ---------------------------------------------------------------------------------------- running a deck
 
 
-def _device(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value.strip().lower()):
-        raise click.BadParameter(f"'{value}' is not auto, cpu, cuda or cuda:N")
-    return value
-
-
 def method_command(name: str) -> click.Command:
     """Return the command that runs decks of a method; its options are the same for all methods."""
 
@@ -255,8 +250,12 @@ def method_command(name: str) -> click.Command:
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Results file, or folder."
     )
     @click.option(
-        "--device", metavar="D", callback=_device, help="Where to compute: auto, cpu, cuda or cuda:N."
+        "--device",
+        metavar="D",
+        callback=commands.device_name,
+        help="Where to compute: auto, cpu, cuda or cuda:N.",
     )
+    @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
         "--set",
         "overrides",
@@ -299,6 +298,7 @@ class _Given:
     deck: Path
     output: Path | None
     device: str | None
+    threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
     resume: bool
@@ -328,6 +328,7 @@ class _Given:
 
         return Options(
             device=self.device,
+            threads=self.threads,
             overrides=self.overrides,
             output=self.output,
             force=self.force,
@@ -366,11 +367,11 @@ def _run(method: str, given: _Given) -> None:
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
-    from qsim.core.deck.mapping import deck_lines
-
     if as_json:
         click.echo(json_text(plan))
         return
+    from qsim.core.deck.describe import deck_lines
+
     size, memory = commands.format_bytes, plan["memory"]
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "COMMANDS",
     "DeckFile",
     "columns",
+    "device_name",
     "format_bytes",
     "format_scalar",
     "format_seconds",
@@ -109,6 +111,13 @@ class MethodName(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         """Offer the methods of this installation."""
         names = [name for name in methods.available() if name.startswith(incomplete)]
         return [CompletionItem(name, help=methods.TABLE[name]) for name in names]
+
+
+def device_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check the option ``--device``."""
+    if value is not None and not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value.strip().lower()):
+        raise click.BadParameter(f"'{value}' is not auto, cpu, cuda or cuda:N")
+    return value
 
 
 # ------------------------------------------------------------------------------------------ terminal

@@ -19,7 +19,7 @@ from qsim.core.results.results import open_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = Path(__file__).resolve().parent / "methods" / "run_counter.py"
-HELPERS = ("init", "validate", "schema", "show", "plot", "compare", "check", "info")
+HELPERS = ("init", "validate", "schema", "show", "plot", "compare", "check", "info", "sweep", "collect")
 
 
 def strict_json(text):

@@ -19,6 +19,8 @@ TREES = {
         "howto/python",
         "howto/figures",
         "howto/devices",
+        "howto/sweeps",
+        "howto/sweeps",
         "howto/cluster",
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",
@@ -65,7 +67,9 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
     if name == "changelog":
         source[0] = "```{include} ../CHANGELOG.md\n```\n"
     else:
-        source[0] = source[0].replace("[CONTRIBUTING.md](../../CONTRIBUTING.md)", "`CONTRIBUTING.md`") + added(name)
+        source[0] = source[0].replace(
+            "[CONTRIBUTING.md](../../CONTRIBUTING.md)", "`CONTRIBUTING.md`"
+        ) + added(name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

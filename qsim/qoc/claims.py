@@ -281,32 +281,38 @@ class _Chain:
         ground, judge = self.judge.ground, self.judge
         self.outer, self.inner, self.second = [], [], []
         self.same_stencil, self.same_inner, self.same_second = [], [], []
-        self.missed = []
+        self.missed, self.angles = [], []
         for s, stencil in zip(self.systems, self.stencil, strict=True):
-            mass, scale = self._factors(s)
+            scale = self._factors(s)[1]
             run = self.problem.members.molecules[s]
             top = judge.top_energy(run, self.levels)
             box = ground.box(top, run.mass, scale)
             points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
-            outer = reference.sine_levels(ground, box, points, self.levels, mass, scale)
+            outer, missed, angles = self._refined(box, points, self.levels, s)
             outer, overlap = reference.aligned(outer, stencil)
             self.outer.append(outer)
             self.same_stencil.append(self._mask(overlap))
-            self.missed.append(reference.unresolved(ground, outer, scale))
+            self.missed.append(missed)
+            self.angles.append(angles)
             near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
             fewer = int(0.8 * points) + 1
-            second, overlap = reference.aligned(
-                reference.sine_levels(ground, near, fewer, self.fewer, mass, scale), outer
-            )
+            second, overlap = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
             self.second.append(second)
             self.same_second.append(self._mask(overlap))
             walls = ground.box(top, run.mass, scale, 0.0)
             points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
-            inner, overlap = reference.aligned(
-                reference.sine_levels(ground, walls, points, self.kept, mass, scale), outer
-            )
+            inner, overlap = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
             self.inner.append(inner)
             self.same_inner.append(self._mask(overlap))
+
+    def _refined(
+        self, box: tuple[float, float], points: int, levels: int, system: int
+    ) -> tuple[Molecule, NDArray[np.float64], NDArray[np.float64]]:
+        """Return the levels of a molecule in a sine basis; see :func:`qsim.qoc.reference.refined`."""
+        mass, scale = self._factors(system)
+        ground = self.judge.ground
+        rough = reference.sine_levels(ground, box, points, levels, mass, scale)
+        return reference.refined(ground, rough, scale)
 
     def _mask(self, overlap: NDArray[np.float64]) -> NDArray[np.bool_]:
         mask = np.zeros(self.levels + 1, bool)
@@ -349,7 +355,8 @@ class _Chain:
         second = self.final(self.second, self.fewer, substeps)
         same_grid = self._rows(self.same_stencil) & self._rows(self.same_inner)
         steps = judge.change(fine, best)
-        own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second)) + self._unseen(best)
+        own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
+        own += self._unseen(best) + self._mixed(best)
         between = 0.0
         if self.problem.verify.interpolation == "auto" and judge.between == "cubic":
             other = self.final(self.outer, self.levels, substeps, other_way(judge.between))
@@ -412,6 +419,28 @@ class _Chain:
         phases = np.sqrt(np.sum(p * (missed[:, None] * duration) ** 2, axis=-1))
         return np.minimum(phases.mean(axis=1), 1.0)
 
+    def _mixed(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return the change of P by the mixing of close levels that the reference leaves open: (S,).
+
+        Levels are turned against each other by the angles of :func:`qsim.qoc.reference.refined`.  That changes the start and
+        the target; within a list of target levels it changes nothing.
+        """
+        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]  # (S, K, K)
+        goal, levels = self.problem.goal, angles.shape[-1]
+        turned = []
+        for start, targets in zip(goal.initial(levels), goal.targets(levels), strict=True):
+            at_start = np.linalg.norm(angles @ np.abs(start), axis=-1)
+            share = np.sum(np.abs(targets) ** 2, axis=0)  # 1: the level lies in the span of the target
+            leaving = angles * np.sqrt(share) * (1.0 - share)[:, None]
+            inside = np.abs(targets[0]) * (
+                len(targets) == 1
+            )  # a superposition: its parts turn against each other, too
+            at_target = np.linalg.norm(leaving, axis=(-2, -1)) + np.linalg.norm(angles @ inside, axis=-1)
+            turned.append(at_start + at_target)
+        delta = np.mean(turned, axis=0)
+        p = np.clip(self.judge.probability(final), 0.0, 1.0)
+        return np.minimum(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2, 1.0)
+
     def _levels(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the errors of the first molecule's energies and dipole matrix elements."""
         count = self.judge.levels
@@ -433,9 +462,7 @@ class _Chain:
         )
         mu = outer.dipole_matrix[:n, :n]
         largest = float(np.abs(mu).max(initial=0.0))
-        gaps = np.diff(outer.energies[: n + 1])
-        narrow = np.minimum(np.append(np.inf, gaps[: n - 1]), gaps[:n]) if n else gaps
-        turned = np.minimum((self.missed[index][:n] + rounding) / np.maximum(narrow, 1e-300), 1.0)
+        turned = np.minimum(self.angles[index][:n].sum(axis=1), 1.0)
         same = self.same_stencil[index][:n] & self.same_second[index][:n]
         known = run.dipole_matrix[:n, :n]
         apart = np.abs(known - mu) + np.abs(second.dipole_matrix[:n, :n] - mu)

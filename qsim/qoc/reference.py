@@ -8,7 +8,7 @@ their formulas as long as these are finite and the potential does not fall again
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -249,11 +249,65 @@ def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.
     ), np.abs(overlaps)
 
 
+def refined(
+    ground: Landscape, molecule: Molecule, scale: float
+) -> tuple[Molecule, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the levels of a sine basis with the potential and the dipole between its points, and what remains uncertain.
+
+    The levels are known everywhere as sums of sines.  With ``M = <i|V|j>`` on a grid `FINER` times finer minus the sum over the
+    points, ``diag(E) + M`` is diagonalised (Rayleigh and Ritz).  Two levels closer than M are mixed by it as the true ones are:
+    no other basis of the same size would show that, as each set of points sees another M.
+
+    Parameters
+    ----------
+    ground : Landscape
+    molecule : Molecule
+        Levels by :func:`sine_levels`.
+    scale : float
+        Factor of the potential of the ensemble member.
+
+    Returns
+    -------
+    refined : Molecule
+        Its energies, states and dipole matrix are the better ones.
+    missed : (K,) float64
+        ``|M_kk|``, hartree: the energy of each level that the points do not see.
+    angles : (K, K) float64
+        Angle by which two levels may still mix, at most 1: what the finer grid misses, and rounding, over their distance.
+    """
+    between, rest, dipoles = _between_points(ground, molecule, scale)
+    shift = float(molecule.energies[0])
+    energies, turn = np.linalg.eigh(np.diag(molecule.energies - shift) + between)
+    turn = turn * np.where(np.diagonal(turn) < 0, -1.0, 1.0)
+    rounding = ROUNDING * float(np.abs(molecule.diagonal).max())
+    uncertain = np.abs(turn.T @ rest @ turn) + rounding
+    gaps = np.abs(energies[:, None] - energies)
+    angles = np.minimum(uncertain / np.maximum(gaps, 1e-300), 1.0)
+    np.fill_diagonal(angles, 0.0)
+    better = replace(
+        molecule,
+        energies=energies + shift,
+        states=np.ascontiguousarray(turn.T @ molecule.states),
+        dipole_matrix=turn.T @ dipoles @ turn,
+    )
+    return better, np.abs(np.diagonal(between)), angles
+
+
 def unresolved(ground: Landscape, molecule: Molecule, scale: float) -> NDArray[np.float64]:
     """Return the energy (K,), hartree, of each level in the part of the potential between the points of a sine basis.
 
-    The levels are known everywhere as sums of sines, so ``integral psi^2 V`` can be taken on a grid `FINER` times finer.  Its
-    difference from the sum over the points is the first-order shift of the level by all that the points do not see.
+    It is the first-order shift of the level by all that the points do not see; see :func:`refined`.
+    """
+    return np.abs(np.diagonal(_between_points(ground, molecule, scale)[0]))
+
+
+def _between_points(
+    ground: Landscape, molecule: Molecule, scale: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return matrix elements of the potential between the points, their error, and those of the dipole, each (K, K).
+
+    The error of a sum falls with the square of the spacing at least (a potential with a kink): a third of the change from half
+    as fine a grid is what the finer one still misses.
     """
     n = molecule.x.size
     a, b = molecule.x[0] - molecule.dx, molecule.x[-1] + molecule.dx
@@ -262,6 +316,15 @@ def unresolved(ground: Landscape, molecule: Molecule, scale: float) -> NDArray[n
     coefficients = molecule.states @ waves * (2.0 / (n + 1))
     fine = np.arange(1, FINER * (n + 1)) / (FINER * (n + 1))
     states = coefficients @ np.sin(np.pi * np.outer(k, fine))
-    v = scale * ground.potential(a + (b - a) * fine)
-    sampled = molecule.states**2 @ molecule.potential
-    return np.asarray(np.abs((states**2 @ v) / FINER - sampled) * molecule.dx)
+    x = a + (b - a) * fine
+    v = scale * ground.potential(x)
+    whole = (states * v) @ states.T / FINER
+    every_other = (states[:, 1::2] * v[1::2]) @ states[:, 1::2].T / (FINER // 2)
+    sampled = (molecule.states * molecule.potential) @ molecule.states.T
+    dipoles = (states * ground.dipole(x)) @ states.T * (molecule.dx / FINER)
+    between, rest = (whole - sampled) * molecule.dx, (whole - every_other) * molecule.dx / 3.0
+    return _symmetric(between), _symmetric(rest), _symmetric(dipoles)
+
+
+def _symmetric(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 0.5 * (matrix + matrix.T)

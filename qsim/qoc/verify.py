@@ -22,10 +22,15 @@ from qsim.qoc.objective import Objective
 from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.qoc.claims import Errors, Judge
+    from qsim.qoc.molecule import Molecule
     from qsim.qoc.problem import Problem
+
+    Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
 SUBSTEPS = 4  # of the eigenbasis for each step of the run
 EXTRA_LEVELS = 8  # retained levels beyond those of the run
@@ -174,7 +179,7 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
         box, points = _spectral_grid(problem, judge, levels)
         levels = min(levels, points // 2)
-        maker = reference.sine_levels
+        maker: Maker = _refined_levels
     else:
         box, points = _stencil_grid(problem, judge, errors)
         maker = reference.stencil_levels
@@ -182,6 +187,20 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
     made = [maker(ground, box, points, levels, mass, scale) for mass, scale in problem.factors]
     aligned = [reference.aligned(*pair)[0] for pair in zip(made, whole.molecules, strict=True)]
     return Members(tuple(aligned), whole.system, whole.scale)
+
+
+def _refined_levels(
+    ground: reference.Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass: float,
+    scale: float,
+) -> Molecule:
+    """Return levels in a sine basis with what lies between its points; arguments as of :func:`qsim.qoc.reference.sine_levels`."""
+    return reference.refined(ground, reference.sine_levels(ground, box, points, states, mass, scale), scale)[
+        0
+    ]
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
+
+    Times = NDArray[np.float64]
 
 AXES = ("x", "y", "z")
 FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
@@ -26,16 +29,16 @@ CURVES = 8  # drawn beside each other at most
 TIME = r"time ($1/J$)"
 
 
-def _times(r: Results) -> Any:
+def _times(r: Results) -> Times:
     return np.asarray(r["time"])
 
 
-def _logarithmic(t: Any) -> bool:
+def _logarithmic(t: Times) -> bool:
     """Whether output times call for a logarithmic axis: most of them in the first tenth."""
     return t.size > 5 and float(np.median(t)) < 0.1 * float(t[-1])
 
 
-def _time_axis(ax: Axes, t: Any, labelled: bool = True) -> None:
+def _time_axis(ax: Axes, t: Times, labelled: bool = True) -> None:
     if t.size > 1:
         if _logarithmic(t):
             ax.set_xscale("log")
@@ -46,7 +49,7 @@ def _time_axis(ax: Axes, t: Any, labelled: bool = True) -> None:
         ax.set_xlabel(TIME)
 
 
-def _curve(ax: Axes, r: Results, name: str, t: Any, column: int | None = None, **style: Any) -> None:
+def _curve(ax: Axes, r: Results, name: str, t: Times, column: int | None = None, **style: Any) -> None:
     """Draw an array against time with the band of its standard error, if there is an ensemble."""
     values = r[name] if column is None else r[name][:, column]
     style = {"marker": "o", "markersize": 2.5} | style if t.size <= FEW else style
@@ -64,7 +67,9 @@ def _sites(r: Results, name: str) -> Any:
 # -------------------------------------------------------------------------------------------- maps
 
 
-def _map(fig: Figure, ax: Axes, t: Any, rows: Any, values: Any, label: str, limit: float) -> None:
+def _map(
+    fig: Figure, ax: Axes, t: Times, rows: NDArray[Any], values: NDArray[np.float64], label: str, limit: float
+) -> None:
     """Draw values (time, row) as a map, centred on zero; where most are small, colours follow their square root."""
     from matplotlib.colors import FuncNorm, Normalize
 
@@ -128,7 +133,7 @@ def correlator(r: Results) -> Figure | None:
     return fig
 
 
-def _connected(r: Results, name: str, pairs: Any, chosen: Any) -> tuple[Any, str]:
+def _connected(r: Results, name: str, pairs: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Any, str]:
     """Return the correlator of the chosen pairs without the product of the means, where those of all sites are known."""
     s = f"s{name[-1]}"
     values = r[name][:, chosen]
@@ -172,7 +177,7 @@ def drift(r: Results) -> Figure | None:
     return fig
 
 
-def _drift_curve(ax: Axes, t: Any, values: Any, label: str, color: str) -> None:
+def _drift_curve(ax: Axes, t: Times, values: NDArray[np.float64], label: str, color: str) -> None:
     ax.semilogy(t, np.maximum(np.abs(values), FLOOR), color=COLORS[color], label=label, linewidth=0.8)
 
 
@@ -260,7 +265,7 @@ def entropy(r: Results) -> Figure | None:
     return fig
 
 
-def _site_list(sites: Any) -> str:
+def _site_list(sites: NDArray[np.int64]) -> str:
     """Return ``0-7`` or ``0, 3, 5, ...``."""
     if sites.size > 1 and np.all(np.diff(sites) == 1):
         return f"{sites[0]}-{sites[-1]}"

@@ -211,6 +211,6 @@ def scalars(result: Result) -> dict[str, Scalar]:
     return out
 
 
-def _of(result: Result, name: str, index: Any, unit: str, description: str) -> Scalar:
+def _of(result: Result, name: str, index: int | tuple[int, int], unit: str, description: str) -> Scalar:
     error = float(result.error[name][index]) if name in result.error else None
     return Scalar(float(result.mean[name][index]), unit, error, description)

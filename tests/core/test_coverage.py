@@ -1,7 +1,6 @@
 """The coverage harness itself, on a method that lies when it is told to; the methods' own decks are in tests/coverage."""
 
 import math
-import os
 
 import numpy as np
 import pytest
@@ -73,16 +72,3 @@ def test_right_error_bars_fail_as_rarely_as_promised():
 def test_the_table_has_a_column_for_each_heading():
     rows = coverage.table([normal(10, 1.0), Coverage("other")])
     assert {len(row) for row in rows} == {len(coverage.HEADER)}
-
-
-def test_processes_share_the_cores(monkeypatch):
-    """Every process would otherwise start as many threads as there are cores; what the user has set stays."""
-    for name in coverage.THREADS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.setattr(coverage, "available_threads", lambda: 16)
-    with coverage._threads_shared(3):
-        assert [os.environ[name] for name in coverage.THREADS] == ["2", "5", "5", "5"]
-    with coverage._threads_shared(40):
-        assert os.environ["NUMBA_NUM_THREADS"] == "1"
-    assert [name for name in coverage.THREADS if name in os.environ] == ["OMP_NUM_THREADS"]

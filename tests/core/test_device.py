@@ -11,7 +11,16 @@ import pytest
 
 from qsim.core.device import device as module
 from qsim.core.device import hardware
-from qsim.core.device.device import CudaStatus, Device, Memory, cpu, cuda_status, out_of_memory, select
+from qsim.core.device.device import (
+    CudaStatus,
+    Device,
+    Memory,
+    cpu,
+    cuda_status,
+    out_of_memory,
+    requested_threads,
+    select,
+)
 from qsim.core.errors import DeviceError, MemoryLimitError
 
 NONE = CudaStatus(reason="CuPy is not installed")
@@ -311,6 +320,7 @@ def test_threads_are_those_of_the_affinity_mask(cgroup, monkeypatch):
     assert hardware.available_threads({"NUMBA_NUM_THREADS": "4"}) == 4
     assert hardware.available_threads({"NUMBA_NUM_THREADS": "many"}) == 6
     assert hardware.available_threads({"NUMBA_NUM_THREADS": "64"}) == 6
+    assert hardware.available_threads({"NUMBA_NUM_THREADS": "5", "SLURM_CPUS_PER_TASK": "3"}) == 3
 
 
 @pytest.mark.parametrize(
@@ -385,3 +395,17 @@ def test_a_real_device():
         device.require(Memory(0, 10**15))
     with pytest.raises(MemoryLimitError), out_of_memory(device), device.use():
         device.xp.empty(10**13)
+
+
+@pytest.mark.parametrize(
+    ("flag", "environ", "deck", "threads"),
+    [(3, "5", 2, 3), (None, "5", 2, 5), (None, " ", 2, 2), (None, "", "auto", "auto")],
+)
+def test_threads_by_flag_environment_and_deck(flag, environ, deck, threads):
+    assert requested_threads(flag, deck, {"QSIM_THREADS": environ}) == threads
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+def test_threads_that_are_no_number_are_refused(text):
+    with pytest.raises(DeviceError, match=f"QSIM_THREADS is '{text}'"):
+        requested_threads(None, "auto", {"QSIM_THREADS": text})

@@ -13,4 +13,5 @@ from qsim.__main__ import main  # noqa: E402
 qsim.__path__.append(str(HERE))
 methods.TABLE["counter"] = "Counts."
 
-main()
+if __name__ == "__main__":  # a process that works for a sweep imports this file for the method
+    main()

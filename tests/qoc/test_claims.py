@@ -10,7 +10,7 @@ from qsim.qoc import checks, claims, costs
 from qsim.qoc.build import phase_steps
 from qsim.qoc.fields import resample, roughness, way_between
 from qsim.qoc.molecule import on_grid
-from qsim.qoc.reference import landscape, sine_levels, unresolved
+from qsim.qoc.reference import landscape, refined, sine_levels, unresolved
 
 MORSE = {
     "mass": 1500.0,
@@ -138,6 +138,54 @@ def test_what_lies_between_the_points_is_seen(qoc):
     true = np.abs(coarse.energies - fine.energies)
     assert np.all(true < 3 * unresolved(ground, coarse, 1.0) + 1e-6)
     assert unresolved(ground, fine, 1.0).max() < 1e-6
+
+
+TWO_WELLS = {
+    **MORSE,
+    "mass": 1.0,
+    # a bump of 0.02 bohr in one well decides how its levels mix with those of the other
+    "potential": {"type": "expression", "value": "0.03*x^4 - 0.95*x^2 + 2e-7*exp(-900*(x-3.7)^2)"},
+    "grid": {"xmin": -7.5, "xmax": 7.5, "points": 120},
+    "target": 2,
+}
+
+
+def two_wells(count, sines=300):
+    """Dipole matrix of the levels of `TWO_WELLS`: a matrix of sines, each element an integral over 24 points per sine."""
+    x = 7.5 * (2.0 * np.arange(1, 24 * sines) / (24 * sines) - 1.0)
+    wave = np.sin(np.pi / 15.0 * np.outer(np.arange(1, sines + 1), x + 7.5)) / math.sqrt(12 * sines)
+    v = 0.03 * x**4 - 0.95 * x**2 + 2e-7 * np.exp(-900 * (x - 3.7) ** 2)
+    h = (wave * v) @ wave.T + np.diag((np.pi / 15.0 * np.arange(1, sines + 1)) ** 2 / 2.0)
+    _, vectors = np.linalg.eigh(h)
+    vectors = vectors[:, :count]
+    return vectors.T @ ((wave * 0.8 * x) @ wave.T) @ vectors
+
+
+@pytest.mark.parametrize("points", [50, 70, 130])
+def test_close_levels_mix_by_what_lies_between_the_points(qoc, points):
+    ground = landscape(qoc.load(**deck(system=TWO_WELLS, time={"T": 30, "steps": 600})).deck.system)
+    rough = sine_levels(ground, (-7.5, 7.5), points, 6)
+    better, _, angles = refined(ground, rough, 1.0)
+    true = np.abs(np.diag(two_wells(4)))
+    off, left = (np.abs(np.abs(np.diag(m.dipole_matrix)[:4]) - true) for m in (rough, better))
+    assert off[0] > 0.03  # the points alone mix the two lowest levels wrongly
+    assert left[0] < 0.1 * off[0]
+    claimed = 2.0 * angles[:4].sum(axis=1) * np.abs(better.dipole_matrix).max()
+    assert np.all(left <= claimed + 1e-6)
+    assert claimed[0] < 0.3 * off[0]
+
+
+def test_probabilities_of_close_levels_are_verified_on_coarse_grids(qoc):
+    field = {"guess": {"type": "expression", "value": "0.15*sin(1.75*t)*sin(pi*t/40)^2"}}
+    changes = {"time": {"T": 40, "steps": 1200}, "control": field}
+    coarse, fine = (
+        TWO_WELLS | {"grid": {"xmin": -7.5, "xmax": 7.5, "points": points}} for points in (90, 2401)
+    )
+    truth = qoc.run(**deck(system=fine, **changes)).probability
+    result = qoc.run(**deck(system=coarse, **changes))
+    assert abs(result.probability - truth) > 1e-3
+    assert abs(result.probability - truth) < 2 * result.errors.total
+    assert abs(result.verification.probability - truth) < min(1e-4, result.verification.error)
 
 
 # --------------------------------------------------------------------------------------------- warnings

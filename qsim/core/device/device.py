@@ -45,6 +45,7 @@ __all__ = [
     "cuda_status",
     "namespace",
     "out_of_memory",
+    "requested_threads",
     "select",
 ]
 
@@ -303,6 +304,26 @@ def select(
             f"device '{request}' ({origin}) does not exist; found {names}", hint="choose one of these"
         )
     return Device("cuda", index, status.names[index], count), notices
+
+
+def requested_threads(
+    flag: int | None, deck: int | Literal["auto"], environ: Mapping[str, str] = os.environ
+) -> int | Literal["auto"]:
+    """Return the CPU threads that a run asks for: those of ``--threads``, else of ``QSIM_THREADS``, else of the deck.
+
+    Raises
+    ------
+    DeviceError
+        If ``QSIM_THREADS`` is not a positive integer.
+    """
+    if flag is not None:
+        return flag
+    text = environ.get("QSIM_THREADS", "").strip()
+    if not text:
+        return deck
+    if not text.isdecimal() or int(text) < 1:
+        raise DeviceError(f"QSIM_THREADS is '{text}', which is no number of threads", hint="use 1, 2, ...")
+    return int(text)
 
 
 def cpu(threads: int | None = None) -> Device:

@@ -31,13 +31,14 @@ def cpu_name() -> str:
 def available_threads(environ: Mapping[str, str] = os.environ) -> int:
     """Return the number of CPU threads that this process may use.
 
-    The smallest of: cores of its affinity mask, CPU limit of its control group, ``NUMBA_NUM_THREADS``.
+    The smallest of: cores of its affinity mask, CPU limit of its control group, ``NUMBA_NUM_THREADS``, ``SLURM_CPUS_PER_TASK``.
     """
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     if (quota := _cgroup_cpus()) is not None:
         limits.append(max(1, int(quota)))
-    with contextlib.suppress(ValueError):
-        limits.append(max(1, int(environ.get("NUMBA_NUM_THREADS", ""))))
+    for name in ("NUMBA_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
+        with contextlib.suppress(ValueError):
+            limits.append(max(1, int(environ.get(name, ""))))
     return min(limits)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["Comm", "SerialComm", "world"]
+__all__ = ["Comm", "SerialComm", "number_on_node", "world"]
 
 
 class Comm(Protocol):
@@ -46,7 +46,9 @@ class SerialComm:
 
     rank = 0
     size = 1
-    local_rank = 0
+
+    def __init__(self, local_rank: int = 0) -> None:
+        self.local_rank = local_rank
 
     def bcast(self, value: T, root: int = 0) -> T:
         """Return ``value``."""
@@ -64,6 +66,15 @@ class SerialComm:
         """Return at once."""
 
 
+_world: Comm = SerialComm()
+
+
 def world() -> Comm:
     """Return the communicator of all processes of this run."""
-    return SerialComm()
+    return _world
+
+
+def number_on_node(number: int) -> None:
+    """Give this process, which runs alone but beside others of its kind, the number that chooses its device."""
+    global _world
+    _world = SerialComm(number)

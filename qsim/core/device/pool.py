@@ -1,30 +1,101 @@
-"""Threads for compiled CPU kernels, which release the interpreter lock."""
+"""Threads for compiled CPU kernels, which release the interpreter lock.
+
+A call of a thread costs some microseconds of the interpreter, one thread after another.  `each_part` therefore measures what the
+work of each caller takes and wakes only as many threads as shorten it: work of duration w on t threads takes w/t + c t, which
+is least for t = (w/c)^(1/2).
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import TYPE_CHECKING
+import itertools
+import math
+import os
+import threading
+from functools import cache, partial
+from queue import SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["PARALLEL_SIZE", "each_part"]
 
-PARALLEL_SIZE = 32768  # numbers below which starting threads costs more than it saves
+PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
+WAKE = 12e-6  # seconds that each thread of a call costs; bench/host/threads.py measures it
+LONG = 2e-3  # seconds of work per thread from which parts are smaller than that, so that threads end together
+
+_seconds: dict[object, float] = {}  # per number, of each caller's work
+
+
+class _Call(NamedTuple):
+    """Ranges that the threads of one call take in turn, and where each thread reports its seconds or its error."""
+
+    work: Callable[[int, int], object]
+    edges: list[int]
+    turn: Iterator[int]
+    done: SimpleQueue[float | BaseException]
+
+    def join(self) -> None:
+        """Take ranges until none is left."""
+        begun = perf_counter()
+        try:
+            while (part := next(self.turn)) < len(self.edges) - 1:
+                self.work(self.edges[part], self.edges[part + 1])
+        except BaseException as error:  # raised again by the thread that called
+            self.done.put(error)
+        else:
+            self.done.put(perf_counter() - begun)
+
+
+class _Team:
+    """Threads that sleep until they are called; the caller's own thread is one of the team."""
+
+    def __init__(self, threads: int) -> None:
+        self.calls: list[SimpleQueue[_Call]] = [SimpleQueue() for _ in range(threads - 1)]
+        self.free = threading.Lock()
+        for k, calls in enumerate(self.calls):
+            threading.Thread(target=_wait, args=(calls,), name=f"qsim-{k + 1}", daemon=True).start()
+
+    def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> float:
+        """Do all ranges on so many threads; return the sum of their seconds, and raise the first error."""
+        call = _Call(work, edges, itertools.count(), SimpleQueue())
+        for calls in self.calls[: threads - 1]:
+            calls.put(call)
+        call.join()
+        reports = [call.done.get() for _ in range(threads)]
+        for report in reports:
+            if isinstance(report, BaseException):
+                raise report
+        return math.fsum(report for report in reports if isinstance(report, float))
+
+
+def _wait(calls: SimpleQueue[_Call]) -> None:
+    while True:
+        calls.get().join()
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="qsim")
+def _team(threads: int) -> _Team:
+    return _Team(threads)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_team.cache_clear)  # threads do not survive a fork
 
 
 def each_part(
-    work: Callable[[int, int], object], tasks: int, size: int, threads: int, smallest: int | None = None
+    work: Callable[[int, int], object],
+    tasks: int,
+    size: int,
+    threads: int,
+    smallest: int | None = None,
+    alike: Callable[..., object] | None = None,
 ) -> None:
-    """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on several threads if there is enough to do.
+    """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on as many threads as make it shorter.
 
-    Tasks share no output, so the result does not depend on the number of threads.
+    Tasks share no output, so the result does not depend on the number of threads.  Calls from within `work`, and calls while
+    another thread's call is running, are done by the thread that makes them.
 
     Parameters
     ----------
@@ -35,14 +106,42 @@ def each_part(
     size
         How much there is to do in all, in numbers.
     threads
-        Threads to use.
+        Threads to use, at most.
     smallest
-        Size below which one thread does it; by default :data:`PARALLEL_SIZE`.
+        Size below which the first call, which has no time to go by, is done by one thread; by default :data:`PARALLEL_SIZE`.
+    alike
+        Function whose place in the sources tells which work is alike, and needs the same time per number; by default `work`.
     """
-    if threads <= 1 or tasks <= 1 or size < (PARALLEL_SIZE if smallest is None else smallest):
+    if threads <= 1 or tasks <= 1 or size <= 0:
         work(0, tasks)
         return
-    parts = min(tasks, 4 * threads)
-    edges = [tasks * part // parts for part in range(parts + 1)]
-    for _ in _pool(threads).map(work, edges[:-1], edges[1:]):  # re-raises the first error
-        pass
+    source = _source(alike or work)
+    known = _seconds.get(source)
+    if known is None:
+        least = PARALLEL_SIZE if smallest is None else smallest
+        wanted = threads if size >= least else 1
+        whole = math.inf
+    else:
+        whole = known * size
+        wanted = min(threads, int(math.sqrt(whole / WAKE)))
+    wanted = min(wanted, tasks)
+    team = _team(threads) if wanted > 1 else None
+    if team is None or not team.free.acquire(blocking=False):
+        begun = perf_counter()
+        work(0, tasks)
+        spent = perf_counter() - begun
+    else:
+        try:
+            parts = min(tasks, 4 * wanted if whole > LONG * wanted else wanted)
+            spent = team.run(work, [tasks * part // parts for part in range(parts + 1)], wanted)
+        finally:
+            team.free.release()
+    found = spent / size
+    # The first call may have compiled; a slow one may have been interrupted.
+    _seconds[source] = found if known is None or found < known else 0.7 * known + 0.3 * found
+
+
+def _source(work: Callable[..., object]) -> object:
+    while isinstance(work, partial):
+        work = work.func
+    return getattr(work, "__code__", work)

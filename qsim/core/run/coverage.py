@@ -14,15 +14,13 @@ binomial tests with a false-alarm probability of `FALSE_ALARM` each.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import importlib
 import math
 import multiprocessing
-import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -31,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
-from qsim.core.device.hardware import available_threads
 from qsim.core.errors import DeckError, NumericsError, QsimError
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.workers import threads_shared
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -56,8 +54,6 @@ FACTOR = 10.0
 """A deterministic error may be this many times the larger of claimed error and requested accuracy."""
 FALSE_ALARM = 1e-4
 """Probability with which the binomial test rejects error bars that are exactly right."""
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Variables that limit the threads of each process."""
 LEVELS = (1, 2, 3)
 """Numbers of standard errors at which statistical claims are counted."""
 
@@ -312,27 +308,11 @@ def _judged(method: str, count: int, seed: int, device: str | None, jobs: int) -
         return
     spawn = multiprocessing.get_context("spawn")  # threads and CUDA do not survive a fork
     with (
-        _threads_shared(jobs),
+        threads_shared(jobs),
         concurrent.futures.ProcessPoolExecutor(jobs, mp_context=spawn) as pool,
     ):
         waiting = [pool.submit(run_trial, method, seed, index, device) for index in range(count)]
         yield from (future.result() for future in waiting)
-
-
-@contextlib.contextmanager
-def _threads_shared(jobs: int) -> Iterator[None]:
-    """Give every process its share of the cores: libraries read these variables when they are loaded.
-
-    Otherwise each process would start as many threads as there are cores, and small matrices would wait for threads.
-    """
-    share = str(max(1, available_threads() // jobs))
-    added = [name for name in THREADS if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, share))
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 # ------------------------------------------------------------------------------------------- the table

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -21,16 +20,18 @@ from qsim import __version__
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
-from qsim.core.device.device import Device, out_of_memory, select
+from qsim.core.device.blas import small_matrices
+from qsim.core.device.device import Device, out_of_memory, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled
 from qsim.core.device.parallel import world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.plotting import entitle, ready, save, style
-from qsim.core.results.results import Content, Results, open_results, write_results
+from qsim.core.results.plotting import ready
+from qsim.core.results.results import Content, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
+from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
 from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
@@ -38,10 +39,7 @@ from qsim.core.run.provenance import collect
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["Options", "Outcome", "draw_figure", "execute", "save_figure"]
+__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
 
 CHOICES = ("overview", "all", "none")
 """Words for sets of figures."""
@@ -59,6 +57,8 @@ class Options:
     ----------
     device
         ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; overrules ``QSIM_DEVICE`` and the deck.
+    threads
+        CPU threads; overrules ``QSIM_THREADS`` and the deck.
     overrides
         ``KEY=VALUE`` texts that replace keys of the deck.
     output
@@ -83,6 +83,7 @@ class Options:
     """
 
     device: str | None = None
+    threads: int | None = None
     overrides: Sequence[str] = ()
     output: str | Path | None = None
     force: bool = False
@@ -165,7 +166,7 @@ def _work(job: _Job[D, P, R], start: float, about_files: Sequence[str]) -> Outco
         _greet(monitor, loaded, device, [*about_files, *notices, *restored.notices])
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
-        with out_of_memory(device, plan.memory), device.use():
+        with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             if not kernels_are_compiled(loaded.deck.method):
                 monitor.note("compiling kernels, once for this machine: the first steps take longer")
             with monitor.stage("build"):
@@ -193,7 +194,10 @@ def _plan(job: _Job[D, P, R]) -> tuple[Plan, Device, list[str]]:
     plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     device, notices = select(
-        job.options.device, settings.device, threads=settings.threads, local_rank=world().local_rank
+        job.options.device,
+        settings.device,
+        threads=requested_threads(job.options.threads, settings.threads),
+        local_rank=world().local_rank,
     )
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
@@ -239,7 +243,7 @@ class _Job(Generic[D, P, R]):
 
     def earlier(self) -> list[Path]:
         """Return figures and the like that an earlier run left, but for what this one reads."""
-        inputs = list(_paths_in(self.loaded.deck))
+        inputs = list(paths_in(self.loaded.deck))
         return [
             path
             for path in self.files.of_earlier_run(list(self.method.output.FIGURES), self.extra)
@@ -274,24 +278,24 @@ def _refuse_what_cannot_be_written(job: _Job[D, P, R]) -> None:
     if not job.replaces:
         job.files.require_new(job.figures, job.extra)
     refuse_unusable(job.written())
-    refuse_inputs(job.written(), _paths_in(job.loaded.deck))
+    refuse_inputs(job.written(), paths_in(job.loaded.deck))
     if job.figures:
         ready()
 
 
-def _paths_in(value: object) -> Iterator[Path]:
+def paths_in(value: object) -> Iterator[Path]:
     """Yield the files that a deck names."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, BaseModel):
         for item in value.__dict__.values():
-            yield from _paths_in(item)
+            yield from paths_in(item)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _paths_in(item)
+            yield from paths_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _paths_in(item)
+            yield from paths_in(item)
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -557,44 +561,3 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
     if failures:
         raise failures[0]
     return Outcome(content, files.results)
-
-
-def draw_figure(
-    output: OutputStage[R], results: Results, name: str, stem: Path, formats: Sequence[str] = ("png",)
-) -> list[Path]:
-    """Draw one figure of a results file as ``<stem>.<name>.png``, and in other formats.
-
-    Returns
-    -------
-    list of Path
-        The files; empty if the results do not hold what the figure shows.
-    """
-    with style():
-        figure = output.FIGURES[name](results)
-    return save_figure(figure, results, name, stem, formats)
-
-
-def save_figure(
-    figure: Figure | None,
-    results: Results,
-    name: str,
-    stem: Path,
-    formats: Sequence[str],
-    title: str | None = None,
-) -> list[Path]:
-    """Write a figure of a results file with a title, by default that of the run; return the files, none without a figure."""
-    if figure is None:
-        return []
-    if title is None:
-        title = results.title or stem.name
-    entitle(figure, title)
-    metadata = {
-        "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
-        "deck_sha256": str(results.provenance.get("deck_sha256", "")),
-    }
-    try:
-        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata, formats)
-    finally:
-        figure.clear()
-        del figure
-        gc.collect()  # a figure refers to itself, and a run may draw dozens

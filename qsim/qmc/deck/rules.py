@@ -165,8 +165,8 @@ def walkers_of(deck: QmcDeck) -> list[int]:
     """Return the number of walkers of each section: its own, or that of the section before."""
     counts: list[int] = []
     for item in deck.series:
-        given = item.block.walkers
-        counts.append(given if given is not None else counts[-1] if counts else DEFAULT_WALKERS)
+        before = counts[-1] if counts else DEFAULT_WALKERS
+        counts.append(before if item.block.walkers is None else item.block.walkers)
     return counts
 
 

@@ -52,7 +52,7 @@ class _Histogram(ABC):
         self.counts.fill(0)
 
     @abstractmethod
-    def add(self, R: Any, count: Any) -> None:
+    def add(self, R: NDArray[np.float64], count: NDArray[np.int64]) -> None:
         """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class PairDensity(_Histogram):
         super().__init__(device, n_up, n_dn, (3, bins))
         self.bins, self.rmax = bins, float(rmax)
 
-    def add(self, R: Any, count: Any) -> None:
+    def add(self, R: NDArray[np.float64], count: NDArray[np.int64]) -> None:
         """Add walkers."""
         pair_histogram(self.device, R, count, self.n_up, self.rmax, self.counts)
 
@@ -117,7 +117,7 @@ class MeshDensity(_Histogram):
         self.origin = edges[:, 0].copy()
         self.spacing = (edges[:, 1] - edges[:, 0]) / np.array(cells)
 
-    def add(self, R: Any, count: Any) -> None:
+    def add(self, R: NDArray[np.float64], count: NDArray[np.int64]) -> None:
         """Add walkers."""
         mesh_histogram(self.device, R, count, self.n_up, self.origin, self.spacing, self.counts)
 
@@ -162,7 +162,7 @@ class AtomDensity(_Histogram):
         super().__init__(device, n_up, n_dn, (2, places.shape[0], bins))
         self.bins, self.rmax, self.atoms = bins, float(rmax), device.asarray(places)
 
-    def add(self, R: Any, count: Any) -> None:
+    def add(self, R: NDArray[np.float64], count: NDArray[np.int64]) -> None:
         """Add walkers."""
         radial_histogram(self.device, R, count, self.atoms, self.n_up, self.rmax, self.counts)
 
@@ -184,7 +184,7 @@ class Estimators:
         """Whether there is anything to measure."""
         return bool(self.members)
 
-    def accumulate(self, R: Any, weight: Any) -> None:
+    def accumulate(self, R: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
         """Add one sample of every walker.
 
         Parameters

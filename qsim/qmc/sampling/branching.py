@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from qsim.qmc.kernels.branching import comb, settle, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Weights = NDArray[np.float64]  # NumPy or CuPy
+    Places = NDArray[np.int64]
 
 __all__ = ["CONTROLS", "Control", "Population", "settle"]
 
@@ -49,7 +52,7 @@ REMEDY = "smaller timesteps, an optimised Jastrow factor, more walkers or a long
 
 @dataclass(frozen=True)
 class Population:
-    """How many walkers there shall be, and how that is kept.
+    """Number of walkers that is aimed at, and how it is kept.
 
     Attributes
     ----------
@@ -76,7 +79,9 @@ class Population:
         """Return how many uniform numbers a branching of so many walkers takes."""
         return 1 if self.control == "comb" else walkers
 
-    def next_generation(self, weights: Any, ages: Any, uniforms: NDArray[np.float64]) -> tuple[Any, Any, int]:
+    def next_generation(
+        self, weights: Weights, ages: Places, uniforms: NDArray[np.float64]
+    ) -> tuple[Places, Weights, int]:
         """Keep persistent walkers down (:meth:`limit_old`) and choose the walkers of the next generation (:meth:`branch`).
 
         Parameters
@@ -94,15 +99,15 @@ class Population:
             Persistent walkers.
         """
         if self.control != "comb":
-            limited, old = self.limit_old(weights, ages)
-            return (*self.branch(limited, namespace(weights).asarray(uniforms)), int(old))
+            limited, persistent = self.limit_old(weights, ages)
+            return (*self.branch(limited, namespace(weights).asarray(uniforms)), int(persistent))
         found = weigh_walkers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
         whole, total, bad, old = found
         if bad:
             self._refuse(self.limit_old(weights, ages)[0])
         return (*self._teeth(whole, total, float(uniforms[0])), old)
 
-    def branch(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+    def branch(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         """Choose the walkers of the next generation.
 
         Parameters
@@ -173,7 +178,7 @@ class Population:
                 hint=REMEDY,
             )
 
-    def limit_old(self, weights: Any, ages: Any) -> tuple[Any, Any]:
+    def limit_old(self, weights: Weights, ages: Places) -> tuple[Weights, Places]:
         """Keep persistent walkers, stuck where the local energy is very low, from taking over.
 
         Parameters
@@ -194,11 +199,11 @@ class Population:
         old = ages > self.max_age
         return xp.where(old, xp.minimum(weights, OLD_WEIGHT), weights), old.sum()
 
-    def _comb(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+    def _comb(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         whole, total = self._integers(weights)
         return self._teeth(whole, total, float(uniforms[0]))
 
-    def _teeth(self, whole: Any, total: int, uniform: float) -> tuple[Any, Any]:
+    def _teeth(self, whole: Places, total: int, uniform: float) -> tuple[Places, Weights]:
         """Return the walkers under the teeth and their weights; ``whole`` are weights as integers."""
         xp = namespace(whole)
         self.check(total / UNIT)
@@ -211,7 +216,7 @@ class Population:
             indices = settle(indices)
         return indices, xp.full(n, total / UNIT / n)
 
-    def _births(self, weights: Any, uniforms: Any) -> tuple[Any, Any]:
+    def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         xp = namespace(weights)
         self._integers(weights)
         copies = xp.floor(weights + xp.asarray(uniforms)).astype(np.int64)
@@ -224,18 +229,18 @@ class Population:
             indices = settle(indices)
         return indices, xp.ones(number)
 
-    def _integers(self, weights: Any) -> tuple[Any, int]:
+    def _integers(self, weights: Weights) -> tuple[Places, int]:
         """Return weights as integers and their sum; the one time that the device is waited for."""
         whole, total, bad, _ = weigh_walkers(weights, None, 0, 0.0, HEAVIEST, UNIT)
         if bad:
             self._refuse(weights)
         return whole, total
 
-    def _refuse(self, weights: Any) -> None:
+    def _refuse(self, weights: Weights) -> None:
         """Raise an error that shows the first weight out of range."""
-        weights = weights if namespace(weights) is np else weights.get()
-        good = (weights >= 0) & (weights <= HEAVIEST)
-        first, bad = int(np.flatnonzero(~good)[0]), int((~good).sum())
+        xp = namespace(weights)
+        wrong = ~((weights >= 0) & (weights <= HEAVIEST))
+        first, bad = int(xp.argmax(wrong)), int(wrong.sum())
         raise NumericsError(
             f"the weight of walker {first} is {float(weights[first]):.6g} ({bad} of {weights.size} weights are "
             f"outside of 0 to {HEAVIEST:g})",

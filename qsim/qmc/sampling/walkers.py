@@ -162,7 +162,7 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------- branching
 
-    def select(self, indices: Any, weights: Any) -> None:
+    def select(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
         at = self.device.asarray(indices)
         if len(indices) > self.count:  # copies

@@ -23,6 +23,10 @@ DECAY = 26.0  # of the integral of the decay constant beyond the turning points,
 MOST_POINTS = 900
 MOST_LEVELS = 120
 UNSIGNED = 1e-12  # part of the largest dipole element below which an element is rounding, and so is its sign
+CLOSE = (
+    1e-3  # part of the mean spacing below which the potential between the points decides how two levels mix
+)
+BETWEEN = 8  # points of a finer grid per point of the basis
 LONG = 300.0  # phase (rad) of one step from which its Hamiltonian is diagonalised
 
 
@@ -48,12 +52,16 @@ class World:
 
 @dataclass(frozen=True)
 class Truth:
-    """Converged levels: energies (K,), dipole matrix (K, K) and what they may be off by."""
+    """Converged levels: energies (K,), dipole matrix (K, K) and what they may be off by.
+
+    Where two levels are so close that a basis may mix them wrongly, `other` holds those of the second grid.
+    """
 
     energies: NDArray[np.float64]
     dipoles: NDArray[np.float64]
     energy_error: NDArray[np.float64]
     dipole_error: NDArray[np.float64]
+    other: Truth | None = None
 
 
 def levels(world: World, top: float, mass: float = 1.0, depth: float = 1.0) -> Truth:
@@ -62,12 +70,16 @@ def levels(world: World, top: float, mass: float = 1.0, depth: float = 1.0) -> T
     rough = _sinc_levels(world, top, mass, depth, 0.8, 2.1)
     count = min(fine[0].size, rough[0].size)
     signs = signs_like(fine[1][:count, :count], rough[1][:count, :count])
-    return Truth(
-        fine[0],
-        fine[1],
-        _padded(np.abs(fine[0][:count] - rough[0][:count]), fine[0].size),
-        np.abs(fine[1][:count, :count] - rough[1][:count, :count] * np.outer(signs, signs)),
-    )
+    energy_error = _padded(np.abs(fine[0][:count] - rough[0][:count]), fine[0].size)
+    dipole_error = np.abs(fine[1][:count, :count] - rough[1][:count, :count] * np.outer(signs, signs))
+    other = Truth(*rough, energy_error, dipole_error) if _has_close(fine[0]) else None
+    return Truth(*fine, energy_error, dipole_error, other)
+
+
+def _has_close(energies: NDArray[np.float64]) -> bool:
+    """Return True if two levels are so close that what lies between the points of a basis decides how they mix."""
+    gaps = np.diff(energies)
+    return bool(gaps.size) and float(gaps.min()) < CLOSE * float(gaps.mean())
 
 
 def _padded(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -103,7 +115,28 @@ def _sinc_levels(
 
     energies, states = eigh(h, subset_by_value=(-np.inf, top))
     energies, states = energies[:MOST_LEVELS], states[:, :MOST_LEVELS]
+    if _has_close(energies):
+        return _with_between(world, grid, depth, energies, states)
     return energies, states.T @ (world.dipole(grid)[:, None] * states)
+
+
+def _with_between(
+    world: World,
+    grid: NDArray[np.float64],
+    depth: float,
+    energies: NDArray[np.float64],
+    states: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Diagonalise in the levels once more, with potential and dipole integrated over a grid `BETWEEN` times finer."""
+    h = float(grid[1] - grid[0])
+    x = grid[0] + h / BETWEEN * np.arange((grid.size - 1) * BETWEEN + 1)
+    fine = states.T @ np.sinc((x - grid[:, None]) / h)
+    potential = depth * ((fine * world.potential(x)) @ fine.T) / BETWEEN
+    potential -= depth * (states.T * world.potential(grid)) @ states
+    dipoles = (fine * world.dipole(x)) @ fine.T / BETWEEN
+    matrix = np.diag(energies - energies[0]) + 0.5 * (potential + potential.T)
+    better, turn = np.linalg.eigh(matrix)
+    return better + energies[0], turn.T @ dipoles @ turn
 
 
 def signs_like(

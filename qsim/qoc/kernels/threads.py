@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,10 +15,9 @@ def each_trajectory(count: int, work: Callable[[int], object], threads: int) -> 
 
     Trajectories share no output, so the result does not depend on the number of threads.
     """
-    if threads <= 1 or count <= 1:
-        for index in range(count):
+
+    def several(first: int, last: int) -> None:
+        for index in range(first, last):
             work(index)
-        return
-    with ThreadPoolExecutor(min(threads, count)) as pool:
-        for _ in pool.map(work, range(count)):  # re-raises the first error
-            pass
+
+    each_part(several, count, count, threads, smallest=2, alike=work)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.sturmian.linalg.blas import subtract_product
@@ -109,7 +110,8 @@ def factor(A: Any, block: int | None = None, *, overwrite: bool = False) -> Fact
         divide(middle, last)
 
     if n:
-        divide(0, len(bounds) - 1)
+        with large_matrices(n):
+            divide(0, len(bounds) - 1)
     growth = max((float(value) for value in largest), default=1.0)
     condition = max((float(value) for value in conditions), default=1.0)
     if not np.isfinite(growth) or not np.isfinite(condition) or growth > LARGEST_GROWTH:

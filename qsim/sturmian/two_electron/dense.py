@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import Memory
 from qsim.core.errors import NumericsError
 from qsim.sturmian.two_electron.angular import angular
@@ -411,13 +412,14 @@ def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np
     from scipy.linalg import LinAlgError, eigh
 
     try:
-        return eigh(
-            device.to_host(made.H),
-            None if made.S is None else device.to_host(made.S),
-            subset_by_index=(0, roots - 1),
-            check_finite=False,
-            driver="evr" if made.S is None else "gvx",
-        )
+        with large_matrices(n):
+            return eigh(
+                device.to_host(made.H),
+                None if made.S is None else device.to_host(made.S),
+                subset_by_index=(0, roots - 1),
+                check_finite=False,
+                driver="evr" if made.S is None else "gvx",
+            )
     except LinAlgError as error:
         raise NumericsError(
             f"LAPACK cannot solve the eigenproblem: {error}", hint="use fewer functions"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import namespace
 from qsim.sturmian.kernels.repulsion import expand_pairs, kronecker_products, pair_densities, simpson_terms
 from qsim.sturmian.linalg.blas import symmetric_square
@@ -189,7 +190,7 @@ def repulsion_pairs(
             on_device[id(c)] = device.xp.ascontiguousarray(device.asarray(c, kind))
         return on_device[id(c)]
 
-    with device.use():
+    with device.use(), large_matrices(bra_b.shape[1] * ket_b.shape[1]):
         rho_b = pair_densities(device, moved(bra_b), moved(ket_b), packed_b)
         if same:
             root = symmetric_root(kernel) if root is None and use_root else root

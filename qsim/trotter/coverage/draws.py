@@ -16,17 +16,10 @@ Block = dict[str, Any]
 SPLITTINGS = ("ts1", "ts2", "ts4", "bm4", "bm6", "kl8")
 MOST_DRIVEN = 5  # spins: the oracle solves differential equations
 PULSE_AREA = 0.02  # least area of a narrow pulse, of the duration: too small a pulse would not show
-AROUND = (
-    -6.0,
-    -4.0,
-    -2.0,
-    -1.0,
-    0.0,
-    1.0,
-    2.0,
-    4.0,
-    6.0,
-)  # widths from the middle: stops that no integrator passes over
+# widths from the middle of a pulse: stops that no integrator passes over
+AROUND = (-6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0)
+COUPLINGS = ("heisenberg", "xx", "ising", "double_quantum", "xxz", "xyz", "power_law", "dipolar", "pairs")
+KINDS = (*COUPLINGS, "field", "field")  # fields are twice as likely
 
 
 def draw_deck(rng: Generator, folder: Path) -> Block:
@@ -112,24 +105,17 @@ def _term(rng: Generator, system: Block) -> Block:
     spins = system["spins"]
     if spins == 1:
         return _field(rng, spins)
-    kind = _one(
-        rng,
-        "heisenberg",
-        "xx",
-        "ising",
-        "double_quantum",
-        "xxz",
-        "xyz",
-        "power_law",
-        "dipolar",
-        "pairs",
-        "field",
-        "field",
-    )
+    kind = _one(rng, *KINDS)
     if kind == "field":
         return _field(rng, spins)
     if kind == "pairs":
         return {"type": "pairs", "list": _pairs(rng, spins)}
+    return _coupling(rng, system, kind)
+
+
+def _coupling(rng: Generator, system: Block, kind: str) -> Block:
+    """Return a coupling between the sites of a lattice, or between positions."""
+    spins = system["spins"]
     term: Block = {"type": kind}
     positions = kind in ("power_law", "dipolar") and rng.random() < 0.4
     if positions:
@@ -138,33 +124,36 @@ def _term(rng: Generator, system: Block) -> Block:
         ).tolist()
     elif "lattice" not in system or rng.random() < 0.3:
         term["lattice"] = _lattice(rng, spins)
-    lattice = term.get("lattice", system.get("lattice"))
+    lattice: Block | None = None if positions else term.get("lattice", system.get("lattice"))
     if kind == "dipolar":
-        return _dipolar(rng, term, None if positions else lattice)
-    if kind == "xxz":
-        term["Jxy"] = _size(rng)
-        term[_one(rng, "Jz", "delta")] = _size(rng)
-    elif kind == "xyz":
-        term |= {"Jx": _size(rng), "Jy": _size(rng), "Jz": _size(rng)}
-    else:
-        term["J"] = _size(rng)
-    if kind == "ising":
-        term["axis"] = _one(rng, "x", "y", "z")
+        return _dipolar(rng, term, lattice)
+    term |= _components(rng, kind)
     if kind == "power_law":
         term |= {"alpha": _one(rng, 0.0, 1.5, 3.0), "model": _one(rng, "heisenberg", "xx", "ising")}
     elif rng.random() < 0.2:
         term["alpha"] = _one(rng, 1.0, 3.0)
-    elif (
-        rng.random() < 0.2
-        and lattice is not None
-        and lattice["type"] in ("chain", "ring")
-        and spins >= 4
-        and "J" in term
-    ):
+    elif rng.random() < 0.2 and _has_shells(term, lattice, spins):
         term["shells"], term["J"] = [1, 2], [term["J"], _size(rng)]
     if rng.random() < 0.15 and not positions:
         term["random"] = _random(rng)
     return term
+
+
+def _has_shells(term: Block, lattice: Block | None, spins: int) -> bool:
+    """Return whether there are second neighbours, and one strength that can be given for each shell."""
+    row = lattice is not None and lattice["type"] in ("chain", "ring")
+    return row and spins >= 4 and "J" in term
+
+
+def _components(rng: Generator, kind: str) -> Block:
+    """Return the strengths of a coupling, and its axis where it has one."""
+    if kind == "xxz":
+        along, across = _size(rng), _size(rng)
+        return {"Jxy": along, _one(rng, "Jz", "delta"): across}
+    if kind == "xyz":
+        return {"Jx": _size(rng), "Jy": _size(rng), "Jz": _size(rng)}
+    found = {"J": _size(rng)}
+    return found | ({"axis": _one(rng, "x", "y", "z")} if kind == "ising" else {})
 
 
 def _dipolar(rng: Generator, term: Block, lattice: Block | None) -> Block:

@@ -5,7 +5,7 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 """
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -13,7 +13,7 @@ from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount, short_f
 from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.deck.profiles import Profile
 
-__all__ = ["Lattice", "Random", "System", "Term", "plane_shape"]
+__all__ = ["BondTerm", "Lattice", "LatticeTerm", "PlacedTerm", "Random", "System", "Term", "plane_shape"]
 
 MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
 
@@ -310,6 +310,9 @@ class FieldTerm(_Term):
     )
 
 
+PlacedTerm = Dipolar | PowerLaw  # whose sites may have positions of their own
+BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw  # one strength by shell or distance
+LatticeTerm = BondTerm | Dipolar
 Term = Annotated[
     Heisenberg | XX | XXZ | XYZ | Ising | Dipolar | DoubleQuantum | PowerLaw | Pairs | FieldTerm,
     Field(discriminator="type"),
@@ -342,18 +345,15 @@ class System(Block):
     )
 
 
-def plane_shape(lattice: Any, spins: int) -> tuple[int, int] | str:
+def plane_shape(lattice: Square | Triangular, spins: int) -> tuple[int, int] | str:
     """Return (Lx, Ly) of a square or triangular lattice, or why there is none."""
     Lx, Ly = lattice.Lx, lattice.Ly
-    if Lx is None and Ly is None:
-        Lx = math.isqrt(spins)
-        if Lx * Lx != spins:
-            return f"{spins} spins make no square; give Lx and Ly"
-    if Lx is None or Ly is None:
-        known = Lx if Ly is None else Ly
-        if spins % known:
-            return f"{spins} spins are not made of rows of {known}"
-        Lx, Ly = (Lx, spins // Lx) if Ly is None else (spins // Ly, Ly)
+    if Lx is None and Ly is None and math.isqrt(spins) ** 2 != spins:
+        return f"{spins} spins make no square; give Lx and Ly"
+    known = Lx or Ly or math.isqrt(spins)
+    if (Lx is None or Ly is None) and spins % known:
+        return f"{spins} spins are not made of rows of {known}"
+    Lx, Ly = Lx or spins // known, Ly or spins // known
     if Lx * Ly != spins:
         return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
     return Lx, Ly

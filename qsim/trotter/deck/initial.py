@@ -167,6 +167,8 @@ class FileInitial(Block):
     )
 
 
+IsingInitial = BasisInitial | NeelInitial | DomainWallInitial
+RandomInitial = A1Initial | RandomPhaseInitial | HaarInitial
 Initial = Annotated[
     BasisInitial
     | NeelInitial
@@ -191,4 +193,4 @@ def check_initial(initial: object, spins: int, key: str = "initial") -> Iterator
 
 def is_random(initial: object) -> bool:
     """Return whether members of an ensemble of such states differ."""
-    return isinstance(initial, A1Initial | RandomPhaseInitial | HaarInitial)
+    return isinstance(initial, RandomInitial)

@@ -1,6 +1,7 @@
 """The deck of ``qsim trotter``: spins and their couplings, a start, an evolution, and what to observe."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -141,46 +142,52 @@ class Evolve(Block):
                 "evolve.t_final", f"expected 0 or a time of at least {SHORTEST:.0e}, found {self.t_final:g}"
             )
             return
-        if block.list is not None:
-            if block.count is not None:
-                yield Finding("evolve.outputs.count", "give either count or list, not both")
-            for key in ("spacing", "first"):
-                if key in block.model_fields_set:
-                    yield Finding(
-                        f"evolve.outputs.{key}", "goes with count; the times of a list are taken as they are"
-                    )
-            for k, (a, b) in enumerate(zip(block.list, block.list[1:], strict=False)):
-                if b <= a:
-                    yield Finding(
-                        f"evolve.outputs.list.{k + 1}", f"times must ascend, but {b:g} follows {a:g}"
-                    )
-                    return
-            for k, time in enumerate(block.list):
-                if 0.0 < time < SHORTEST:
-                    yield Finding(
-                        f"evolve.outputs.list.{k}",
-                        f"expected 0 or a time of at least {SHORTEST:.0e}, found {time:g}",
-                    )
-                    return
-            if self.t_final is not None and block.list[-1] > self.t_final * (1 + 1e-12):
+        yield from self._check_list(block.list) if block.list is not None else self._check_grid()
+
+    def _check_list(self, times: list[float]) -> Iterator[Finding]:
+        """Yield what contradicts a list of output times, and the first time in it that cannot be kept."""
+        block = self.outputs
+        if block.count is not None:
+            yield Finding("evolve.outputs.count", "give either count or list, not both")
+        for key in ("spacing", "first"):
+            if key in block.model_fields_set:
                 yield Finding(
-                    "evolve.outputs.list",
-                    f"the last output time {block.list[-1]:g} lies after t_final = {self.t_final:g}",
+                    f"evolve.outputs.{key}", "goes with count; the times of a list are taken as they are"
                 )
+        for k, (a, b) in enumerate(pairwise(times), start=1):
+            if b <= a:
+                yield Finding(f"evolve.outputs.list.{k}", f"times must ascend, but {b:g} follows {a:g}")
+                return
+        for k, time in enumerate(times):
+            if 0.0 < time < SHORTEST:
+                yield Finding(
+                    f"evolve.outputs.list.{k}",
+                    f"expected 0 or a time of at least {SHORTEST:.0e}, found {time:g}",
+                )
+                return
+        if self.t_final is not None and times[-1] > self.t_final * (1 + 1e-12):
+            yield Finding(
+                "evolve.outputs.list",
+                f"the last output time {times[-1]:g} lies after t_final = {self.t_final:g}",
+            )
+
+    def _check_grid(self) -> Iterator[Finding]:
+        """Yield why no grid of times begins at `first` and ends at t_final."""
+        block = self.outputs
+        if block.first is None:
             return
-        if block.spacing == "linear" and block.first is not None:
+        count = block.count or OUTPUTS
+        if block.spacing == "linear":
             yield Finding("evolve.outputs.first", "goes with spacing: log; linear times begin at 0")
-        if block.spacing == "log" and block.first is not None:
-            count = block.count or OUTPUTS
-            if block.first >= self.end:
-                yield Finding(
-                    "evolve.outputs.first", f"first = {block.first:g} must lie before t_final = {self.end:g}"
-                )
-            elif self.end - block.first < CLOSEST * count * self.end:
-                yield Finding(
-                    "evolve.outputs.first",
-                    f"first = {block.first!r} lies too close to t_final = {self.end!r} for {count} different times",
-                )
+        elif block.first >= self.end:
+            yield Finding(
+                "evolve.outputs.first", f"first = {block.first:g} must lie before t_final = {self.end:g}"
+            )
+        elif self.end - block.first < CLOSEST * count * self.end:
+            yield Finding(
+                "evolve.outputs.first",
+                f"first = {block.first!r} lies too close to t_final = {self.end!r} for {count} different times",
+            )
 
 
 class Ensemble(Block):
@@ -350,7 +357,7 @@ class TrotterDeck(Deck):
         return are_driven(self.system.terms)
 
 
-def are_driven(terms: list[Any]) -> bool:
+def are_driven(terms: Sequence[Term]) -> bool:
     """Return whether a term depends on time."""
     return any(term.profile is not None and term.profile.type != "constant" for term in terms)
 

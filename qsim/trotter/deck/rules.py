@@ -1,8 +1,8 @@
 """Rules of the trotter deck: keys that contradict each other, which need no calculation."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import (
@@ -11,12 +11,17 @@ from qsim.trotter.deck.couplings import (
     Dipolar,
     FieldTerm,
     Ladder,
+    Lattice,
+    LatticeTerm,
     Pairs,
+    PlacedTerm,
+    Random,
     RandomBox,
     RandomValues,
     Ring,
     Square,
     System,
+    Term,
     Triangular,
     _Isotropic,
     plane_shape,
@@ -46,9 +51,9 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
 def _check_initial(deck: TrotterDeck) -> Iterator[Finding]:
     spins = deck.system.spins
     rings = any(
-        isinstance(getattr(term, "lattice", None) or deck.system.lattice, Ring)
+        isinstance(term.lattice or deck.system.lattice, Ring)
         for term in deck.system.terms
-        if hasattr(term, "lattice")
+        if isinstance(term, LatticeTerm)
     )
     if isinstance(deck.initial, NeelInitial) and rings and spins % 2:
         yield Finding(
@@ -124,9 +129,10 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
             )
 
 
-def _is_disordered(term: Any) -> bool:
-    values = getattr(term, "values", None)
-    return getattr(term, "random", None) is not None or getattr(values, "random", None) is not None
+def _is_disordered(term: Term) -> bool:
+    if isinstance(term, Dipolar | Pairs):
+        return False
+    return term.random is not None or (isinstance(term, FieldTerm) and isinstance(term.values, RandomValues))
 
 
 def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
@@ -167,13 +173,13 @@ def check_system(system: System, key: str = "system") -> Iterator[Finding]:
     yield from check_terms(system.terms, system, f"{key}.terms")
 
 
-def check_terms(terms: list[Any], system: System, key: str) -> Iterator[Finding]:
+def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
     """Yield what is wrong with terms of `system`, also with those of an echo."""
     for number, term in enumerate(terms):
         yield from _check_term(term, system, f"{key}.{number}")
 
 
-def _check_term(term: Any, system: System, key: str) -> Iterator[Finding]:
+def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
     if term.profile is not None:
         yield from check_profile(term.profile, f"{key}.profile")
     if isinstance(term, FieldTerm):
@@ -182,41 +188,58 @@ def _check_term(term: Any, system: System, key: str) -> Iterator[Finding]:
         yield from _check_pairs(term, system.spins, key)
     else:
         yield from _check_coupling(term, system, key)
-    yield from _check_random(getattr(term, "random", None), f"{key}.random")
+    if not isinstance(term, Dipolar | Pairs):
+        yield from _check_random(term.random, f"{key}.random")
 
 
-def _check_random(random: Any, key: str) -> Iterator[Finding]:
+def _check_random(random: Random | None, key: str) -> Iterator[Finding]:
     if isinstance(random, RandomBox) and (random.width is None) == (random.W is None):
         yield Finding(key, "give either width (the full width) or W (half of it)")
 
 
-def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
-    positions = getattr(term, "positions", None)
+def _check_coupling(term: LatticeTerm, system: System, key: str) -> Iterator[Finding]:
+    """Yield what contradicts itself in a coupling between the sites of a lattice, or between positions."""
     lattice = term.lattice if term.lattice is not None else system.lattice
-    if positions is not None and term.lattice is not None:
-        yield Finding(f"{key}.positions", "give either positions or a lattice")
-    if positions is not None and term.shells is not None:
-        yield Finding(f"{key}.shells", "shells belong to a lattice; with positions every pair is coupled")
-    if positions is None and lattice is None:
+    positions = term.positions if isinstance(term, PlacedTerm) else None
+    if positions is not None:
+        yield from _check_positions(term, positions, system.spins, key)
+    elif lattice is None:
         yield Finding(
             f"{key}.lattice",
             "missing key; give chain, ring, square, triangular, ladder or all, here or as system.lattice",
         )
-    if isinstance(positions, list) and len(positions) != system.spins:
-        yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {system.spins}")
-    elif isinstance(positions, list):
-        places: dict[tuple[float, ...], int] = {}
-        for site, place in enumerate(positions):
-            if (other := places.setdefault(tuple(place), site)) != site:
-                yield Finding(
-                    f"{key}.positions.{site}", f"sites {other} and {site} are at the same place, {place}"
-                )
-                break
     if term.lattice is not None:
         yield from check_lattice(term.lattice, system.spins, f"{key}.lattice")
     if isinstance(lattice, AllToAll) and isinstance(term, Dipolar) and positions is None:
         yield Finding(f"{key}.lattice", "lattice all has no positions; give positions or another lattice")
     yield from _check_shells(term, lattice, key)
+    yield from _check_components(term, key)
+
+
+def _check_positions(
+    term: LatticeTerm, positions: Path | list[list[float]], spins: int, key: str
+) -> Iterator[Finding]:
+    """Yield keys that positions exclude, a wrong number of them, and the first two sites at one place."""
+    if term.lattice is not None:
+        yield Finding(f"{key}.positions", "give either positions or a lattice")
+    if term.shells is not None:
+        yield Finding(f"{key}.shells", "shells belong to a lattice; with positions every pair is coupled")
+    if isinstance(positions, Path):  # read by the plan
+        return
+    if len(positions) != spins:
+        yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {spins}")
+        return
+    places: dict[tuple[float, ...], int] = {}
+    for site, place in enumerate(positions):
+        if (other := places.setdefault(tuple(place), site)) != site:
+            yield Finding(
+                f"{key}.positions.{site}", f"sites {other} and {site} are at the same place, {place}"
+            )
+            return
+
+
+def _check_components(term: LatticeTerm, key: str) -> Iterator[Finding]:
+    """Yield strengths and axes of a coupling that do not fit together."""
     if isinstance(term, _Isotropic) and isinstance(term.J, list):
         expected = len(term.shells) if term.shells is not None else 1
         if len(term.J) != expected:
@@ -229,7 +252,7 @@ def _check_coupling(term: Any, system: System, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.axis", "the axis is the zero vector")
 
 
-def _check_shells(term: Any, lattice: Any, key: str) -> Iterator[Finding]:
+def _check_shells(term: LatticeTerm, lattice: Lattice | None, key: str) -> Iterator[Finding]:
     if term.shells is None or lattice is None:
         return
     if isinstance(lattice, AllToAll):
@@ -290,7 +313,7 @@ def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, st
         seen[j, k] = number
 
 
-def check_lattice(lattice: Any, spins: int, key: str) -> Iterator[Finding]:
+def check_lattice(lattice: Lattice, spins: int, key: str) -> Iterator[Finding]:
     """Yield why a lattice cannot have so many sites."""
     if isinstance(lattice, Square | Triangular):
         shape = plane_shape(lattice, spins)

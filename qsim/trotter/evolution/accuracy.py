@@ -22,7 +22,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients, constant, coupling_bounds
 from qsim.trotter.evolution.pilot import Panel, Pilot, strength
 from qsim.trotter.kernels.apply import operator
-from qsim.trotter.states.vectors import norm2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = [
     "SPLITTINGS",
@@ -44,7 +46,6 @@ __all__ = [
     "choose",
     "estimate",
     "layers_per_step",
-    "replay_error",
 ]
 
 SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")  # ts4, the paper's, is never the cheapest
@@ -123,13 +124,13 @@ class Choice:
     kinks: tuple[float, ...] = ()
 
 
-def _axes(hamiltonian: Any) -> tuple[int, ...]:
+def _axes(hamiltonian: Hamiltonian | Model) -> tuple[int, ...]:
     """Return the axes on which there is anything."""
-    model = hamiltonian.envelope if hasattr(hamiltonian, "envelope") else hamiltonian
+    model = hamiltonian.envelope
     return tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
 
 
-def layers_per_step(hamiltonian: Any, method: str) -> int:
+def layers_per_step(hamiltonian: Hamiltonian | Model, method: str) -> int:
     """Return the diagonal layers of a step among others, neighbours merged."""
     axes = _axes(hamiltonian)
     many = [len(schedule.layers(axes, method, 1.0, steps)) for steps in (1, 2)]
@@ -137,11 +138,11 @@ def layers_per_step(hamiltonian: Any, method: str) -> int:
 
 
 def estimate(
-    hamiltonian: Any,
+    hamiltonian: Hamiltonian | Model,
     method: str,
     dt: float,
     duration: float,
-    psi: Any = None,
+    psi: Amplitudes | None = None,
     *,
     machine: Machine = CPU,
     pilot: Pilot | Panel | None = None,
@@ -162,11 +163,11 @@ def estimate(
 
 
 def choose(
-    hamiltonian: Any,
+    hamiltonian: Hamiltonian | Model,
     times: Sequence[float],
     accuracy: float,
     method: str = "auto",
-    psi: Any = None,
+    psi: Amplitudes | None = None,
     *,
     machine: Machine = CPU,
     pilot: Pilot | Panel | None = None,
@@ -193,7 +194,7 @@ def choose(
     """
     duration = float(times[-1]) - float(times[0])
     intervals = np.diff(np.asarray(times, float))
-    static = bool(getattr(hamiltonian, "is_static", True))
+    static = hamiltonian.is_static
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
     found = []
     if method == "chebyshev":
@@ -241,7 +242,7 @@ def _least_cost(
 
 def _split(
     pilot: Pilot | Panel,
-    hamiltonian: Any,
+    hamiltonian: Hamiltonian | Model,
     name: str,
     intervals: NDArray[np.float64],
     dt: float,
@@ -258,7 +259,7 @@ def _split(
     error = pilot.total(name, intervals, dt)
     error += _angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
     if machine.precision == "single":
-        at_once = hamiltonian.spins <= TOGETHER and bool(getattr(hamiltonian, "is_static", True))
+        at_once = hamiltonian.spins <= TOGETHER and hamiltonian.is_static
         passes = float(len(intervals)) if at_once and machine.kind == "cpu" else layers * steps
         error += _single_rounding(passes)
         if machine.kind == "cuda":
@@ -268,7 +269,7 @@ def _split(
 
 def _expanded(
     pilot: Pilot | Panel,
-    hamiltonian: Any,
+    hamiltonian: Hamiltonian | Model,
     intervals: NDArray[np.float64],
     accuracy: float,
     machine: Machine,
@@ -308,33 +309,8 @@ def _single_rounding(passes: float) -> float:
     return ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(passes))
 
 
-def _angles(hamiltonian: Any, duration: float) -> float:
+def _angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
-    model = hamiltonian.peak(duration) if hasattr(hamiltonian, "peak") else hamiltonian
+    model = hamiltonian.peak(duration)
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
     return ROUNDING["double"] * duration * math.sqrt(float(square))
-
-
-def replay_error(
-    evolver: Any, before: Any, legs: Sequence[tuple[float, float, int]], carry: Any, make: Any
-) -> float:
-    """Return the distance between a state and that of half the step, from an earlier state on.
-
-    Parameters
-    ----------
-    evolver : Evolver
-        At the later time.
-    before : (2^N,) complex
-        State at the earlier time.
-    legs : of (start, dt, steps)
-        Calls that led from one to the other.
-    carry : callable
-        ``carry(evolver, start, dt, steps)``.
-    make : callable
-        ``make(psi)`` returns an evolver with the same Hamiltonian.
-    """
-    other = make(before)
-    for start, dt, steps in legs:
-        carry(other, start, dt / 2, 2 * steps)
-    difference = other.psi - evolver.psi
-    return math.sqrt(norm2(difference) / norm2(evolver.psi))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["LARGEST", "SMALLEST", "Batch"]
 
@@ -46,7 +47,9 @@ class Batch:
         Layers that each member has gone through.
     """
 
-    def __init__(self, device: Device, models: Sequence[Model], psi: Any, *, own: bool = False) -> None:
+    def __init__(
+        self, device: Device, models: Sequence[Model], psi: Amplitudes, *, own: bool = False
+    ) -> None:
         self.device, self.models = device, models
         self.spins = models[0].spins
         self.layers = 0
@@ -117,7 +120,9 @@ class Batch:
             for m in range(len(self.models))
         ]
 
-    def _moments(self, states: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _moments(
+        self, states: Amplitudes
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         n = self.spins
         norm, s, ss = moments_of_members(self.device, states)
         return norm, s[:, :n], ss[:, :n, :n]

@@ -25,9 +25,11 @@ from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
 
@@ -72,7 +74,7 @@ class Chebyshev:
     def __init__(
         self,
         device: Device,
-        model: Any,
+        model: Hamiltonian | Model,
         *,
         form: Literal["auto", "bonds", "frames"] = "auto",
         bounds: Bounds | tuple[float, float] = "lanczos",
@@ -84,7 +86,7 @@ class Chebyshev:
         self._bounds: tuple[float, float] | None = None if isinstance(bounds, str) else bounds
         self.products = 0
 
-    def bounds(self, dtype: Any = np.complex128) -> tuple[float, float]:
+    def bounds(self, dtype: DTypeLike = np.complex128) -> tuple[float, float]:
         """Return the ends of the interval that is taken for the spectrum."""
         if self._bounds is None:
             if self._choice == "couplings":
@@ -95,7 +97,7 @@ class Chebyshev:
         return self._bounds
 
     def advance(
-        self, psi: Any, t: float, tolerance: float = 1e-12, poll: Callable[[], None] | None = None
+        self, psi: Amplitudes, t: float, tolerance: float = 1e-12, poll: Callable[[], None] | None = None
     ) -> Expansion:
         """Replace ``psi`` by ``exp(-i H t) psi``.
 
@@ -137,7 +139,7 @@ class Chebyshev:
             )
         return Expansion(products, error)
 
-    def _work(self, psi: Any) -> tuple[Any, ...]:
+    def _work(self, psi: Amplitudes) -> tuple[Any, ...]:
         """Allocate once a call: the second polynomial, the sum, and the work space of H psi."""
         xp = self.device.xp
         space = xp.empty_like(psi) if self.operator.needs_work else None
@@ -145,7 +147,7 @@ class Chebyshev:
 
     def _expand(
         self,
-        psi: Any,
+        psi: Amplitudes,
         numbers: NDArray[np.float64],
         centre: float,
         radius: float,
@@ -179,12 +181,11 @@ class Chebyshev:
         scale(complex(math.cos(angle), math.sin(angle)), total, out=psi)
 
 
-def constant(model: Any) -> Any:
+def constant(hamiltonian: Hamiltonian | Model) -> Model:
     """Return the model of a Hamiltonian that does not depend on time."""
-    static = getattr(model, "static", model)
-    if static is not model and not model.is_static:
+    if not hamiltonian.is_static:
         raise ValueError("a Chebyshev expansion needs a Hamiltonian that does not depend on time")
-    return static
+    return hamiltonian.static
 
 
 def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float]:
@@ -199,7 +200,7 @@ def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float
     return values[:keep], float(tail[keep])
 
 
-def coupling_bounds(model: Any) -> tuple[float, float]:
+def coupling_bounds(model: Model) -> tuple[float, float]:
     """Return bounds of the spectrum: the sums of the least and largest energies of every pair and every field.
 
     The energies of a pair are ``(s_x Jx + s_y Jy + s_z Jz) / 4`` of the four Bell states, with signs whose product is -1.
@@ -214,10 +215,10 @@ def coupling_bounds(model: Any) -> tuple[float, float]:
 def lanczos_bounds(
     device: Device,
     op: Operator,
-    model: Any,
+    model: Model,
     *,
     steps: int = LANCZOS_STEPS,
-    dtype: Any = np.complex128,
+    dtype: DTypeLike = np.complex128,
 ) -> tuple[float, float]:
     """Return the ends of the spectrum from a few Lanczos steps, widened by the residuals, inside :func:`coupling_bounds`.
 
@@ -251,7 +252,7 @@ def lanczos_bounds(
     return max(low - width, rigorous[0]), min(high + width, rigorous[1])
 
 
-def _random_phases(device: Device, size: int, dtype: Any) -> Any:
+def _random_phases(device: Device, size: int, dtype: DTypeLike) -> Amplitudes:
     """Return a unit vector of random phases, the same on every device: the hash `splitmix64` of the index."""
     xp = device.xp
     out = xp.empty(size, dtype)

@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
@@ -34,6 +34,8 @@ from qsim.trotter.model.structure import CELLS, Profile, kinks, many, survey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.trotter.model.hamiltonian import Hamiltonian
 
 __all__ = ["Drive", "Small", "kinks"]
 
@@ -80,7 +82,7 @@ class Small:
     axes: tuple[int, ...] = field(init=False)
 
     @classmethod
-    def of(cls, hamiltonian: Any) -> Small:
+    def of(cls, hamiltonian: Hamiltonian) -> Small:
         """Return the small system of a Hamiltonian."""
         from qsim.trotter.model.hamiltonian import energies
 
@@ -145,7 +147,7 @@ class Drive:
     walked: dict[tuple[str, float, tuple[float, ...]], float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, hamiltonian: Any, end: float) -> Drive:
+    def of(cls, hamiltonian: Hamiltonian, end: float) -> Drive:
         """Sample the profiles of a Hamiltonian."""
         small = Small.of(hamiltonian)
         times = np.linspace(0.0, end, CELLS + 1)

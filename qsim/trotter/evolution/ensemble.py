@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.problem import Problem
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["Ensemble", "together"]
 
@@ -82,7 +83,7 @@ class Ensemble:
             for m, observer in enumerate(self.observers):
                 observer.rows = {name: list(values[m]) for name, values in restored["rows"].items()}
 
-    def _carried(self, states: Any, perturbed: bool = False) -> Batch:
+    def _carried(self, states: Amplitudes | None, perturbed: bool = False) -> Batch:
         """Return a batch of all members; of their initial states, if none are given."""
         problem, device = self.problem, self.problem.device
         with device.use():

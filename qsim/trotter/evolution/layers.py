@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.states.vectors import Amplitudes
 
 CPU_BITS = 14  # amplitudes of a CPU tile: with its copy, the second-level cache
 CPU_SIZES = (12, 13, 14, 15, 16)  # for caches of other sizes
@@ -160,7 +161,7 @@ class Evolver:
         self,
         device: Device,
         model: Model,
-        psi: Any,
+        psi: Amplitudes,
         *,
         precision: str = "double",
         own: bool = False,
@@ -192,7 +193,7 @@ class Evolver:
         return self._psi[: 1 << self.spins]
 
     @psi.setter
-    def psi(self, value: Any) -> None:
+    def psi(self, value: Amplitudes) -> None:
         with self.device.use():
             self._psi[: 1 << self.spins] = self.device.asarray(value, self.dtype)
             self._psi[1 << self.spins :] = 0  # rounding of the padding

@@ -21,17 +21,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from qsim.core.device.device import cpu, namespace
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.drive import Drive
+from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.trotter.evolution.layers import Evolver
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = [
     "DRIVEN_SPINS",
@@ -61,32 +65,44 @@ FARTHER = 0.5  # weight of a coupling for every site between it and the first on
 WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing is a product formula
 
 
+class Advances(Protocol):
+    """What makes steps of an integrator with a state."""
+
+    @property
+    def psi(self) -> Amplitudes:
+        """State (2^N,), evolved in place."""
+        ...
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make some steps."""
+
+
 # ------------------------------------------------------------------------------------ where errors arise
 
 
-def _fields(hamiltonian: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fields(hamiltonian: Hamiltonian | Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sizes of the couplings (3, N, N) and fields (3, N)."""
-    model = hamiltonian.envelope if hasattr(hamiltonian, "envelope") else hamiltonian
+    model = hamiltonian.envelope
     return np.abs(np.asarray(model.J)), np.abs(np.asarray(model.h))
 
 
-def _rms(hamiltonian: Any) -> NDArray[np.float64]:
+def _rms(hamiltonian: Hamiltonian | Model) -> NDArray[np.float64]:
     """Return (3, N): the rms field of every spin along every axis."""
     J, h = _fields(hamiltonian)
     return np.sqrt(0.25 * (J**2).sum(axis=2) + h**2)
 
 
-def strength(hamiltonian: Any) -> float:
+def strength(hamiltonian: Hamiltonian | Model) -> float:
     """Return the largest rms field of a spin, over sites: the root of ``sum (J/2)^2 + h^2`` over axes and neighbours."""
     return math.sqrt(float((_rms(hamiltonian) ** 2).sum(axis=0).max(initial=0.0)))
 
 
-def commutes(hamiltonian: Any) -> bool:
-    """Tell whether all terms commute because every spin feels one axis alone."""
+def commutes(hamiltonian: Hamiltonian | Model) -> bool:
+    """Return whether all terms commute because every spin feels one axis alone."""
     return bool(np.all(np.count_nonzero(_rms(hamiltonian), axis=0) <= 1))
 
 
-def weights(hamiltonian: Any, power: int = POWER) -> NDArray[np.float64]:
+def weights(hamiltonian: Hamiltonian | Model, power: int = POWER) -> NDArray[np.float64]:
     """Return (N,): how much every spin adds to the error of an integrator of some order, in arbitrary units."""
     f = _rms(hamiltonian)
     largest = float(f.max(initial=0.0))
@@ -97,7 +113,7 @@ def weights(hamiltonian: Any, power: int = POWER) -> NDArray[np.float64]:
     return np.asarray(mixed * np.sqrt((f**2).sum(axis=0)) ** (power - 1))
 
 
-def neighbourhood(hamiltonian: Any, size: int) -> list[int]:
+def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
     """Return so many sites, ascending, around the one where the error of a step is largest."""
     J, _ = _fields(hamiltonian)
     total = (J**2).sum(axis=0)
@@ -123,7 +139,7 @@ def neighbourhood(hamiltonian: Any, size: int) -> list[int]:
     return sorted(chosen)
 
 
-def part_of(psi: Any, sites: Sequence[int]) -> NDArray[np.complex128]:
+def part_of(psi: Amplitudes, sites: Sequence[int]) -> NDArray[np.complex128]:
     """Return the normalised amplitudes (2^n,) of some sites, ascending, for the likeliest configuration of all spins.
 
     Of configurations that rounding alone tells apart it is the first, so that every device finds the same.
@@ -179,10 +195,10 @@ class Pilot:
         By integrator, a step of the whole system and its error in one unit of time, where the pilot itself shows none.
     """
 
-    hamiltonian: Any
+    hamiltonian: Hamiltonian | Model
     states: list[NDArray[np.complex128]]
     growth: float
-    make: Callable[[Any, Any], Any]
+    make: Callable[[Hamiltonian | Model, Amplitudes], Evolver]
     strength: float = 0.0
     duration: float = math.inf
     sites: list[int] = field(default_factory=list)
@@ -194,11 +210,11 @@ class Pilot:
     @classmethod
     def of(
         cls,
-        hamiltonian: Any,
-        psi: Any = None,
+        hamiltonian: Hamiltonian | Model,
+        psi: Amplitudes | None = None,
         *,
         spins: int = PILOT_SPINS,
-        make: Callable[[Any, Any], Any] | None = None,
+        make: Callable[[Hamiltonian | Model, Amplitudes], Evolver] | None = None,
         end: float | None = None,
     ) -> Pilot:
         """Return the pilot of a system.
@@ -211,7 +227,7 @@ class Pilot:
         end : float, optional
             End of the evolution, all along which a driven Hamiltonian is looked at.
         """
-        static = bool(getattr(hamiltonian, "is_static", True))
+        static = hamiltonian.is_static
         whole = int(hamiltonian.spins)
         size = min(spins if static else min(spins, DRIVEN_SPINS), whole)
         peak = hamiltonian if static or end is None else hamiltonian.peak(end)
@@ -226,7 +242,7 @@ class Pilot:
         states = [random_state(size)]
         if psi is not None:
             states.insert(0, part_of(psi, sites))
-        drive = None if static or end is None else Drive.of(small, end)
+        drive = None if isinstance(small, Model) or small.is_static or end is None else Drive.of(small, end)
         exact = static and commutes(hamiltonian)
         return cls(
             small,
@@ -432,13 +448,13 @@ def find_step(
     return good if good > 0.0 else 0.5 * dt
 
 
-def local_error(evolver: Any, psi: Any, method: str, dt: float) -> float:
+def local_error(evolver: Advances, psi: Amplitudes, method: str, dt: float) -> float:
     """Return the error of one step: the state goes forward by dt and back by two halves, and should be psi again.
 
     Parameters
     ----------
-    evolver : Evolver
-        With a copy of psi, which it evolves.
+    evolver
+        An :class:`~qsim.trotter.evolution.layers.Evolver`, say, with a copy of psi, which it evolves.
     """
     evolver.advance(method, dt, 1)
     evolver.advance(method, -0.5 * dt, 2)
@@ -448,7 +464,7 @@ def local_error(evolver: Any, psi: Any, method: str, dt: float) -> float:
     return found / 3.0 if order == 1 else found  # whose steps back do not undo those forward, but add to them
 
 
-def _missing(hamiltonian: Any, sites: Sequence[int]) -> float:
+def _missing(hamiltonian: Hamiltonian | Model, sites: Sequence[int]) -> float:
     """Return the factor by which the couplings of a part are too weak, at the site that is coupled most strongly in it."""
     J, _ = _fields(hamiltonian)
     square = (J**2).sum(axis=0)
@@ -457,16 +473,17 @@ def _missing(hamiltonian: Any, sites: Sequence[int]) -> float:
     return math.sqrt(square[sites[k]].sum() / inside[k]) if inside[k] > 0.0 else 1.0
 
 
-def _scaled(hamiltonian: Any, factor: float) -> Any:
+def _scaled(hamiltonian: Hamiltonian | Model, factor: float) -> Hamiltonian | Model:
     """Multiply all couplings; fields stay."""
-    if hasattr(hamiltonian, "static"):
-        driven = tuple((f, _scaled(part, factor)) for f, part in hamiltonian.driven)
-        return replace(hamiltonian, static=_scaled(hamiltonian.static, factor), driven=driven)
-    return replace(hamiltonian, J=factor * hamiltonian.J)
+    if isinstance(hamiltonian, Model):
+        return replace(hamiltonian, J=factor * hamiltonian.J)
+    static = replace(hamiltonian.static, J=factor * hamiltonian.static.J)
+    return Hamiltonian(static, tuple((f, replace(part, J=factor * part.J)) for f, part in hamiltonian.driven))
 
 
-def _evolver(hamiltonian: Any, psi: Any) -> Any:
+def _evolver(hamiltonian: Hamiltonian | Model, psi: Amplitudes) -> Evolver:
+    """Return an evolver on the CPU."""
     from qsim.trotter.evolution.layers import Evolver
 
-    static = getattr(hamiltonian, "static", hamiltonian)
-    return Evolver(cpu(1), static if getattr(hamiltonian, "is_static", True) else hamiltonian, psi)
+    assert hamiltonian.is_static  # a driven one is followed by its Drive
+    return Evolver(cpu(1), hamiltonian.static, psi)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
+    from qsim.trotter.states.vectors import Amplitudes
 
 
 class Carrier:
@@ -40,7 +41,7 @@ class Carrier:
     """
 
     def __init__(
-        self, problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
+        self, problem: Problem, hamiltonian: Hamiltonian, psi: Amplitudes, how: Choice, own: bool = False
     ) -> None:
         self.hamiltonian, self.how, self.products = hamiltonian, how, 0
         precision = problem.deck.run.precision
@@ -140,7 +141,7 @@ class Trajectory:
         """Passes over the states that are carried forward, since the trajectory began or was resumed."""
         return self.carrier.evolver.passes + (self.other.evolver.passes if self.other is not None else 0)
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Any, own: bool = False) -> Carrier:
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Carrier:
         made = Carrier(self.problem, hamiltonian, psi, self.how, own)
         if made.expansion is not None:  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qsim.trotter.evolution.trajectory import Trajectory
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["verify"]
 
@@ -97,7 +98,7 @@ class _Replay:
             self.other = self._carrier(self.observer.perturbed, problem.initial(member))
         self.echoes: list[float] = []
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Any) -> Carrier:
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Carrier:
         return Carrier(self.problem, hamiltonian, psi, self.how, own=True)
 
     @property

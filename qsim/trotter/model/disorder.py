@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,14 @@ FIELD_STREAM, COUPLING_STREAM = 0x5F1E0000, 0x5C0F0000
 
 
 def draw(
-    random: Any, count: int, *, seed: int, number: int, realisation: int, coupling: bool, axis: int = 0
+    random: blocks.Random,
+    count: int,
+    *,
+    seed: int,
+    number: int,
+    realisation: int,
+    coupling: bool,
+    axis: int = 0,
 ) -> NDArray[np.float64]:
     """Return random numbers of one term.
 
@@ -46,13 +53,12 @@ def draw(
         Numbers of mean 0.
     """
     stream = COUPLING_STREAM if coupling else FIELD_STREAM
-    own = random.seed is not None
-    key = rng.key_from_seed(random.seed if own else seed)
-    stream += 0 if own else number + 1
+    stream += 0 if random.seed is not None else number + 1
+    key = rng.key_from_seed(seed if random.seed is None else random.seed)
     if isinstance(random, blocks.RandomNormal):
         return random.sigma * rng.normal(key, stream, realisation, count, draw=2 * axis)
     uniform = rng.uniform(key, stream, realisation, count, draw=2 * axis)
     if isinstance(random, blocks.RandomBinary):
         return np.where(uniform < 0.5, -random.strength, random.strength)
-    width = random.width if random.width is not None else 2.0 * random.W
+    width = random.width if random.width is not None else 2.0 * (random.W or 0.0)
     return width * (uniform - 0.5)

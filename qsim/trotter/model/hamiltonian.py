@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -93,6 +93,31 @@ class Model:
     def __neg__(self) -> Model:
         """Return minus the Hamiltonian."""
         return -1.0 * self
+
+    # A model is a Hamiltonian without driven parts: what asks for these need not tell the two apart.
+
+    @property
+    def is_static(self) -> bool:
+        """Whether H does not depend on time: yes."""
+        return True
+
+    @property
+    def static(self) -> Model:
+        """Everything without a time profile."""
+        return self
+
+    @property
+    def envelope(self) -> Model:
+        """A model in which every coupling or field that can occur at some time is not zero."""
+        return self
+
+    def at(self, t: float) -> Model:
+        """Return H at a time."""
+        return self
+
+    def peak(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it can become until some time."""
+        return self
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -203,7 +228,7 @@ def build_hamiltonian(
     *,
     seed: int,
     realisation: int = 0,
-    terms: Sequence[Any] | None = None,
+    terms: Sequence[blocks.Term] | None = None,
     first: int = 0,
 ) -> Hamiltonian:
     """Return the Hamiltonian of a deck.
@@ -282,7 +307,7 @@ def _field(
 
 
 def _coupling(
-    term: Any, system: blocks.System, seed: int, number: int, realisation: int
+    term: blocks.LatticeTerm | blocks.Pairs, system: blocks.System, seed: int, number: int, realisation: int
 ) -> NDArray[np.float64]:
     """Return (3, N, N) couplings of one term."""
     spins = system.spins
@@ -315,7 +340,7 @@ def _coupling(
     return J + J.transpose(0, 2, 1)
 
 
-def _components(term: Any) -> tuple[float, float, float]:
+def _components(term: blocks.LatticeTerm) -> tuple[float, float, float]:
     """Return the components x, y, z of one unit of strength."""
     if isinstance(term, blocks.XYZ):
         return term.Jx, term.Jy, term.Jz
@@ -323,7 +348,9 @@ def _components(term: Any) -> tuple[float, float, float]:
         Jz = term.Jz if term.Jz is not None else (term.delta or 0.0) * term.Jxy
         return term.Jxy, term.Jxy, Jz
     name = term.model if isinstance(term, blocks.PowerLaw) else term.type
-    return _of_axis(term.axis) if name == "ising" else COMPONENTS[name]
+    if isinstance(term, blocks.Ising | blocks.PowerLaw) and name == "ising":
+        return _of_axis(term.axis)
+    return COMPONENTS[name]
 
 
 def _of_axis(axis: str) -> tuple[float, float, float]:
@@ -331,15 +358,16 @@ def _of_axis(axis: str) -> tuple[float, float, float]:
 
 
 def _bonds(
-    term: Any, lattice: Any, spins: int
+    term: blocks.BondTerm, lattice: blocks.Lattice | None, spins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return pairs (P, 2), their strengths (P,) before disorder and decay, and their distances (P,)."""
-    J = getattr(term, "J", 1.0)
-    if getattr(term, "positions", None) is not None:
+    J = 1.0 if isinstance(term, blocks.XXZ | blocks.XYZ) else term.J
+    if isinstance(term, blocks.PowerLaw) and term.positions is not None:
         places = _positions(term, lattice, spins)
         pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
         distance = np.linalg.norm(_apart(places, pairs, term), axis=1)
         return pairs, np.full(len(pairs), J if isinstance(J, float) else J[0]), distance
+    assert lattice is not None  # the rules ask for one
     shells = term.shells
     if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
         shells = [1]
@@ -352,10 +380,11 @@ def _bonds(
     return pairs, np.full(len(found), J), distance
 
 
-def _positions(term: Any, lattice: Any, spins: int) -> NDArray[np.float64]:
+def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return (N, 3) positions of a term, or those of the lattice."""
     if term.positions is None:
-        return np.array(lattices.positions(lattice, spins))
+        assert lattice is not None  # the rules ask for one
+        return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
     found = np.array(read_rows(term.positions, "x, y, z", (3,)))
@@ -364,7 +393,9 @@ def _positions(term: Any, lattice: Any, spins: int) -> NDArray[np.float64]:
     return found
 
 
-def _apart(places: NDArray[np.float64], pairs: NDArray[np.int64], term: Any) -> NDArray[np.float64]:
+def _apart(
+    places: NDArray[np.float64], pairs: NDArray[np.int64], term: blocks.LatticeTerm
+) -> NDArray[np.float64]:
     """Return the vectors (P, 3) between the sites of pairs; refuse two sites at one place."""
     apart = places[pairs[:, 1]] - places[pairs[:, 0]]
     same = ~apart.any(axis=1)
@@ -374,10 +405,13 @@ def _apart(places: NDArray[np.float64], pairs: NDArray[np.int64], term: Any) -> 
     return apart
 
 
-def _dipolar(term: blocks.Dipolar, lattice: Any, spins: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _dipolar(
+    term: blocks.Dipolar, lattice: blocks.Lattice | None, spins: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return pairs (P, 2) and ``coupling / r^3 (1 - 3 cos^2 theta)`` (P,)."""
     places = _positions(term, lattice, spins)
     if term.positions is None:
+        assert lattice is not None
         pairs = np.array([b[:2] for b in lattices.bonds(lattice, spins, term.shells)], dtype=np.int64)
         pairs = pairs.reshape(-1, 2)
     else:

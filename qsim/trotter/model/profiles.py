@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,7 @@ class Factor:
         return np.array([self.function(float(t)) for t in times])
 
 
-def factor(profile: Any) -> Factor:
+def factor(profile: blocks.Profile | None) -> Factor:
     """Return f(t) of a profile block; 1 for None.
 
     Raises
@@ -77,7 +76,7 @@ def factor(profile: Any) -> Factor:
     )
 
 
-def is_constant(profile: Any) -> bool:
+def is_constant(profile: blocks.Profile | None) -> bool:
     """Return whether f does not depend on time."""
     return profile is None or isinstance(profile, blocks.ConstantProfile)
 

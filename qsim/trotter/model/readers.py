@@ -52,7 +52,9 @@ def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArr
     return J
 
 
-def _checked(path: Path, name: str, matrix: Any, spins: int, symmetric: bool) -> NDArray[np.float64]:
+def _checked(
+    path: Path, name: str, matrix: NDArray[Any] | None, spins: int, symmetric: bool
+) -> NDArray[np.float64]:
     """Return a matrix as float64; refuse wrong shapes, values that are not finite, a diagonal, and asymmetry."""
     if matrix is None or matrix.dtype.kind not in "biuf":
         raise FileError(f"{path}: {name} does not hold real numbers")

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.blas import large_matrices
 from qsim.trotter.kernels.apply import Operator, apply_h, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.trotter.kernels.measure import Moments
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.states.vectors import Amplitudes
 
-    Carry = Callable[[Any, float, float, int], object]
 
 __all__ = [
     "Echo",
@@ -37,15 +41,11 @@ __all__ = [
     "fidelity",
     "imbalance",
     "local",
-    "model_at",
     "norm2",
     "overlap",
     "polarisation",
-    "return_echo",
-    "reversed_legs",
     "schmidt",
     "total",
-    "variance",
 ]
 
 AXES = "xyz"
@@ -56,24 +56,26 @@ NEGLIGIBLE = 1e-300
 # ---------------------------------------------------------------------------------- from the moments
 
 
-def _of_axis(found: Any, axis: str) -> NDArray[np.float64]:
+def _of_axis(found: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
     """Moments of one axis."""
     if axis not in found:
         raise ValueError(f"the moments hold the axes {', '.join(found) or 'none'}, not {axis}")
     return np.asarray(found[axis], float)
 
 
-def local(moments: Any, axis: str) -> NDArray[np.float64]:
+def local(moments: Moments, axis: str) -> NDArray[np.float64]:
     """Return ``<S^a_j>`` of every site, (N,)."""
     return _of_axis(moments.s, axis) / float(moments.norm)
 
 
-def total(moments: Any, axis: str) -> float:
+def total(moments: Moments, axis: str) -> float:
     """Return ``sum_j <S^a_j>``."""
     return math.fsum(local(moments, axis))
 
 
-def correlators(moments: Any, axis: str, pairs: Sequence[Sequence[int]] | None = None) -> NDArray[np.float64]:
+def correlators(
+    moments: Moments, axis: str, pairs: Sequence[Sequence[int]] | None = None
+) -> NDArray[np.float64]:
     """Return ``<S^a_j S^a_k>`` of pairs (P, 2), by default all j < k in the order (0,1), (0,2), ..., (1,2), ..."""
     ss = _of_axis(moments.ss, axis) / float(moments.norm)
     first, second = np.triu_indices(len(ss), 1) if pairs is None else np.asarray(pairs, int).reshape(-1, 2).T
@@ -81,7 +83,7 @@ def correlators(moments: Any, axis: str, pairs: Sequence[Sequence[int]] | None =
     return np.where(same, 0.25, ss[first, second])  # (S^a)^2 = 1/4
 
 
-def polarisation(moments: Any) -> NDArray[np.float64]:
+def polarisation(moments: Moments) -> NDArray[np.float64]:
     """Return ``2 <S^z_j>`` of every site, (N,).
 
     From the state of Eq. (A.1) with site i up this is ``4 Tr[S^z_j(t) S^z_i] / 2^N``, the transfer of polarisation from i
@@ -90,20 +92,15 @@ def polarisation(moments: Any) -> NDArray[np.float64]:
     return 2.0 * local(moments, "z")
 
 
-def imbalance(moments: Any, pattern: NDArray[np.float64]) -> float:
+def imbalance(moments: Moments, pattern: NDArray[np.float64]) -> float:
     """Return ``sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2`` with the pattern ``Sz_j(0)``; 0 without a pattern."""
     square = float(pattern @ pattern)
     return float(pattern @ local(moments, "z")) / square if square > NEGLIGIBLE else 0.0
 
 
-def model_at(hamiltonian: Any, time: float) -> Any:
-    """Return the couplings and fields at one time of a Hamiltonian, or a model as it is."""
-    return hamiltonian.at(time) if hasattr(hamiltonian, "at") else hamiltonian
-
-
-def energy(moments: Any, hamiltonian: Any, time: float = 0.0) -> float:
+def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0) -> float:
     """Return ``<H(t)>``; axes on which H has nothing need no moments."""
-    model = model_at(hamiltonian, time)
+    model = hamiltonian.at(time)
     upper = np.triu_indices(int(model.spins), 1)
     terms: list[float] = []
     for a, axis in enumerate(AXES):
@@ -118,7 +115,11 @@ def energy(moments: Any, hamiltonian: Any, time: float = 0.0) -> float:
 
 
 def energy_and_variance(
-    device: Device, hamiltonian: Any, psi: Any, time: float = 0.0, op: Operator | None = None
+    device: Device,
+    hamiltonian: Hamiltonian | Model,
+    psi: Amplitudes,
+    time: float = 0.0,
+    op: Operator | None = None,
 ) -> tuple[float, float]:
     """Return ``<H>`` and ``<H^2> - <H>^2``, as the square of ``(H - <H>) psi``, so that nothing cancels.
 
@@ -129,7 +130,7 @@ def energy_and_variance(
     op : Operator, optional
         The Hamiltonian at that time, if it is at hand.
     """
-    op = op if op is not None else operator(device, model_at(hamiltonian, time))
+    op = op if op is not None else operator(device, hamiltonian.at(time))
     out = device.xp.empty_like(psi)
     apply_h(device, op, psi, out)
     norm = norm2(psi)
@@ -138,19 +139,12 @@ def energy_and_variance(
     return mean, norm2(out) / norm
 
 
-def variance(evolver: Any, time: float = 0.0) -> float:
-    """Return ``<H^2> - <H>^2`` of the state of an evolver; see :func:`energy_and_variance`."""
-    hamiltonian = getattr(evolver, "hamiltonian", None)
-    hamiltonian = evolver.model if hamiltonian is None else hamiltonian
-    return energy_and_variance(evolver.device, hamiltonian, evolver.psi, time)[1]
-
-
-def fidelity(a: Any, b: Any) -> float:
+def fidelity(a: Amplitudes, b: Amplitudes) -> float:
     """Return ``|<a|b>|^2`` of the normalised states; with the state at t = 0 this is the return probability."""
     return abs(overlap(a, b)) ** 2 / (norm2(a) * norm2(b))
 
 
-def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float64]:
+def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np.float64]:
     """Return the squared Schmidt coefficients between some sites and the rest, descending, of sum 1.
 
     They are the eigenvalues of the reduced density matrix of the smaller part, which is summed piece by piece, so that no copy
@@ -169,7 +163,7 @@ def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float6
     rest = [site for site in range(spins) if site not in part]
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
-    with device.use():
+    with device.use(), large_matrices(1 << len(small)):
         rows = _deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
         columns = _deposit(xp, large[:inner])
@@ -186,12 +180,12 @@ def schmidt(device: Device, psi: Any, sites: Iterable[int]) -> NDArray[np.float6
         return _normalised(device.to_host(values))
 
 
-def entropy(device: Device, psi: Any, sites: Iterable[int]) -> float:
+def entropy(device: Device, psi: Amplitudes, sites: Iterable[int]) -> float:
     """Return the von Neumann entropy of some sites with the rest, natural logarithm; parameters as in :func:`schmidt`."""
     return _entropy(schmidt(device, psi, sites))
 
 
-def entropies(device: Device, states: Any, sites: Sequence[int]) -> NDArray[np.float64]:
+def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArray[np.float64]:
     """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU those of :func:`entropy`, bit for bit."""
     spins = int(states.shape[1]).bit_length() - 1
     part = sorted(set(sites))
@@ -226,7 +220,7 @@ def entropy_bytes(spins: int, sites: int) -> int:
     return 3 * 16 * (1 << 2 * rows) + (8 + 2 * 16) * piece
 
 
-def _deposit(xp: Any, sites: Sequence[int]) -> Any:
+def _deposit(xp: ModuleType, sites: Sequence[int]) -> NDArray[np.int64]:
     """Return the indices that have any combination of these bits, (2^k,) int64."""
     index = xp.zeros(1, np.int64)
     for site in sites:
@@ -254,17 +248,14 @@ class Echo:
         The same as it stands: without a perturbation its distance from 1 shows the rounding of all layers (section 4.2).
     norm : float
         ``<psi_back|psi_back>``.
-    polarisation : (N,) float64 or None
-        ``2 <S^z_j>`` after the return: the local echo.
     """
 
     echo: float
     unnormalised: float
     norm: float
-    polarisation: NDArray[np.float64] | None = None
 
 
-def echo(psi0: Any, back: Any) -> Echo:
+def echo(psi0: Amplitudes, back: Amplitudes) -> Echo:
     """Return the echo of a start and a state that came back, or of two states carried forward with H + Sigma and with H.
 
     ``M(2t) = |<psi0| exp(i (H + Sigma) t) exp(-i H t) |psi0>|^2``; both ways give the same number.
@@ -272,29 +263,3 @@ def echo(psi0: Any, back: Any) -> Echo:
     start, norm = norm2(psi0), norm2(back)
     product = abs(overlap(psi0, back)) ** 2
     return Echo(product / (start * norm), product, norm)
-
-
-def return_echo(psi0: Any, evolver: Any, legs: Iterable[tuple[float, float, int]], carry: Carry) -> Echo:
-    """Carry a state back and return its echo with the local one.
-
-    Parameters
-    ----------
-    psi0 : (2^N,) complex
-        State at t = 0.
-    evolver : Evolver
-        With the Hamiltonian of the way back, H + Sigma, and a copy of the state at time t, which is carried back to 0.
-    legs : iterable of (start, dt, steps)
-        The calls of the way back, dt < 0: those of the way forward reversed, see :func:`reversed_legs`.
-    carry : callable
-        ``carry(evolver, start, dt, steps)`` makes the steps.  A symmetric integrator undoes each of its steps up to
-        rounding; ``ts1`` does not.
-    """
-    for start, dt, steps in legs:
-        carry(evolver, start, dt, steps)
-    found = echo(psi0, evolver.psi)
-    return Echo(found.echo, found.unnormalised, found.norm, polarisation(evolver.measure("z")))
-
-
-def reversed_legs(legs: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
-    """Return the calls (start, dt, steps) of a way forward as those of the way back."""
-    return [(start + dt * steps, -dt, steps) for start, dt, steps in reversed(legs)]

@@ -11,12 +11,13 @@ from qsim.trotter.observables import observables
 from qsim.trotter.problem import AXES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.problem import Problem
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["Observer", "target"]
 
@@ -44,14 +45,14 @@ class Observer:
         What was observed: one entry a time (`echo`: one entry a time of `Problem.echo_at`).
     """
 
-    def __init__(self, problem: Problem, member: int, target: Any = None) -> None:
+    def __init__(self, problem: Problem, member: int, target: Amplitudes | None = None) -> None:
         self.problem, self.target = problem, target
         self.hamiltonian = self.perturbed = problem.hamiltonian(member)
         echo = problem.echo
         if echo is not None and echo.sigma:
             self.perturbed = self.hamiltonian + problem.sigma(member)
         needs_start = problem.deck.observed("return_probability") or (echo is not None and not echo.overlap)
-        self.psi0 = problem.initial(member) if needs_start else None
+        self.psi0: Any = problem.initial(member) if needs_start else None
         self.rows: dict[str, list[Any]] = {}
 
     @property
@@ -61,7 +62,9 @@ class Observer:
         coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}
         return "z" if asked | coupled == {"z"} else "xyz"
 
-    def row(self, reached: int, moments: Moments, psi: Any, entropies: Any = None) -> dict[str, Any]:
+    def row(
+        self, reached: int, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None = None
+    ) -> dict[str, Any]:
         """Return what is observed at a time; expectation values are divided by the norm.
 
         Parameters
@@ -73,8 +76,13 @@ class Observer:
         entropies : (cuts,) float64, optional
             If they are known already.
         """
-        problem, deck = self.problem, self.problem.deck
-        time = problem.times[reached]
+        found = self._expectations(self.problem.times[reached], moments)
+        found |= self._of_state(self.problem.times[reached], psi, entropies)
+        return found | self._memory(moments)
+
+    def _expectations(self, time: float, moments: Moments) -> dict[str, Any]:
+        """Return what follows from the moments at a time: norm, energy, spins and correlators."""
+        problem = self.problem
         found: dict[str, Any] = {
             "norm": moments.norm,
             "energy": observables.energy(moments, self.hamiltonian, time),
@@ -86,22 +94,33 @@ class Observer:
                 found[f"s{a}"] = observables.local(moments, a)[sites]
         for axes, pairs in problem.pairs.items():
             found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
+        return found
+
+    def _of_state(self, time: float, psi: Amplitudes, entropies: Sequence[float] | None) -> dict[str, Any]:
+        """Return what needs the amplitudes: entropies, overlaps, the variance of the energy."""
+        problem = self.problem
+        found: dict[str, Any] = {}
         if problem.cuts:
             if entropies is None:
                 entropies = [observables.entropy(problem.device, psi, cut) for cut in problem.cuts]
             found["entropy"] = np.array(entropies)
-        if deck.observed("return_probability"):
+        if problem.deck.observed("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:
             found["fidelity"] = observables.fidelity(self.target, psi)
-        if deck.observed("energy_variance"):
+        if problem.deck.observed("energy_variance"):
             device = problem.device
             found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
-        if deck.observed("imbalance"):
+        return found
+
+    def _memory(self, moments: Moments) -> dict[str, Any]:
+        """Return what compares the polarisation with that at t = 0."""
+        found: dict[str, Any] = {}
+        if self.problem.deck.observed("imbalance"):
             if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
                 self.rows["_pattern"] = [self._pattern(observables.local(moments, "z"))]
             found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
-        if (site := problem.autocorrelation_site) is not None:
+        if (site := self.problem.autocorrelation_site) is not None:
             found["polarisation"] = observables.polarisation(moments)
             found["autocorrelation"] = float(found["polarisation"][site])
         return found
@@ -117,7 +136,7 @@ class Observer:
             )
         return pattern
 
-    def echo(self, back: Any, moments: Moments | None) -> dict[str, Any]:
+    def echo(self, back: Amplitudes, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""
         block = self.problem.echo
         result = observables.echo(self.psi0, back)
@@ -145,7 +164,7 @@ class Observer:
             self.rows.setdefault(name, []).append(value)
 
 
-def target(problem: Problem) -> Any:
+def target(problem: Problem) -> Amplitudes | None:
     """Return the state of `fidelity`, None if it is not asked for."""
     block = problem.deck.observed("fidelity")
     if block is None:

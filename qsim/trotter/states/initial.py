@@ -17,9 +17,10 @@ from qsim.core.results.hdf5 import open_datasets
 from qsim.trotter.deck import initial as blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["contract_mps", "initial_state", "load_state", "product_state", "read_mps"]
 
@@ -35,7 +36,9 @@ DIRECTIONS = {  # theta, phi in units of pi
 NORM_CHUNK = 1 << 17
 
 
-def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: int, member: int = 0) -> Any:
+def initial_state(
+    block: blocks.Initial, spins: int, device: Device, dtype: DTypeLike, *, seed: int, member: int = 0
+) -> Amplitudes:
     """Return the initial state of a deck.
 
     Parameters
@@ -63,7 +66,7 @@ def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: i
     FileError
         If a file is missing something, or of another number of spins.
     """
-    if isinstance(block, blocks.A1Initial | blocks.RandomPhaseInitial | blocks.HaarInitial):
+    if isinstance(block, blocks.RandomInitial):
         return _random(block, spins, device, dtype, seed, member)
     if isinstance(block, blocks.ProductInitial | blocks.PolarisedInitial):
         return product_state(*_angles(block, spins), device, dtype)
@@ -77,7 +80,7 @@ def initial_state(block: Any, spins: int, device: Device, dtype: Any, *, seed: i
     return psi
 
 
-def basis_index(block: Any, spins: int) -> int:
+def basis_index(block: blocks.IsingInitial, spins: int) -> int:
     """Return the index of an Ising state: the sum of 2^j over the sites that are down."""
     if isinstance(block, blocks.NeelInitial):
         row = block.row or spins
@@ -92,14 +95,17 @@ def basis_index(block: Any, spins: int) -> int:
     elif block.up is not None:
         down = [site not in set(block.up) for site in range(spins)]
     else:
-        down = [site in set(block.down) for site in range(spins)]
+        down = [site in set(block.down or ()) for site in range(spins)]
     return sum(1 << site for site, value in enumerate(down) if value)
 
 
 # ---------------------------------------------------------------------------------------- random states
 
 
-def _random(block: Any, spins: int, device: Device, dtype: Any, seed: int, member: int) -> Any:
+def _random(
+    block: blocks.RandomInitial, spins: int, device: Device, dtype: DTypeLike, seed: int, member: int
+) -> Amplitudes:
+    """Return a random state, the same on every device."""
     from qsim.trotter.kernels.states import random_normals, random_phases
 
     with device.use():
@@ -117,16 +123,20 @@ def _random(block: Any, spins: int, device: Device, dtype: Any, seed: int, membe
 # --------------------------------------------------------------------------------------- product states
 
 
-def _angles(block: Any, spins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _angles(
+    block: blocks.ProductInitial | blocks.PolarisedInitial, spins: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return theta and phi (N,) of every spin, rad."""
     if isinstance(block, blocks.PolarisedInitial):
-        theta, phi = (np.pi * x for x in DIRECTIONS[block.axis])
+        theta, phi = np.pi * np.array(DIRECTIONS[block.axis])
     else:
-        theta, phi = block.theta, block.phi
-    shape = (spins,)
-    return np.broadcast_to(np.float64(theta), shape), np.broadcast_to(np.float64(phi), shape)
+        theta, phi = np.array(block.theta, float), np.array(block.phi, float)
+    return np.broadcast_to(theta, (spins,)), np.broadcast_to(phi, (spins,))
 
 
-def product_state(theta: NDArray[np.float64], phi: NDArray[np.float64], device: Device, dtype: Any) -> Any:
+def product_state(
+    theta: NDArray[np.float64], phi: NDArray[np.float64], device: Device, dtype: DTypeLike
+) -> Amplitudes:
     """Return ``prod_j (cos(theta_j/2) |up> + exp(i phi_j) sin(theta_j/2) |down>)``.
 
     Parameters
@@ -202,8 +212,8 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
 
 
 def contract_mps(
-    tensors: list[NDArray[np.complex128]], device: Device, dtype: Any, origin: str = "the tensors"
-) -> Any:
+    tensors: list[NDArray[np.complex128]], device: Device, dtype: DTypeLike, origin: str = "the tensors"
+) -> Amplitudes:
     """Return the normalised vector ``psi(i_0 ... i_{N-1}) = tr(A_0^{i_0} ... A_{N-1}^{i_{N-1}})``, Eq. (A.2).
 
     Two halves of the chain are contracted first; their product is the vector.
@@ -255,7 +265,9 @@ def _chain(tensors: list[NDArray[np.complex128]], bond: int) -> NDArray[np.compl
 # ------------------------------------------------------------------------------------------------ files
 
 
-def load_state(path: Path, spins: int, device: Device, dtype: Any, name: str | None = None) -> Any:
+def load_state(
+    path: Path, spins: int, device: Device, dtype: DTypeLike, name: str | None = None
+) -> Amplitudes:
     """Return a normalised state from an .npy, .npz or HDF5 file.
 
     Parameters
@@ -306,7 +318,7 @@ def _choose(path: Path, arrays: dict[str, Any], spins: int, name: str | None) ->
     return name
 
 
-def _norm(psi: Any) -> float:
+def _norm(psi: Amplitudes) -> float:
     """Return the norm, in double precision, piece by piece so that no second vector is needed."""
     pieces = (psi[first : first + NORM_CHUNK] for first in range(0, psi.size, NORM_CHUNK))
     squares = [float((abs(piece.astype(np.complex128)) ** 2).sum()) for piece in pieces]

@@ -10,17 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qsim.core.device.device import namespace
 
-__all__ = ["axpy", "norm2", "overlap", "scale"]
+__all__ = ["Amplitudes", "axpy", "norm2", "overlap", "scale"]
+
+Amplitudes = NDArray[np.complexfloating[Any, Any]]  # single or double precision, NumPy or CuPy
 
 # Amplitudes of a piece.  CPU: a BLAS takes one thread for so few, so that the order of its sum is fixed, and they stay in cache.
 PIECE = 1 << 13
 PIECE_CUDA = 1 << 24
 
 
-def overlap(a: Any, b: Any) -> complex:
+def overlap(a: Amplitudes, b: Amplitudes) -> complex:
     """Return ``<a|b>``, the sum of conj(a) b.
 
     Parameters
@@ -38,12 +41,12 @@ def overlap(a: Any, b: Any) -> complex:
     return complex(xp.stack(parts).sum())
 
 
-def norm2(a: Any) -> float:
+def norm2(a: Amplitudes) -> float:
     """Return ``<a|a>``."""
     return overlap(a, a).real
 
 
-def axpy(c: complex, x: Any, y: Any) -> None:
+def axpy(c: complex, x: Amplitudes, y: Amplitudes) -> None:
     """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype."""
     xp = namespace(y)
     factor = y.dtype.type(c)
@@ -55,13 +58,13 @@ def axpy(c: complex, x: Any, y: Any) -> None:
         piece += part
 
 
-def scale(c: complex, x: Any, out: Any = None) -> None:
+def scale(c: complex, x: Amplitudes, out: Amplitudes | None = None) -> None:
     """Set ``out`` (by default x itself) to ``c x``."""
     xp = namespace(x)
     xp.multiply(x, x.dtype.type(c), out=x if out is None else out)
 
 
-def _pieces(a: Any) -> Iterator[slice]:
-    size = PIECE if isinstance(a, np.ndarray) else PIECE_CUDA
+def _pieces(a: Amplitudes) -> Iterator[slice]:
+    size = PIECE if namespace(a) is np else PIECE_CUDA
     for start in range(0, a.shape[0], size):
         yield slice(start, min(start + size, a.shape[0]))

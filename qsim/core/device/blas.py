@@ -1,0 +1,59 @@
+"""Threads of the linear-algebra libraries (BLAS), which cost more than they save where matrices are small.
+
+A BLAS with many threads wakes all of them for products of a few thousand numbers, and they spin between calls: on 16 cores a run
+of small products takes three times as long as on one.  A run therefore begins with one BLAS thread, and the few places where
+matrices are large take more with `large_matrices`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from threadpoolctl import ThreadpoolController
+
+__all__ = ["LARGE", "large_matrices", "small_matrices"]
+
+LARGE = 400
+"""Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
+
+_most: int | None = None  # threads of the run; None outside a run, where the libraries stay as they are
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Return the control of the libraries that NumPy and SciPy have loaded (each brings one)."""
+    import numpy.linalg  # noqa: F401
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def small_matrices(threads: int) -> Iterator[None]:
+    """Give BLAS one thread during a run; `large_matrices` gives it up to `threads`.
+
+    The setting is that of the process: it is not for code that runs on several threads at once.
+    """
+    global _most
+    before, _most = _most, threads
+    try:
+        with _libraries().limit(limits=1):
+            yield
+    finally:
+        _most = before
+
+
+@contextmanager
+def large_matrices(rows: int) -> Iterator[None]:
+    """Give BLAS all threads of the run meanwhile, if matrices have at least `LARGE` rows; outside a run, change nothing."""
+    if _most is None or _most == 1 or rows < LARGE:
+        yield
+        return
+    with _libraries().limit(limits=_most):
+        yield

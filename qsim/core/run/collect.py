@@ -1,0 +1,365 @@
+"""One table of many runs: the keys in which their decks differ, and their scalars with errors.
+
+Runs are found by their summaries.  Keys are those of the resolved decks, in atomic units, so that a default and the same value
+written out do not differ.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim import __version__
+from qsim.core.deck.load import changed_keys
+from qsim.core.errors import FileError
+from qsim.core.results.atomic import write_text
+from qsim.core.results.plotting import figure, save, style
+from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.summary import read_summary
+from qsim.core.results.tables import Table
+from qsim.core.run.sweep import FAILED
+from qsim.core.text import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "Collection",
+    "Column",
+    "collect",
+    "draw_collection",
+    "find_runs",
+    "incomplete",
+    "write_collection",
+]
+
+SUMMARY = ".summary.json"
+NOT_PHYSICS = ("run", "title", "output")
+"""Blocks of a deck that are no parameter to draw against, unless nothing else differs."""
+PANELS, LINES = 6, 8
+"""Most scalars and most lines per scalar that the figure shows."""
+
+Cell = float | int | bool | str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    name, unit
+        Of a scalar, or the dotted key of a deck (atomic units).
+    cells
+        One per run; None where a run has none.
+    kind
+        ``key``, ``scalar`` or ``error``.
+    """
+
+    name: str
+    unit: str
+    cells: tuple[Cell, ...]
+    kind: str
+
+    @property
+    def numbers(self) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+        """The cells as floats, NaN where there is none; None for texts and truth values."""
+        if any(isinstance(cell, str | bool) for cell in self.cells) or all(c is None for c in self.cells):
+            return None
+        return np.array([math.nan if cell is None else float(cell) for cell in self.cells])
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The table: runs by name, and columns."""
+
+    runs: tuple[str, ...]
+    columns: tuple[Column, ...]
+    title: str = ""
+
+    def of(self, kind: str) -> list[Column]:
+        """Return the columns of a kind."""
+        return [column for column in self.columns if column.kind == kind]
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def find_runs(places: Iterable[Path]) -> list[Path]:
+    """Return the summaries of runs: of folders with all below them, results files, and summaries, each once, in natural order.
+
+    Raises
+    ------
+    FileError
+        If a place holds none.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        if place.is_dir():
+            here = sorted(place.rglob(f"*{SUMMARY}"), key=_natural)
+        else:
+            name = place.name
+            stem = name.removesuffix(SUMMARY) if name.endswith(SUMMARY) else place.stem
+            here = [place.with_name(f"{stem}{SUMMARY}")]
+        here = [path for path in here if path.is_file()]
+        if not here:
+            raise FileError(
+                f"{place} holds no summary of a run",
+                hint="give folders, *.h5 or *.summary.json of complete runs",
+            )
+        found.update(dict.fromkeys(here))
+    return list(found)
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", str(path)) if p]
+
+
+def incomplete(places: Iterable[Path]) -> list[str]:
+    """Return the names of decks in folders of sweeps that have no summary, failed ones with their error."""
+    told = []
+    for place in places:
+        for deck in sorted(place.glob("*-[0-9]*.yaml"), key=_natural) if place.is_dir() else ():
+            if deck.with_suffix(SUMMARY).exists():
+                continue
+            try:
+                why = json.loads(deck.with_suffix(FAILED).read_text(encoding="utf-8"))["error"].splitlines()[
+                    0
+                ]
+            except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                why = "not run yet"
+            told.append(f"{deck.stem}: {why}")
+    return told
+
+
+def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = None) -> Collection:
+    """Return the table of runs.
+
+    Parameters
+    ----------
+    paths
+        Summaries, from :func:`find_runs`.
+    chosen
+        Names of the scalars to take, for each method; without it, or for a method that it lacks, all.
+
+    Raises
+    ------
+    FileError
+        If a file is damaged, or has no deck.
+    """
+    summaries = [read_summary(path) for path in paths]
+    decks = [_deck(path, content) for path, content in zip(paths, summaries, strict=True)]
+    differing = {key for deck in decks[1:] for key in changed_keys(decks[0], deck)}
+    keys = sorted(differing, key=lambda key: _place(decks, key))
+    columns = [Column(key, "", tuple(_cell(_at(deck, key)) for deck in decks), "key") for key in keys]
+    names: dict[str, None] = {}
+    for content in summaries:
+        wanted = (chosen or {}).get(content["method"])
+        names.update(dict.fromkeys(n for n in wanted or content["scalars"] if n in content["scalars"]))
+    for name in names:
+        columns += _scalar_columns(name, [content["scalars"].get(name, {}) for content in summaries])
+    methods = dict.fromkeys(str(content["method"]) for content in summaries)
+    return Collection(_names(paths), tuple(columns), f"{', '.join(methods)}: {len(paths)} runs")
+
+
+def _names(paths: Sequence[Path]) -> tuple[str, ...]:
+    short = [path.name.removesuffix(SUMMARY) for path in paths]
+    long = [str(path).removesuffix(SUMMARY) for path in paths]
+    return tuple(printable(name) for name in (short if len(set(short)) == len(short) else long))
+
+
+def _deck(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the deck of a run; a summary of an earlier version has none, its results file has."""
+    deck = content.get("deck")
+    if not isinstance(deck, dict) or not deck:
+        with open_results(path.with_name(f"{path.name.removesuffix(SUMMARY)}.h5")) as results:
+            deck = results.deck
+    return {key: value for key, value in deck.items() if key != "output"}
+
+
+def _at(deck: object, key: str) -> object:
+    """Return the value at a dotted key; None where there is none."""
+    for part in key.split("."):
+        if isinstance(deck, dict):
+            deck = deck.get(part)
+        elif isinstance(deck, list) and part.isdigit() and int(part) < len(deck):
+            deck = deck[int(part)]
+        else:
+            return None
+    return deck
+
+
+def _place(decks: Sequence[Mapping[str, Any]], key: str) -> tuple[int, ...]:
+    """Return the place of a key in the decks, in whose order the columns stand; ``run`` comes last."""
+    places = [int(key.startswith("run."))]
+    for deck in decks:
+        block: object = deck
+        for part in key.split("."):
+            if not isinstance(block, dict) or part not in block:
+                break
+            places.append(list(block).index(part))
+            block = block[part]
+        else:
+            break
+        places[1:] = []
+    return tuple(places)
+
+
+def _cell(value: object) -> Cell:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return printable(value if isinstance(value, str) else json.dumps(value))
+
+
+def _scalar_columns(name: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
+    unit = next((str(entry["unit"]) for entry in found if entry.get("unit")), "")
+    columns = [Column(name, unit, tuple(_cell(entry.get("value")) for entry in found), "scalar")]
+    errors = tuple(_cell(entry.get("error")) for entry in found)
+    if any(error is not None for error in errors):
+        columns.append(Column(f"{name}_error", unit, errors, "error"))
+    return columns
+
+
+# ------------------------------------------------------------------------------------------- writing
+
+
+def write_collection(table: Collection, path: Path, *, overwrite: bool = False, command: str = "") -> Path:
+    """Write the table as ``.csv`` or ``.h5``.
+
+    In a CSV file, units stand in the header: ``energy [Hartree]``.  An HDF5 file has the layout of results files, with the
+    axis ``run``.
+
+    Raises
+    ------
+    FileError
+        If the file exists and may not be replaced, or cannot be written.
+    """
+    if path.suffix in (".h5", ".hdf5"):
+        tables = [Table("run", ("run",), "", "name of the run")]
+        arrays: dict[str, Any] = {"run": np.array(table.runs, dtype=object)}
+        for column in table.columns:
+            meaning = {
+                "key": "key of the deck, atomic units",
+                "scalar": "scalar",
+                "error": "error of the scalar",
+            }
+            tables.append(Table(column.name, ("run",), column.unit, meaning[column.kind]))
+            numbers = column.numbers
+            texts = np.array([_text(cell) for cell in column.cells], dtype=object)
+            arrays[column.name] = texts if numbers is None else numbers
+        provenance = {
+            "command": command,
+            "qsim_version": __version__,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        content = Content("collect", table.title, "complete", tables, arrays, {}, provenance)
+        return write_results(path, content, overwrite=overwrite)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *(f"{c.name} [{c.unit}]" if c.unit else c.name for c in table.columns)])
+    for index, name in enumerate(table.runs):
+        writer.writerow([name, *(_text(column.cells[index]) for column in table.columns)])
+    return write_text(path, text.getvalue(), overwrite=overwrite)
+
+
+def _text(cell: Cell) -> str:
+    """Return a cell as text; of a number, as many digits as give it back."""
+    if cell is None:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
+# ------------------------------------------------------------------------------------------- figure
+
+
+def draw_collection(table: Collection, stem: Path) -> list[Path]:
+    """Draw the first scalars against the parameter; return the files, none where no number differs."""
+    axis = _axis(table)
+    shown = [column for column in table.of("scalar") if _varies(column)][:PANELS]
+    if axis is None or not shown:
+        return []
+    with style():
+        return save(_figure(table, axis, shown), stem, {"Title": table.title})
+
+
+def _varies(column: Column) -> bool:
+    numbers = column.numbers
+    return numbers is not None and bool(np.isfinite(numbers).any())
+
+
+def _axis(table: Collection) -> Column | None:
+    """Return the key to draw against: of the physical ones, that with most values."""
+    numeric = [column for column in table.of("key") if column.numbers is not None]
+    physical = [column for column in numeric if column.name.partition(".")[0] not in NOT_PHYSICS]
+    return max(physical or numeric, key=lambda column: len(set(column.cells)), default=None)
+
+
+def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
+    x = axis.numbers
+    if x is None:
+        raise ValueError(f"{axis.name} has no numbers")
+    errors = {column.name.removesuffix("_error"): column.numbers for column in table.of("error")}
+    groups = _groups(table, axis)
+    columns = min(2, len(shown))
+    rows = -(-len(shown) // columns)
+    fig = figure("double" if columns == 2 else "single", 0.4 + 2.1 * rows)
+    panels = fig.subplots(rows, columns, squeeze=False, sharex=True)
+    for panel, column in zip(panels.flat, shown, strict=False):
+        y, error = column.numbers, errors.get(column.name)
+        for label, members in groups[:LINES]:
+            order = members[np.argsort(x[members], kind="stable")]
+            bars = None if error is None else np.nan_to_num(error[order])
+            panel.errorbar(x[order], y[order], yerr=bars, marker="o", markersize=3, capsize=2, label=label)  # type: ignore[index]
+        panel.set_ylabel(f"{column.name.replace('_', ' ')}{f' ({column.unit})' if column.unit else ''}")
+        if _logarithmic(x):
+            panel.set_xscale("log")
+    for panel in panels.flat[len(shown) :]:
+        panel.set_axis_off()
+    for panel in panels.flat[max(0, len(shown) - columns) : len(shown)]:
+        panel.set_xlabel(axis.name)
+        panel.tick_params(labelbottom=True)
+    if len(groups) > 1:
+        more = f" ({LINES} of {len(groups)})" if len(groups) > LINES else ""
+        others = ", ".join(column.name for column in _others(table, axis))
+        panels.flat[0].legend(title=f"{others}{more}", fontsize="small", title_fontsize="small")
+    return fig
+
+
+def _others(table: Collection, axis: Column) -> list[Column]:
+    return [c for c in table.of("key") if c is not axis and c.name.partition(".")[0] not in NOT_PHYSICS]
+
+
+def _groups(table: Collection, axis: Column) -> list[tuple[str, np.ndarray[tuple[int], np.dtype[np.intp]]]]:
+    """Return the runs of each line: equal in all other keys.  Keys that follow the first one (--zip) make no lines."""
+    others = _others(table, axis)
+    if len(set(axis.cells)) == len(axis.cells):
+        others = []
+    found: dict[tuple[Cell, ...], list[int]] = {}
+    for index in range(len(table.runs)):
+        found.setdefault(tuple(column.cells[index] for column in others), []).append(index)
+    return [
+        (", ".join(_label(cell) for cell in cells), np.array(members)) for cells, members in found.items()
+    ]
+
+
+def _label(cell: Cell) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float) else _text(cell)
+
+
+def _logarithmic(x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
+    """Return True for values at nearly equal ratios over more than a decade."""
+    values = np.unique(x[np.isfinite(x)])
+    if len(values) < 3 or values[0] <= 0 or values[-1] < 10 * values[0]:
+        return False
+    steps = np.diff(np.log(values))
+    return bool(np.ptp(steps) < 0.5 * np.mean(steps))

@@ -1,0 +1,403 @@
+"""Sweeps and their tables: values, folders, warm processes, what is repeated, what is collected."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeckError, FileError
+from qsim.core.results.results import open_results
+from qsim.core.run import workers
+from qsim.core.run.collect import collect, find_runs
+from qsim.core.run.sweep import Axis, parse_axis, points, prepare, run
+from qsim.core.run.workers import Crew
+
+RUNNER = Path(__file__).resolve().parents[1] / "methods" / "run_counter.py"
+
+
+def qsim(*arguments, **options):
+    command = [sys.executable, str(RUNNER), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=1:4:4", ("1", "2", "3", "4")),
+        ("a.b=0:1:3", ("0", "0.5", "1")),
+        ("a.b=0.1:0.5:5", ("0.1", "0.2", "0.3", "0.4", "0.5")),
+        ("a.b=1:-1:3", ("1", "0", "-1")),
+        ("a.b=1e-4:1:5:log", ("0.0001", "0.001", "0.01", "0.1", "1.0")),
+        ("a.b=10 fs:20 fs:3", ('"10 fs"', '"15 fs"', '"20 fs"')),
+        ("a.b=10:20 fs:2", ('"10 fs"', '"20 fs"')),
+        ("a.b=x,y", ("x", "y")),
+        ("a.b=[1, 2],[3, 4]", ("[1, 2]", "[3, 4]")),
+        ("a.b={type: c, d: 1}, 'p,q'", ("{type: c, d: 1}", "'p,q'")),
+        ("a.b=0.30000000000000004,1", ("0.30000000000000004", "1")),
+        ("a.b=cuda:0,cpu", ("cuda:0", "cpu")),
+    ],
+)
+def test_values_of_a_key(text, values):
+    assert parse_axis(text) == Axis("a.b", values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.b", "is not KEY=A:B:N"),
+        ("=1,2", "is not KEY=A:B:N"),
+        ("a..b=1,2", "is not KEY=A:B:N"),
+        ("a=", "a value is missing"),
+        ("a=1,,2", "a value is missing"),
+        ("a=1,2,1", "duplicate value"),
+        ("a=1:2:1", "N from 2"),
+        ("a=1:1:3", "two ends"),
+        ("a=-1:1:3:log", "two ends of one sign"),
+        ("a=1 fs:2 as:3", "one unit, found 'fs' and 'as'"),
+    ],
+)
+def test_values_that_are_none(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_axis(text)
+
+
+def test_points_are_all_combinations_or_side_by_side():
+    axes = [Axis("a", ("1", "2")), Axis("b", ("x", "y"))]
+    assert points(axes) == [("1", "x"), ("1", "y"), ("2", "x"), ("2", "y")]
+    assert points(axes, zipped=True) == [("1", "x"), ("2", "y")]
+    with pytest.raises(ValueError, match="equal numbers of values, found a: 2, b: 1"):
+        points([axes[0], Axis("b", ("x",))], zipped=True)
+    with pytest.raises(ValueError, match="a is given twice"):
+        points([axes[0], axes[0]])
+    with pytest.raises(ValueError, match="100000000 decks are more than"):
+        points([Axis(k, tuple(map(str, range(10000)))) for k in "ab"])
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def test_a_folder_holds_complete_decks_and_an_index(counter):
+    made = prepare(
+        "counter", counter.deck(), [Axis("count.start", ("0.1", "0.2"))], overrides=["count.steps=7"]
+    )
+    assert [p.deck.name for p in made.points] == ["deck-0001.yaml", "deck-0002.yaml"]
+    text = made.points[1].deck.read_text()
+    assert "start: 0.2" in text
+    assert "steps: 7" in text
+    assert rows(made.folder / "index.csv")[1] == {
+        "number": "2",
+        "deck": "deck-0002.yaml",
+        "count.start": "0.2",
+    }
+
+
+def test_a_sweep_is_extended_and_keeps_its_numbers(counter):
+    deck = counter.deck()
+    prepare("counter", deck, [Axis("count.start", ("0.1", "0.3"))])
+    made = prepare("counter", deck, [Axis("count.start", ("0.1", "0.2", "0.3"))])
+    assert [(p.number, p.values) for p in made.points] == [(1, ("0.1",)), (2, ("0.3",)), (3, ("0.2",))]
+
+
+def test_a_mistake_at_one_point_is_told_before_anything_is_written(counter):
+    with pytest.raises(DeckError, match=r"count.start.*less than 1|count.start") as caught:
+        prepare("counter", counter.deck(), [Axis("count.start", ("0.1", "2"))])
+    assert "at count.start=2" in caught.value.hint
+    assert counter.files() == []
+
+
+def test_other_keys_and_changed_decks_are_refused(counter):
+    axes = [Axis("count.start", ("0.1", "0.2"))]
+    made = prepare("counter", counter.deck(), axes)
+    prepare("counter", counter.deck(growth=3.5), axes)  # nothing has run: decks may be corrected
+    assert "growth: 3.5" in made.points[0].deck.read_text()
+    made.points[0].results.touch()
+    with pytest.raises(FileError, match="has results, and differs"):
+        prepare("counter", counter.deck(growth=3.6), axes)
+    with pytest.raises(FileError, match=r"holds a sweep over count.start, not over count.growth"):
+        prepare("counter", counter.deck(), [Axis("count.growth", ("3.5",))])
+    (made.folder / "index.csv").write_text("a,b\n")
+    with pytest.raises(FileError, match="is not the index of a sweep"):
+        prepare("counter", counter.deck(), axes)
+
+
+def test_files_of_the_deck_are_found_from_the_folder(tridiag, tmp_path, monkeypatch):
+    from qsim.core.deck.load import load_deck
+    from qsim.tridiag.deck import DECK
+
+    source = Path(__file__).resolve().parents[2] / "inputs" / "tridiag" / "solve_file.yaml"
+    monkeypatch.chdir(tmp_path)
+    made = prepare("tridiag", source, [Axis("run.seed", ("1", "2"))], folder=tmp_path / "a" / "b")
+    assert load_deck(made.points[1].deck, DECK).physics() == load_deck(source, DECK).physics()
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def test_failures_are_finished_by_the_same_command(counter):
+    """Of twelve decks two fail at first, and a third is stopped; the command again runs these three and no other."""
+    counter.deck()
+    words = (
+        "sweep",
+        "deck.yaml",
+        "--over",
+        "count.start=0.1:0.4:4",
+        "--over",
+        "count.growth=3.5,3.7,3.9",
+        "--jobs",
+        "2",
+    )
+    folder = counter.folder / "deck.sweep"
+    folder.mkdir()
+    blocks = [folder / f"deck-{n}.summary.json" for n in ("0003", "0010")]  # folders in the place of files
+    for block in blocks:
+        block.mkdir()
+    first = qsim(*words)
+    assert first.returncode == 6, first.stderr
+    assert "2 of 12 decks are not complete" in first.stderr
+    assert json.loads((folder / "deck-0003.failed.json").read_text())["code"] == 6
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("*.summary.json") if path.is_file()}
+    assert len(times) == 10
+    for block in blocks:
+        block.rmdir()
+    second = qsim(*words)
+    assert second.returncode == 0, second.stderr
+    assert "12 decks, 10 complete already" in second.stderr
+    assert second.stderr.count("count.start=") == 2
+    assert all(path.stat().st_mtime_ns == before for path, before in times.items())
+    assert not list(folder.glob("*.failed.json"))
+    summary = json.loads((folder / "deck-0002.summary.json").read_text())
+    assert summary["deck"]["count"]["growth"] == 3.7
+    assert summary["overrides"] == []
+    third = qsim(*words)
+    assert "12 complete already" in third.stderr
+    assert third.returncode == 0
+
+
+def test_a_stopped_sweep_leaves_checkpoints_and_continues(counter):
+    counter.deck(pause=0.05, steps=30)
+    words = [sys.executable, str(RUNNER), "sweep", "deck.yaml", "--over", "count.start=0.1,0.2"]
+    folder = counter.folder / "deck.sweep"
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (folder / "deck-0001.lock").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 75, told
+    assert "stopped by SIGTERM; 2 of 2 decks are not complete" in told
+    assert (folder / "deck-0001.ckpt.h5").exists()
+    again = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert again.returncode == 0, again.stderr
+    with open_results(folder / "deck-0001.h5") as stopped, open_results(folder / "deck-0002.h5") as through:
+        assert stopped.scalars["steps"].value == through.scalars["steps"].value == 30
+
+
+def test_each_run_is_that_of_its_deck_alone(counter):
+    deck = counter.deck(extra="run: {seed: 5}\n")
+    made = prepare("counter", deck, [Axis("count.start", ("0.1", "0.2"))])
+    assert qsim("sweep", deck, "--over", "count.start=0.1,0.2").returncode == 0
+    alone = qsim("counter", deck, "--set", "count.start=0.2", "-o", "alone.h5", "--no-figures")
+    assert alone.returncode == 0
+    with open_results(made.points[1].results) as swept, open_results("alone.h5") as single:
+        assert np.array_equal(swept["value"], single["value"])
+
+
+def _square(number):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def _lost(number):
+    return -1
+
+
+def test_a_process_that_dies_costs_its_own_task_only():
+    assert dict(Crew(_square, _lost, 2).work(range(6))) == {0: 0, 1: 1, 2: 4, 3: -1, 4: 16, 5: 25}
+
+
+def test_processes_share_the_cores(monkeypatch):
+    """Every process would otherwise start as many threads as there are cores; what the user has set stays."""
+    for name in workers.THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(workers, "available_threads", lambda: 16)
+    with workers.threads_shared(3):
+        assert [os.environ[name] for name in workers.THREADS] == ["2", "5", "5", "5"]
+    with workers.threads_shared(40):
+        assert os.environ["NUMBA_NUM_THREADS"] == "1"
+    assert [name for name in workers.THREADS if name in os.environ] == ["OMP_NUM_THREADS"]
+
+
+def test_run_yields_nothing_for_a_complete_sweep(counter):
+    made = prepare("counter", counter.deck(), [Axis("count.start", ("0.1",))])
+    made.points[0].results.touch()
+    made.points[0].deck.with_suffix(".summary.json").touch()
+    assert list(run(made)) == []
+
+
+# --- batch systems --------------------------------------------------------------------------------
+
+
+def test_the_script_of_an_array_runs_what_is_missing(counter, command):
+    words = ("sweep", counter.deck(), "--over", "count.start=0.1:0.4:4", "--slurm", "--jobs", "3")
+    reply = command(*words)
+    assert (reply.exit_code, reply.stdout) == (0, "deck.sweep/array.sbatch\n")
+    folder = counter.folder / "deck.sweep"
+    text = (folder / "array.sbatch").read_text()
+    assert "--array=1-4%3\n" in text
+    assert "$" not in text.split("\n\n")[0]  # every field is filled in
+    for number in (1, 3):
+        (folder / f"deck-000{number}.h5").touch()
+        (folder / f"deck-000{number}.summary.json").touch()
+    assert command(*words).exit_code == 0
+    assert "--array=2,4%3\n" in (folder / "array.sbatch").read_text()
+
+
+def test_the_script_runs_its_deck(counter, command):
+    """The script as Slurm runs it, with srun and scontrol replaced by shell functions."""
+    command("sweep", counter.deck(), "--over", "count.start=0.1,0.2", "--slurm")
+    text = (counter.folder / "deck.sweep" / "array.sbatch").read_text()
+    text = text.replace(f"{sys.executable} -m qsim", f"{sys.executable} {RUNNER}")
+    fakes = 'srun() { shift; "$@"; }\nscontrol() { echo "$@"; }\n'
+    environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_JOB_ID": "7"}
+    reply = subprocess.run(
+        ["bash", "-c", fakes + text], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert reply.returncode == 0, reply.stderr
+    assert (counter.folder / "deck.sweep" / "deck-0002.summary.json").exists()
+    slow = text.replace("--no-figures", "--no-figures --set run.walltime=0.001")
+    environment["SLURM_ARRAY_TASK_ID"] = "1"
+    reply = subprocess.run(
+        ["bash", "-c", fakes + slow], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert reply.returncode == 75, reply.stderr
+    assert reply.stdout == "requeue 7_1\n"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def swept(counter, command):
+    """Return the folder of a small sweep, run in this process."""
+    deck = counter.deck(extra="run: {seed: 5}\n")
+    made = prepare(
+        "counter", deck, [Axis("count.start", ("0.1", "0.2", "0.3")), Axis("count.growth", ("3.5", "3.9"))]
+    )
+    for point in made.points:
+        reply = command("counter", point.deck, "-o", point.results, "--no-figures", "-q")
+        assert reply.exit_code == 0, reply.stderr
+    return made.folder
+
+
+def test_the_table_has_keys_that_differ_and_scalars_with_errors(swept, command):
+    reply = command("collect", swept, "-o", "table.csv")
+    assert reply.exit_code == 0, reply.stderr
+    assert reply.stdout.split() == ["table.csv", "table.png", "table.pdf"]
+    table = rows(Path("table.csv"))
+    assert list(table[0]) == [
+        "run",
+        "count.start",
+        "count.growth",
+        "final [au]",
+        "mean [au]",
+        "mean_error [au]",
+    ]
+    assert [row["run"] for row in table] == [f"deck-000{n}" for n in range(1, 7)]
+    for row in table:
+        with open_results(swept / f"{row['run']}.h5") as results:
+            assert float(row["count.start"]) == results.deck["count"]["start"]
+            assert float(row["mean [au]"]) == results.scalars["mean"].value
+            assert float(row["mean_error [au]"]) == results.scalars["mean"].error
+
+
+def test_the_table_as_hdf5(swept, command):
+    assert command("collect", swept, "-o", "table.h5", "--all", "--no-figures").exit_code == 0
+    with open_results("table.h5") as table:
+        assert table.method == "collect"
+        assert table["count.growth"].tolist() == [3.5, 3.9] * 3
+        assert table.unit("mean") == table.unit("mean_error") == "au"
+        assert {"rate", "steps", "converged"} <= set(table.names)
+        assert table.dims("mean") == ("run",)
+
+
+def test_scalars_by_name(swept, command):
+    words = ("collect", swept, "-o", "table.csv", "--no-figures", "--scalar")
+    assert command(*words, "rate").exit_code == 0
+    assert list(rows(Path("table.csv"))[0])[3:] == ["rate [1/s]"]
+    reply = command(*words, "rates", "--force")
+    assert reply.exit_code == 2
+    assert "no run has the scalar 'rates'" in reply.stderr
+
+
+def test_a_table_is_not_replaced_without_force(swept, command):
+    Path("table.csv").write_text("mine")
+    reply = command("collect", swept, "-o", "table.csv", "--no-figures")
+    assert reply.exit_code == 6
+    assert Path("table.csv").read_text() == "mine"
+    assert command("collect", swept, "-o", "table.csv", "--no-figures", "--force").exit_code == 0
+
+
+def test_what_is_missing_is_told(swept, command):
+    (swept / "deck-0002.summary.json").unlink()
+    (swept / "deck-0004.summary.json").unlink()
+    (swept / "deck-0004.failed.json").write_text('{"error": "no luck"}')
+    reply = command("collect", swept, "-o", "table.csv", "--no-figures")
+    assert reply.exit_code == 0
+    assert "2 decks are not complete" in reply.stderr
+    assert "deck-0002: not run yet" in reply.stderr
+    assert "deck-0004: no luck" in reply.stderr
+    assert len(rows(Path("table.csv"))) == 4
+
+
+def test_runs_are_sorted_by_number_and_found_by_any_of_their_files(tmp_path):
+    for number in (10, 9, 100):
+        (tmp_path / f"a-{number}.summary.json").touch()
+    names = [path.name for path in find_runs([tmp_path])]
+    assert names == ["a-9.summary.json", "a-10.summary.json", "a-100.summary.json"]
+    assert find_runs([tmp_path / "a-9.h5", tmp_path / "a-9.summary.json"]) == [tmp_path / "a-9.summary.json"]
+    with pytest.raises(FileError, match="holds no summary of a run"):
+        find_runs([tmp_path / "none.h5"])
+
+
+def test_a_summary_without_deck_is_completed_from_its_results(swept):
+    path = swept / "deck-0002.summary.json"
+    content = json.loads(path.read_text())
+    del content["deck"], content["overrides"]
+    path.write_text(json.dumps(content))
+    table = collect(find_runs([swept]))
+    assert [column.name for column in table.of("key")] == ["count.start", "count.growth"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "deck.yaml"], "Missing option '--over'"),
+        (["sweep", "deck.yaml", "--over", "count.start"], "is not KEY=A:B:N"),
+        (["sweep", "deck.yaml", "--over", "a=1,2", "--over", "b=1,2,3", "--zip"], "equal numbers of values"),
+        (["sweep", "deck.yaml", "--over", "a=1,2", "--jobs", "0"], "--jobs"),
+        (["collect", ".", "-o", "table.txt"], "a .csv or a .h5 file"),
+    ],
+)
+def test_wrong_usage(counter, command, arguments, message):
+    counter.deck()
+    reply = command(*arguments)
+    assert reply.exit_code == 2
+    assert message in reply.stderr

@@ -1,0 +1,102 @@
+"""Threads: all ranges once whatever their number, errors, calls within calls; BLAS within and outside a run."""
+
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from qsim.core.device import blas, pool
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    pool._seconds.clear()
+
+
+def count(visits, first, last):
+    visits[first:last] += 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+@pytest.mark.parametrize("tasks", [1, 2, 7, 1000])
+def test_every_task_is_done_once(threads, tasks):
+    visits = np.zeros(tasks, int)
+    for size in (1, 10**6, 10**9):  # each call goes by the time of the one before
+        visits[:] = 0
+        pool.each_part(partial(count, visits), tasks, size, threads)
+        assert (visits == 1).all()
+
+
+def slow(names, first, last):
+    names.add(threading.current_thread().name)
+    time.sleep(0.02 * (last - first))  # releases the interpreter lock, as a kernel does
+
+
+def test_long_work_is_shared_and_short_work_is_not():
+    names = set()
+    for _ in range(3):
+        begun = time.perf_counter()
+        pool.each_part(partial(slow, names), 8, 10**6, 4)
+    assert len(names) == 4
+    assert time.perf_counter() - begun < 0.75 * 8 * 0.02
+    names.clear()
+    visits = np.zeros(8, int)
+    for _ in range(3):
+        pool.each_part(
+            lambda f, l: (names.add(threading.current_thread().name), count(visits, f, l)), 8, 1000, 4
+        )
+    assert names == {threading.current_thread().name}
+
+
+def test_the_first_error_is_raised_and_the_team_lives():
+    def fails(first, last):
+        if first <= 3 < last:
+            raise ValueError("task 3")
+        time.sleep(0.001)
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="task 3"):
+            pool.each_part(fails, 8, 10**6, 4)
+    visits = np.zeros(8, int)
+    pool.each_part(partial(count, visits), 8, 10**6, 4)
+    assert (visits == 1).all()
+
+
+def test_calls_within_calls_and_beside_each_other():
+    visits = np.zeros((4, 50), int)
+
+    def outer(first, last):
+        for row in range(first, last):
+            pool.each_part(partial(count, visits[row]), 50, 10**6, 4)
+            time.sleep(0.002)
+
+    pool.each_part(outer, 4, 10**6, 4)
+    assert (visits == 1).all()
+    others = [threading.Thread(target=outer, args=(row, row + 1)) for row in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert (visits == 2).all()
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_in_a_run_and_all_for_large_matrices():
+    np.linalg.inv(np.eye(3))
+    before = blas_threads()
+    with blas.large_matrices(10**4):
+        assert blas_threads() == before  # outside a run nothing is changed
+    with blas.small_matrices(2):
+        assert blas_threads() == {1}
+        with blas.large_matrices(blas.LARGE):
+            assert blas_threads() == {2}
+        with blas.large_matrices(blas.LARGE - 1):
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == before
