@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 OFF = logging.CRITICAL + 1
+FORMATS = ("png", "pdf", "svg")
 HELPERS = {**commands.COMMANDS, **commands_many.COMMANDS}
 """The commands that run no deck, or many."""
-FORMATS = ("png", "pdf", "svg")
 MAX_ROWS = 16
 """Most scalars that the closing table shows without ``-v``."""
 
@@ -394,11 +394,11 @@ def _run(method: str, given: _Given) -> None:
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     """Show what a run would take; the deck with all its keys is what goes to standard output."""
-    from qsim.core.deck.mapping import deck_lines
-
     if as_json:
         click.echo(json_text(plan))
         return
+    from qsim.core.deck.mapping import deck_lines
+
     size, memory = commands.format_bytes, plan["memory"]
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []

@@ -93,8 +93,8 @@ def _plot(
     from qsim.core.results.plotting import also_styled
     from qsim.core.results.reading import reading
     from qsim.core.results.results import open_results
+    from qsim.core.run.drawing import save_figure
     from qsim.core.run.files import figure_paths, refuse_existing, require_folder
-    from qsim.core.run.pipeline import save_figure
 
     formats = formats or ("png",)
     with ExitStack() as stack:

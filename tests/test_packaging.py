@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -79,6 +80,50 @@ def test_wheel_holds_kernels_styles_decks_and_references(tmp_path):
                 wanted.add(f"qsim/_check/{target}/{path.relative_to(ROOT / folder).as_posix()}")
     assert not wanted - shipped
     assert not [name for name in shipped if name.startswith(("tests/", "docs/", "bench/", "tools/"))]
+
+
+def test_the_source_distribution_is_a_checkout_without_git(tmp_path):
+    """Its wheel holds what that of the checkout does, and both name the commit."""
+    pytest.importorskip("hatchling")
+
+    def build(folder, kind, target):
+        command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", target]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    build(ROOT, "sdist", tmp_path)
+    (source,) = tmp_path.glob("qsim_suite-*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / source.name.removesuffix(".tar.gz")
+    for name in (
+        "bootstrap.py",
+        "tests/conftest.py",
+        "docs/conf.py",
+        "inputs/qoc/morse.yaml",
+        ".ci/hatch_build.py",
+    ):
+        assert (unpacked / name).is_file(), name
+    assert not list(unpacked.rglob("*.whl"))
+    build(unpacked, "wheel", tmp_path / "from_source")
+    (wheel,) = (tmp_path / "from_source").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+        archive.extractall(tmp_path / "installed")
+    code = "import qsim, qsim.core.run.provenance as p; print(qsim.__file__, p.git_state())"
+    reply = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+    )  # fmt: skip
+    file, commit = reply.stdout.split()
+    assert file.startswith(str(tmp_path / "installed"))
+    assert {
+        "qsim/references.bib",
+        "qsim/_check/inputs/qoc/morse.yaml",
+        "qsim/core/results/qsim.mplstyle",
+    } <= shipped
+    if (ROOT / ".git").exists():
+        assert "qsim/_commit.txt" in shipped
+        assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", commit)
 
 
 # --- bootstrap.py ---------------------------------------------------------------------------------

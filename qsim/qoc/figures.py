@@ -166,7 +166,8 @@ def _padded_spectrum(r: Results) -> tuple[NDArray[np.float64], NDArray[np.float6
     if field.size >= PADDED // 4 or t.size < 2:
         return r["frequency"], r["spectrum"]
     tau = float(t[1] - t[0])
-    return 2 * np.pi * np.fft.rfftfreq(PADDED, tau), np.abs(np.fft.rfft(field, PADDED) * tau) ** 2
+    frequency = np.asarray(2 * np.pi * np.fft.rfftfreq(PADDED, tau), dtype=np.float64)
+    return frequency, np.asarray(np.abs(np.fft.rfft(field, PADDED) * tau) ** 2, dtype=np.float64)
 
 
 def _to_wavenumber(omega: ArrayLike) -> NDArray[np.float64]:

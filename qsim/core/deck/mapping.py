@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from qsim.core.deck.describe import flow
+from qsim.core.deck.describe import deck_lines
 
-__all__ = ["MAPPING", "deck_lines", "deck_text"]
+__all__ = ["MAPPING", "deck_text"]
 
 MAPPING = "<deck>"
 """What messages call a deck that is no file."""
@@ -22,16 +22,6 @@ def deck_text(deck: Mapping[str, Any]) -> str:
         Keys and values; numbers and arrays of NumPy, tuples, paths and complex numbers are fine.
     """
     return "".join(f"{line}\n" for line in deck_lines(_plain(deck)))
-
-
-def deck_lines(block: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
-    for key, value in block.items():
-        if isinstance(value, dict) and value and len(indent) < 4:
-            yield f"{indent}{flow(key)}:"
-            yield from deck_lines(value, indent + "  ")
-        else:
-            yield f"{indent}{flow(key)}: {flow(value)}"
 
 
 def _plain(value: Any) -> Any:

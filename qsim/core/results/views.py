@@ -165,7 +165,7 @@ def plot(
     return _plot_array(results, name, ax, line)
 
 
-def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -> Any:
+def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -> Figure | SubFigure:
     values = results[name]
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufc":
         raise ValueError(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import tempfile
 import time
@@ -29,10 +28,11 @@ from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.plotting import entitle, ready, save, style
-from qsim.core.results.results import Content, Results, open_results, write_results
+from qsim.core.results.plotting import ready
+from qsim.core.results.results import Content, open_results, write_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.run import checkpoint
+from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
 from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
@@ -42,11 +42,9 @@ from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from qsim.core.device.parallel import Comm
 
-__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in", "save_figure"]
+__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
 
 CHOICES = ("overview", "all", "none")
 """Words for sets of figures."""
@@ -187,6 +185,8 @@ def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[st
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
+            if not kernels_are_compiled(loaded.deck.method):
+                monitor.note("compiling kernels, once for this machine: the first steps take longer")
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             with monitor.stage("run"), monitor.continuing():
@@ -594,44 +594,3 @@ def _publish(job: _Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outc
     if failures:
         raise failures[0]
     return Outcome(content, files.results)
-
-
-def draw_figure(
-    output: OutputStage[R], results: Results, name: str, stem: Path, formats: Sequence[str] = ("png",)
-) -> list[Path]:
-    """Draw one figure of a results file as ``<stem>.<name>.png``, and in other formats.
-
-    Returns
-    -------
-    list of Path
-        The files; empty if the results do not hold what the figure shows.
-    """
-    with style():
-        figure = output.FIGURES[name](results)
-    return save_figure(figure, results, name, stem, formats)
-
-
-def save_figure(
-    figure: Figure | None,
-    results: Results,
-    name: str,
-    stem: Path,
-    formats: Sequence[str],
-    title: str | None = None,
-) -> list[Path]:
-    """Write a figure of a results file with a title, by default that of the run; return the files, none without a figure."""
-    if figure is None:
-        return []
-    if title is None:
-        title = results.title or stem.name
-    entitle(figure, title)
-    metadata = {
-        "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
-        "deck_sha256": str(results.provenance.get("deck_sha256", "")),
-    }
-    try:
-        return save(figure, stem.with_name(f"{stem.name}.{name}"), metadata, formats)
-    finally:
-        figure.clear()
-        del figure
-        gc.collect()  # a figure refers to itself, and a run may draw dozens

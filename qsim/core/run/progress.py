@@ -44,6 +44,8 @@ NOTHING, SAVE, STOP, GIVE_UP = range(4)
 """What to do at a report; of several processes, the highest wish counts."""
 
 DAY = 86400.0
+KNOWN = 2.0
+"""Seconds between reports from which a time left is told."""
 OBSERVED = 10.0
 """Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
 
@@ -444,14 +446,12 @@ class _Task:
 
     def _open_bar(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self.bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
-            TimeElapsedColumn(),
-            *([] if self.at_most else [TimeRemainingColumn()]),
             console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
             auto_refresh=False,
         )
@@ -483,7 +483,10 @@ class _Task:
         self.shown_at, self.shown = now, self.done
         if self.bar is not None and self.row is not None:
             with suppress(OSError, ValueError):
-                self.bar.update(self.row, completed=self.done, text=self._text(now))
+                elapsed = f"{_duration(now - self.start)} elapsed"
+                self.bar.update(
+                    self.row, completed=self.done, text=f"{self._text(now)}  {elapsed}{self._left(now)}"
+                )
                 self.bar.refresh()
         else:
             self.monitor.note(f"{self.what}: {self._line(now)}" if self.what else self._line(now))
@@ -500,12 +503,23 @@ class _Task:
         if self.at_most:
             return self._text(now)
         percent = f"{100.0 * self.done / self.total:5.1f} %  " if self.total else ""
+        return f"{percent}{self._text(now)}{self._left(now)}"
+
+    def _left(self, now: float) -> str:
+        """Return the time left; nothing while it is not known, or where the total is a limit that is rarely reached."""
         rate, left = self._rate(now), (self.total or 0) - self.done
-        eta = f"  {_duration(left / rate)} left" if rate and left > 0 else ""
-        return f"{percent}{self._text(now)}{eta}"
+        if self.at_most or not rate or left <= 0 or self.observed is None:
+            return ""
+        if now - self.observed[1] < KNOWN:
+            return ""
+        return f"  {_duration(left / rate)} left"
 
     def _rate(self, now: float) -> float:
-        return (self.done - self.first) / (now - self.start) if now > self.start else 0.0
+        """Return steps per second since the first report: what comes before it, such as compilation, does not count."""
+        if self.observed is None:
+            return 0.0
+        done, since = self.observed
+        return (self.done - done) / (now - since) if now > since and self.done > done else 0.0
 
     def close(self) -> None:
         now = self.monitor._now()

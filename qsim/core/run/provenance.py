@@ -96,13 +96,15 @@ def _version(name: str) -> str | None:
 
 @cache
 def git_state() -> str | None:
-    """Return the commit of the checkout that runs, with ``-dirty`` if it was edited; None if it is none.
+    """Return the commit of the checkout that runs, or that the installation was built from; None if it is not known.
+
+    It ends with ``-dirty`` if files had been edited.
 
     It is looked up once per process: what runs is what was imported.
     """
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
-        return None
+        return _built_from(root / "qsim" / "_commit.txt")
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     # variables such as GIT_DIR, which git hooks set, would lead to another repository
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -119,3 +121,11 @@ def git_state() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return reply.stdout.strip() or None
+
+
+def _built_from(file: Path) -> str | None:
+    """Return what the build of a wheel or a source distribution has noted."""
+    try:
+        return file.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -34,7 +34,7 @@ from qsim.trotter.deck.initial import (
     check_sites,
     is_random,
 )
-from qsim.trotter.deck.model import Observable, TrotterDeck, are_driven, correlator_axes
+from qsim.trotter.deck.model import Entropy, Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sectors import SectorBlock, check_sector
 from qsim.trotter.deck.task_rules import check_foreign, check_task
@@ -190,17 +190,7 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         if isinstance(value := getattr(item, name), list):
             yield from check_sites(value, spins, f"{where}.{name}")
     if item.entropy is not None:
-        sites = item.entropy.sites
-        if (sites is None) == (item.entropy.cuts is None):
-            yield Finding(f"{where}.entropy", "give either sites (half, or a list) or cuts: all")
-        if spins < 2:
-            yield Finding(f"{where}.entropy", "a single spin has no other part")
-        sites = sites if isinstance(sites, list) else []
-        yield from check_sites(sites, spins, f"{where}.entropy.sites")
-        if len(set(sites)) >= spins:
-            yield Finding(
-                f"{where}.entropy.sites", f"leave at least one of the {spins} sites for the other part"
-            )
+        yield from _check_entropy(item.entropy, f"{where}.entropy", spins)
     if item.echo is not None and item.echo.local is not None:
         yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
         if item.echo.scheme == "overlap":
@@ -216,6 +206,18 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
             yield from check_sites([a, b], spins, key)
         if seen.setdefault((min(a, b), max(a, b)), k) != k:
             yield Finding(key, f"duplicate pair [{a}, {b}]")
+
+
+def _check_entropy(item: Entropy, where: str, spins: int) -> Iterator[Finding]:
+    """Yield parts that do not exist, and parts without a rest."""
+    if (item.sites is None) == (item.cuts is None):
+        yield Finding(where, "give either sites (half, or a list) or cuts: all")
+    if spins < 2:
+        yield Finding(where, "a single spin has no other part")
+    sites = item.sites if isinstance(item.sites, list) else []
+    yield from check_sites(sites, spins, f"{where}.sites")
+    if len(set(sites)) >= spins:
+        yield Finding(f"{where}.sites", f"leave at least one of the {spins} sites for the other part")
 
 
 # ------------------------------------------------------------------------------------------- the system

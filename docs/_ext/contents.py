@@ -1,0 +1,78 @@
+"""What only the built documentation has: tables of contents, the pages of other files, the reference of the command line.
+
+The sources stay plain Markdown, which a code host shows as it is; the directives are added when a page is read.
+"""
+
+from sphinx.application import Sphinx
+
+TREES = {
+    "": ("tutorial", "gallery"),
+    "Your problem": (
+        "users/pulse",
+        "users/spins",
+        "users/molecule",
+        "users/atom",
+        "users/potential",
+        "users/coming-from",
+    ),
+    "How to": (
+        "howto/python",
+        "howto/figures",
+        "howto/devices",
+        "howto/sweeps",
+        "howto/sweeps",
+        "howto/cluster",
+        "howto/tridiagonal-solver",
+        "howto/sturmian-basis",
+        "howto/add-method",
+    ),
+    "Theory": ("theory/qoc", "theory/trotter", "theory/tridiag", "theory/sturmian", "theory/qmc"),
+    "Reference": (
+        "reference/cli",
+        "reference/decks",
+        "reference/results",
+        "reference/exit-codes",
+        "reference/coverage",
+        "reference/promises",
+        "reference/dependencies",
+        "changelog",
+    ),
+}
+
+
+def tree(pages: tuple[str, ...], *options: str) -> str:
+    """Return a table of contents."""
+    return "\n".join(["", "```{toctree}", *options, "", *pages, "```", ""])
+
+
+def added(name: str) -> str:
+    """Return what is added to a page."""
+    if name == "index":
+        return "".join(
+            tree(pages, ":hidden:", *([f":caption: {caption}"] if caption else []))
+            for caption, pages in TREES.items()
+        )
+    if name in ("reference/decks", "reference/results"):
+        return tree((f"{name.rpartition('/')[2]}/*",), ":glob:", ":maxdepth: 1")
+    if name == "reference/cli":
+        return "\n```{eval-rst}\n.. click:: qsim.cli:cli\n   :prog: qsim\n   :nested: full\n```\n"
+    if name == "howto/add-method":
+        start, end = '":start-after: "## How the program is laid out"', ':end-before: "## GPU tests"'
+        return f"\n```{{include}} ../../CONTRIBUTING.md\n{start[1:]}\n{end}\n```\n"
+    return ""
+
+
+def read(app: Sphinx, name: str, source: list[str]) -> None:
+    """Complete a page; that of the changelog is the file itself."""
+    if name == "changelog":
+        source[0] = "```{include} ../CHANGELOG.md\n```\n"
+    else:
+        source[0] = source[0].replace(
+            "[CONTRIBUTING.md](../../CONTRIBUTING.md)", "`CONTRIBUTING.md`"
+        ) + added(name)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
