@@ -397,7 +397,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(plan))
         return
-    from qsim.core.deck.mapping import deck_lines
+    from qsim.core.deck.describe import deck_lines
 
     size, memory = commands.format_bytes, plan["memory"]
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]

@@ -1,7 +1,7 @@
 """Words for what a deck model allows, for templates and reference pages: values, bounds, units, types."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from qsim.core.deck.yaml_marks import parse_yaml
 __all__ = [
     "bounds",
     "complex_text",
+    "deck_lines",
     "example_of",
     "flow",
     "limits",
@@ -45,6 +46,16 @@ def flow(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(flow, value)) + "]"
     return _text(value.as_posix() if isinstance(value, Path) else str(value))
+
+
+def deck_lines(block: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
+    for key, value in block.items():
+        if isinstance(value, dict) and value and len(indent) < 4:
+            yield f"{indent}{flow(key)}:"
+            yield from deck_lines(value, indent + "  ")
+        else:
+            yield f"{indent}{flow(key)}: {flow(value)}"
 
 
 def without_unset(value: object, data: Any, *, listed: bool = False) -> Any:
@@ -160,7 +171,6 @@ def type_of(annotation: Annotation) -> str:
 
 
 def _member_name(member: Annotation) -> str:
-    """Return the name of one member of a union, for a list of what is allowed."""
     if member.origin is Literal:
         return ", ".join(f"`{flow(value)}`" for value in member.args)
     if quantity := member.first(Quantity):

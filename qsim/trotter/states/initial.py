@@ -74,6 +74,8 @@ def initial_state(
         return contract_mps(read_mps(block.file, spins), device, dtype, str(block.file))
     if isinstance(block, blocks.FileInitial):
         return load_state(block.file, spins, device, dtype, block.name)
+    if isinstance(block, blocks.GroundStateInitial):
+        raise ValueError("a ground state is found in its sector")
     with device.use():
         psi = device.xp.zeros(1 << spins, dtype=dtype)
         psi[basis_index(block, spins)] = 1.0
