@@ -152,8 +152,8 @@ def core(setup: Setup) -> Iterator[Finding]:
         yield Finding(
             "time.dt",
             f"velocity gauge with dt A (lmax + 1) / dr = {setup.setting.core:.3g} at the nucleus, above "
-            f"{CORE:g}: the couplings of high l "
-            f"do not cancel there, and their core is emptied after every step; dt of {dt:.3g} avoids it, or length gauge",
+            f"{CORE:g}: the couplings of high l do not cancel there, so that every step is made in {setup.setting.parts} parts "
+            f"and the core of high l is emptied after each; dt of {dt:.3g} needs one part, and length gauge always does",
             "warning",
         )
 

@@ -70,6 +70,11 @@ class Setting:
     steps: int
     core: float
 
+    @property
+    def parts(self) -> int:
+        """Equal parts that a step of velocity gauge is made in at a dense core; 0 where there is nothing to mend."""
+        return math.ceil(self.core / CORE) if self.core > SAFE_CORE else 0
+
     def grid(self, coarser: float = 1.0) -> RadialGrid:
         """Return the radial grid, or one with all spacings larger by a factor."""
         if self.dr0 == self.dr:
@@ -183,7 +188,7 @@ class AtomProblem:
             velocity=self.velocity,
             field=self.field(),
             order=self.order,
-            clear=self.velocity and self.setting.core > SAFE_CORE,
+            parts=self.setting.parts,
         )
 
 

@@ -11,7 +11,7 @@ Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,8 +180,8 @@ class Propagator:
         A(t) in velocity gauge, E(t) in length gauge: function of an array of times.
     order : int
         2 or 4.
-    clear : bool
-        Velocity gauge: empty the core of high l after every step.
+    parts : int
+        Velocity gauge: 0, or the number of equal steps that make one of length `dt`, the core of high l being emptied after each.
     """
 
     def __init__(
@@ -194,12 +194,15 @@ class Propagator:
         velocity: bool,
         field: Any,
         order: int = 2,
-        clear: bool = False,
+        parts: int = 0,
     ) -> None:
         self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
         self.stages = STAGES[order]
+        self.parts = max(parts, 1)
+        if lattice.mask is not None and parts > 1:
+            lattice = replace(lattice, mask=lattice.mask ** (1.0 / parts))
         made = {
-            q: tables(lattice, lanes, q * dt, velocity=velocity, clear=clear, cap=order == 2)
+            q: tables(lattice, lanes, q * dt / self.parts, velocity=velocity, clear=parts > 0, cap=order == 2)
             for q in set(self.stages)
         }
         self.tables = [made[q] for q in self.stages]
@@ -241,6 +244,7 @@ class Propagator:
         self.step += count
 
     def _run(self, stage: int, start: float, count: int, dt: float) -> None:
+        count, dt = count * self.parts, dt / self.parts
         middle = start + (np.arange(count) + 0.5) * dt
         if self.velocity:
             ends = start + np.arange(count + 1) * dt

@@ -169,6 +169,13 @@ def _within(r: AtomResult) -> dict[str, float]:
 
 QUANTITIES: tuple[Q, ...] = (
     Q("norm_final", "", "norm in the box at the end", lambda r: r.final("norm"), headline=True),
+    Q(
+        "error_estimate",
+        "",
+        "largest claimed error of a norm or population",
+        lambda r: max(e for name, e in r.errors.items() if name.startswith(("norm", "population", "bound"))),
+        when=lambda r: "norm_final" in r.errors,
+    ),
     Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0])),
     Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True),
     Q(

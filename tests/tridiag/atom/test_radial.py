@@ -202,3 +202,22 @@ def test_table_is_continued_by_its_tail(tmp_path):
     far = np.array([1.234, 50.0])
     assert one.V(far) == pytest.approx(-(1.0 + 2.0 * np.exp(-2.0 * far)) / far, abs=1e-8)
     assert one.dV(far[1:]) == pytest.approx(1.0 / far[1:] ** 2, rel=1e-9)
+
+
+def test_parts_of_steps():
+    """Steps in three parts are three steps, and a mask acts once per step."""
+    from dataclasses import replace
+
+    grid = GRIDS["mapped"]
+    lattice, lanes = hydrogen(grid), Lanes(0, 4)
+    lattice = replace(lattice, mask=np.where(grid.r > 8.0, 0.9, 1.0))
+    phi = np.zeros((5, grid.points), complex)
+    phi[0] = level(hydrogen(grid), 2, 0)[1]
+    keys = {"velocity": True, "field": lambda t: 0.2 * np.cos(t)}
+    whole = Propagator(lattice, lanes, phi, 0.03, parts=3, **keys)
+    whole.advance(20)
+    root = replace(lattice, mask=lattice.mask ** (1.0 / 3.0))
+    fine = Propagator(root, lanes, phi, 0.01, parts=1, **keys)
+    fine.advance(60)
+    assert np.abs(whole.phi - fine.phi).max() < 1e-12
+    assert whole.step == 20
