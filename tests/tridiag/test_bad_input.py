@@ -52,7 +52,10 @@ def test_the_base_decks_are_good(tridiag, deck):
 
 ERRORS = {
     # tasks and their blocks
-    "unknown task": ({"task": "tdse"}, "task: expected 'propagate', 'solve', 'scaling' or 'atom', found 'tdse'"),
+    "unknown task": (
+        {"task": "tdse"},
+        "task: expected 'propagate', 'solve', 'scaling' or 'atom', found 'tdse'",
+    ),
     "no task": ({"task": REMOVE}, r"task: required key is missing \(propagate: an atom in a laser pulse"),
     "unknown key": ({"grid__dx": 0.1}, r"grid.dx: unknown key.*allowed: xmin, xmax, points, stencil"),
     "unknown block": ({"obsrve": []}, r"obsrve: unknown key; did you mean 'observe'\?"),

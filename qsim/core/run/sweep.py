@@ -26,8 +26,8 @@ from string import Template
 from typing import Any
 
 from qsim.core.deck.blocks import Deck
-from qsim.core.deck.load import LoadedDeck, load_deck
 from qsim.core.deck.describe import deck_lines
+from qsim.core.deck.load import LoadedDeck, load_deck
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.results.atomic import write_text
 from qsim.core.results.reading import read_bytes
