@@ -9,7 +9,9 @@ import numpy as np
 from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.figures.overview import FIGURES
-from qsim.sturmian.scattering.quantities import QUANTITIES
+from qsim.sturmian.scattering.quantities import QUANTITIES, RESONANCES, collisions
+from qsim.sturmian.scattering.resonances import ResonanceResult
+from qsim.sturmian.scattering.results import CollisionResult
 from qsim.sturmian.two_electron import known
 
 if TYPE_CHECKING:
@@ -131,17 +133,24 @@ HEADLINE = (
 )
 
 
+def _declared(result: object) -> tuple[quantities.Quantity[Any], ...] | None:
+    """Return the quantities of a collision or of resonances; None for the other tasks."""
+    if isinstance(result, CollisionResult):
+        return collisions(result.kinematics[0].unit)
+    return RESONANCES if isinstance(result, ResonanceResult) else None
+
+
 def tables(result: Any) -> tuple[Table, ...]:
     """Return the declarations for a result."""
-    if hasattr(result, "quantities"):
-        return quantities.tables(result.quantities)
+    if (declared := _declared(result)) is not None:
+        return quantities.tables(declared)
     return result.tables() if hasattr(result, "tables") else TABLES
 
 
 def arrays(result: Any) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    if hasattr(result, "quantities"):
-        return quantities.arrays(result.quantities, result)
+    if (declared := _declared(result)) is not None:
+        return quantities.arrays(declared, result)
     if hasattr(result, "arrays"):
         return dict(result.arrays())
     return _bound_arrays(result) if hasattr(result, "states") else _basis_arrays(result)
@@ -149,8 +158,8 @@ def arrays(result: Any) -> dict[str, NDArray[Any]]:
 
 def scalars(result: Any) -> dict[str, Scalar]:
     """Return the headline numbers."""
-    if hasattr(result, "quantities"):
-        return quantities.scalars(result.quantities, result)
+    if (declared := _declared(result)) is not None:
+        return quantities.scalars(declared, result)
     if hasattr(result, "scalars"):
         return dict(result.scalars())
     return _bound_scalars(result) if hasattr(result, "states") else _basis_scalars(result)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.quantities import Quantity
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.deck.collision_symmetry import Sector
@@ -85,13 +84,6 @@ class ResonanceResult:
     found: list[Found]
     unknowns: int
     condition: float
-
-    @property
-    def quantities(self) -> tuple[Quantity[ResonanceResult], ...]:
-        """What the results file holds."""
-        from qsim.sturmian.scattering.quantities import RESONANCES
-
-        return RESONANCES
 
 
 class Resonances:

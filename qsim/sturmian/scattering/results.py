@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qsim.core.results.quantities import Quantity
     from qsim.sturmian.scattering.kinematics import Kinematics
     from qsim.sturmian.scattering.problem import Problem
     from qsim.sturmian.scattering.setup import Bound, Setup
@@ -107,13 +106,6 @@ class CollisionResult:
     def condition(self) -> float:
         """Largest condition number of the eigenvectors of h that were used."""
         return max((solved.condition for solved in self.solved), default=1.0)
-
-    @property
-    def quantities(self) -> tuple[Quantity[CollisionResult], ...]:
-        """What the results file holds."""
-        from qsim.sturmian.scattering.quantities import collisions
-
-        return collisions(self.kinematics[0].unit)
 
 
 def level_name(n: int, l: int) -> str:
