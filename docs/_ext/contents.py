@@ -20,7 +20,6 @@ TREES = {
         "howto/figures",
         "howto/devices",
         "howto/sweeps",
-        "howto/sweeps",
         "howto/cluster",
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",
