@@ -207,8 +207,11 @@ def _jastrow(deck: QmcDeck) -> Iterator[Finding]:
             extra = next(k for k in ("rcut", "size") if k in block.model_fields_set)
             yield Finding(f"{key}.{extra}", f"{extra} belongs to type: bspline, but the type is {block.type}")
     source = deck.wavefunction.orbitals.source
+    place = "the electron gas" if source == "planewave" else "a trap"
     if jastrow.J1 is not None and (source == "planewave" or (source in MODELS and not deck.system.atoms)):
-        yield Finding("wavefunction.jastrow.J1", "J1 is about electrons and ions, but there are no ions")
+        yield Finding(
+            "wavefunction.jastrow.J1", f"J1 is about electrons and ions, but there are no ions in {place}"
+        )
 
 
 # ---------------------------------------------------------------------------------------------- series
