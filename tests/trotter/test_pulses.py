@@ -28,6 +28,8 @@ PULSES = {
     "lorentz": ("8e5/(1+((t-2.23)/6e-7)^2)", 2.23, 6e-7),
     "triangle": ("max(0,7e4*(1-abs(t-1.701)/2e-5))", 1.701, 2e-5),
     "of a few samples": ("300*exp(-((t-1.3501)/0.003)^2)", 1.3501, 3e-3),
+    "triangle on a sample": ("max(0,5000*(1-abs(t-1.70122)/1.8e-4))", 1.70122, 1.8e-4),
+    "gauss on a sample": ("4e5*exp(-((t-2)/2e-6)^2)", 2.0, 2e-6),
     "box": ("3e5*heaviside(t-0.5001)*heaviside(0.500105-t)", 0.5001025, 2.5e-6),
 }
 
@@ -65,6 +67,8 @@ ACCURATE, GIVEN = {"accuracy": 1e-6, "integrator": "kl8"}, {"dt": 0.05, "integra
         pytest.param("lorentz", GIVEN, marks=pytest.mark.slow),
         ("triangle", GIVEN),
         ("of a few samples", GIVEN),
+        ("triangle on a sample", ACCURATE),
+        ("gauss on a sample", GIVEN),
         ("box", ACCURATE),
     ],
 )
@@ -131,6 +135,29 @@ def test_what_steps_pass_over_is_in_the_claim(trotter, spins, text, stop, dt):
 )
 def test_what_the_grid_sees_has_no_narrow_pulses(text):
     assert structure.pulses(profile(text), 20.0) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "middle", "half"),
+    [
+        ("max(0, 17*(1-abs(t-1.33)/4.1e-4))", 1.33, 4.1e-4),
+        (
+            "sin(5*t)+40*max(0, 1-abs(t-1.5)/3e-7)",
+            1.5,
+            3e-7,
+        ),  # at the middle of the evolution there is a sample
+        ("0.3*t+heaviside(t-0.74993)*heaviside(0.7502-t)", 0.750065, 1.35e-4),
+    ],
+)
+def test_both_ends_of_a_pulse_on_a_sample_are_cut(text, middle, half):
+    found = np.array([t for t, _ in structure.kinks([profile(text)], 3.0)])
+    for edge in (middle - half, middle + half):
+        assert np.abs(found - edge).min() < 1e-9
+
+
+@pytest.mark.parametrize("text", ["abs(t-1.1)", "heaviside(t-1.1)", "heaviside(t-1.5)", "abs(cos(2*t))"])
+def test_a_kink_or_jump_alone_is_no_pulse(text):
+    assert len(structure.kinks([profile(text)], 3.0)) in (1, 2)  # cos(2 t) has two zeros
 
 
 def test_points_follow_a_pulse():

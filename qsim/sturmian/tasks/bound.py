@@ -319,7 +319,7 @@ class _Run:
             pairs, found = self.smaller[key]
             operator = self._operator(problem, sector)
             gaps = np.clip(found.gaps, 1e-3, 1.0)
-            values, _ = davidson.relax(
+            values, _, _ = davidson.relax(
                 operator,
                 embedded(operator, pairs, found.vectors),
                 found.values,
@@ -426,7 +426,7 @@ def _radial_error(energy: float, finer: reference.Reference | None, root: int) -
     """Return how far an energy lies from that on a finer grid, and how far that is off, hartree; NaN if it was not found."""
     if finer is None or not np.isfinite(finer.energies[root]):
         return float("nan")
-    return abs(energy - float(finer.energies[root])) + float(finer.errors[root])
+    return finer.off(energy, root)
 
 
 def _limit(

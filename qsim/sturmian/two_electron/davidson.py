@@ -210,7 +210,7 @@ def relax(
     *,
     settled: float,
     max_steps: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return lower energies of approximate states, good enough to tell how far these were off.
 
     Parameters
@@ -230,8 +230,8 @@ def relax(
 
     Returns
     -------
-    energies, errors : (k,) float64
-        Hartree; the errors are estimates of what may still be gained.
+    energies, errors, before : (k,) float64
+        Hartree; the errors are estimates of what may still be gained, and `before` are the mean energies of the start.
     """
     xp, k = operator.device.xp, len(energies)
     m, model_values, model_vectors = operator.model_space()
@@ -246,6 +246,7 @@ def relax(
         start = xp.concatenate([start, extra])
     V = _orthonormal(xp, start, None)
     AV = operator.apply(V)
+    before = _means(operator, start[:k], V, AV)
     step = 0
     while True:
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
@@ -272,7 +273,7 @@ def relax(
     if not max_steps:
         values[:count] -= gain
     missing = k - count
-    return np.pad(values[:count], (0, missing), constant_values=np.nan), np.pad(left, (0, missing))
+    return np.pad(values[:count], (0, missing), constant_values=np.nan), np.pad(left, (0, missing)), before
 
 
 def _second_order(
@@ -282,6 +283,13 @@ def _second_order(
     xp = operator.device.xp
     gap = xp.maximum(diagonal - operator.device.asarray(values)[:, None, None, None], 2.0 * LEVEL_SHIFT)
     return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
+
+
+def _means(operator: TwoElectron, X: Any, V: Any, AV: Any) -> NDArray[np.float64]:
+    """Return the mean energies (k,) of states X (k, P, M, M) in the span of an orthonormal basis V."""
+    shape = (len(V), -1)
+    c = np.asarray(operator.device.to_host(X.reshape(len(X), -1) @ V.reshape(shape).T))
+    return np.asarray(np.einsum("ka,ab,kb->k", c, _gram(operator, V, AV), c) / np.einsum("ka,ka->k", c, c))
 
 
 def _gram(operator: TwoElectron, V: NDArray[np.float64], AV: NDArray[np.float64]) -> NDArray[np.float64]:

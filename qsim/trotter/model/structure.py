@@ -12,6 +12,8 @@ A formula may have a pulse between two points of the grid.  It is looked for
 A value is hidden if it lies farther from the straight line of its cell than the grid bends there.  The interval around it is
 halved until straight lines follow the formula to 0.2 %, and steps are cut at the points found.
 
+A pulse narrower than two cells that lies on a point of the grid bends it like a kink, but is not smooth on both sides of one.
+
 A pulse that the grid sees is cut at the points of the grid, if the formula bends at less than a twelfth of them.
 """
 
@@ -41,6 +43,8 @@ HALVINGS = 14  # of the interval, which distinguish a kink from a curve
 BENT = 1e-6  # of the largest bend of a formula: where it bends less it is straight
 MOST_BENT = 320  # of the points of the grid; a pulse that has more is not short
 SHORTEST = 3  # of points beside each other
+ALONE = 3  # points: so far from a pulse narrower than two cells the grid bends as it does without it
+STANDS_OUT = 10.0  # times that: the bend at such a pulse, or at a kink
 FINEST = 4e-14  # of the duration: how well a kink is located
 RANDOM = 4  # times in every cell
 RESOLUTION = CELLS * RANDOM  # samples of an evolution without regard to the formula
@@ -82,7 +86,7 @@ def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, f
         known = getattr(f, "kinks", None)
         if known is None:
             narrow, more = pulses(f, end)
-            places = [*_found_kinks(f, end), *narrow, *_short_pulses(f, end)]
+            places = [*_found_kinks(f, end), *narrow, *_short_pulses(f, end), *_pulses_at_points(f, end)]
             missed += more
         else:
             places = _known_kinks(f, known, end)
@@ -142,6 +146,43 @@ def _short_pulses(f: Profile, end: float) -> list[tuple[float, float]]:
             height = float(np.ptp(values[a - 1 : b + 2]))
             found += _resolved(f, times[a - 1 : b + 2], height, end)
     return [(t, slope) for t, slope in found if 0.0 < t < end]
+
+
+def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
+    """Return (time, slope) of points within pulses of a formula that are narrower than two cells and lie on a point of the grid.
+
+    The grid bends there as it does at a kink: it is none if the formula is not smooth on either side of the kink found.
+    """
+    times = np.linspace(0.0, end, CELLS + 1)
+    values = many(f, times)
+    bend = np.zeros(CELLS + 1)
+    bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
+    k = np.arange(ALONE, CELLS + 1 - ALONE)
+    around = np.maximum(bend[k - ALONE], bend[k + ALONE])
+    largest = bend[k] >= np.maximum(bend[k - 1], bend[k + 1])
+    peaks = k[largest & (bend[k] > STANDS_OUT * around + NOTHING * np.abs(values).max())]
+    found: list[tuple[float, float]] = []
+    for p in peaks[np.argsort(bend[peaks])[::-1][:SUSPECTS]].tolist():
+        window = times[p - 2 : p + 3]
+        kink = _kink(f, float(window[1]), float(window[3]), FINEST * end)
+        middle = float(window[2]) if kink is None else kink[0]
+        near = _around(np.array([middle]), end)
+        points = np.unique(np.concatenate([window, near[(near > window[0]) & (near < window[-1])]]))
+        height = float(np.ptp(finite(f, points)))
+        if _has_more(f, points, middle, STRAIGHT * height, end):
+            found += _resolved(f, points, height, end)
+    return [(t, slope) for t, slope in found if 0.0 < t < end]
+
+
+def _has_more(f: Profile, points: Values, kink: float, height: float, end: float) -> bool:
+    """Return True if a profile is farther than a height from a parabola on either side of a kink."""
+    off = 16.0 * FINEST * end  # a jump is found that well
+    for side in (points[points < kink - off], points[points > kink + off]):
+        ends = np.array([side[0], 0.5 * (side[0] + side[-1]), side[-1]])
+        parabola = np.polynomial.Polynomial.fit(ends, finite(f, ends), 2)
+        if np.any(np.abs(finite(f, side) - parabola(side)) > height):
+            return True
+    return False
 
 
 def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
