@@ -243,7 +243,9 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
     highest = max(level.n for level in deck.initial)
     nmax = max(highest, deck.observed.populations.nmax)
-    radius = max(40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0)
+    radius = max(
+        40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
+    )
     if deck.spectra or deck.absorber.type == "none":
         fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
         radius = max(radius, 60.0 + fastest * end)

@@ -182,7 +182,9 @@ def scattering_states(
             z[: j + 2] /= large
             before = z[j]
     x = z / g
-    lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)  # points within a steep centrifugal wall alternate
+    lobe = np.argmax(
+        np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0
+    )  # points within a steep centrifugal wall alternate
     x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
     u = np.sqrt(grid.slope)[:, None] * x
     # value and slope in the middle of the last five points, by a quartic through them; spacing is even there
@@ -196,7 +198,9 @@ def scattering_states(
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
     k = np.sqrt(2.0 * energy)
-    eta = here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
+    eta = (
+        here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
+    )
     phi = (grid.slope[:, None] * x) * (math.sqrt(2.0 / math.pi) / size)
     return np.ascontiguousarray(phi.T), eta
 
@@ -216,7 +220,9 @@ def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int)
     return np.sqrt(np.maximum(square + 0.75 * (first / here) ** 2 - 0.5 * second / here, 1e-6))
 
 
-def _local(energy: NDArray[np.float64], l: int, tail: float, r: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _local(
+    energy: NDArray[np.float64], l: int, tail: float, r: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return zeta and its slope at a radius."""
     h = STENCIL * r
     below, here, above = (_zeta(energy, l, tail, s, SWEEPS) for s in (r - h, r, r + h))

@@ -37,7 +37,9 @@ def gauss_lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     c[-1] = 1.0
     x = np.concatenate([[-1.0], np.sort(legendre.legroots(legendre.legder(c)).real), [1.0]])
     for _ in range(3):
-        x[1:-1] -= legendre.legval(x[1:-1], legendre.legder(c)) / legendre.legval(x[1:-1], legendre.legder(c, 2))
+        x[1:-1] -= legendre.legval(x[1:-1], legendre.legder(c)) / legendre.legval(
+            x[1:-1], legendre.legder(c, 2)
+        )
     w = 2.0 / (n * (n - 1) * legendre.legval(x, c) ** 2)
     distance = x[:, None] - x[None, :] + np.eye(n)
     b = 1.0 / distance.prod(axis=1)
@@ -50,7 +52,9 @@ def gauss_lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 class Basis:
     """Radial eigenfunctions of each l in a box."""
 
-    def __init__(self, potential: Callable[[Any], Any], box: float, lmax: int, m: int, order: int, highest: float) -> None:
+    def __init__(
+        self, potential: Callable[[Any], Any], box: float, lmax: int, m: int, order: int, highest: float
+    ) -> None:
         import scipy.linalg
 
         first = np.array([0.0, 0.4, 1.2, 2.5, 4.5])
@@ -71,7 +75,8 @@ class Basis:
         self.energies, self.states = [], []
         for l in range(m, lmax + 1):
             e, u = scipy.linalg.eigh(
-                t + np.diag(potential(self.r) + l * (l + 1) / (2 * self.r**2)), subset_by_value=(-np.inf, highest)
+                t + np.diag(potential(self.r) + l * (l + 1) / (2 * self.r**2)),
+                subset_by_value=(-np.inf, highest),
             )
             self.energies.append(e)
             self.states.append(u)
@@ -149,8 +154,11 @@ def _central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], 
         return {"type": kind, "range": reach}, lambda r: -np.exp(-r / reach) / r
     if kind == "tong_lin":
         a = HELIUM
-        return {"type": kind, "element": "He"}, lambda r: (
-            -(1 + a[0] * np.exp(-a[1] * r) + a[2] * r * np.exp(-a[3] * r) + a[4] * np.exp(-a[5] * r)) / r
+        return (
+            {"type": kind, "element": "He"},
+            lambda r: (
+                -(1 + a[0] * np.exp(-a[1] * r) + a[2] * r * np.exp(-a[3] * r) + a[4] * np.exp(-a[5] * r)) / r
+            ),
         )
     c = round(float(rng.uniform(0.2, 1.0)), 2)
     return {"type": kind, "value": f"-(1 + {c}*exp(-2*r))/r"}, lambda r: -(1 + c * np.exp(-2 * r)) / r
@@ -193,7 +201,11 @@ def atom(rng: np.random.Generator) -> Trial:
 
     def field(t: float) -> float:
         p, angle = math.pi / duration, omega * (t - 0.5 * duration) + cep
-        return -peak / omega * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
+        return (
+            -peak
+            / omega
+            * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
+        )
 
     levels = [name for name, level_m in (("1s", 0), ("2s", 0), ("2p", 1)) if m <= level_m]
     world = _World(potential, field, duration, (n, l), m, lmax, levels)

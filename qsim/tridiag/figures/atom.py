@@ -189,7 +189,13 @@ def photoelectron(r: Results) -> Figure | None:
     fig = figure("double", 2.9)
     ax = fig.subplots()
     e, p = r["energy"], r["pes"]
-    ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label=str(r.scalars["pes_method"].value))
+    ax.semilogy(
+        e,
+        np.maximum(p, 1e-300),
+        color=COLORS["black"],
+        linewidth=0.8,
+        label=str(r.scalars["pes_method"].value),
+    )
     for name in ("window", "scattering"):
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
@@ -203,7 +209,13 @@ def photoelectron(r: Results) -> Figure | None:
     for factor in (2.0, 10.0):
         if up and factor * up < e[-1]:
             ax.axvline(factor * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
-            ax.annotate(rf"${factor:g}\,U_p$", (factor * up, 0.98), xycoords=("data", "axes fraction"), va="top", fontsize=6)
+            ax.annotate(
+                rf"${factor:g}\,U_p$",
+                (factor * up, 0.98),
+                xycoords=("data", "axes fraction"),
+                va="top",
+                fontsize=6,
+            )
     shown = p[e > 0.0]
     top = float(shown.max())
     ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)

@@ -87,7 +87,12 @@ def _tangent(x):
 # One row at a time is worked on in a scratch array x whose segments lie a constant distance apart: with one base pointer
 # the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either parity, and no multiple of a page: segments must not share cache sets.
 HALF = 552
-F, T, C, Y = 0, 4 * HALF, 8 * HALF, 12 * HALF  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
+F, T, C, Y = (
+    0,
+    4 * HALF,
+    8 * HALF,
+    12 * HALF,
+)  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
 LL, FIRST = 16 * HALF, 18 * HALF  # l (l + 1); (M2)_11 - 10/12: [even | odd]
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
@@ -294,7 +299,9 @@ def length_steps(s, tables, fields, dt):
         Time step, a.u.
     """
     t = tables
-    _length_steps_cpu(s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch)
+    _length_steps_cpu(
+        s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch
+    )
 
 
 def scratch(ll, first, even, odd, even_growth, odd_growth):
@@ -387,7 +394,9 @@ def _mix_eliminate(x, size, low, mid, high, above, m):
         x[P + i] = both * pd
         x[P + HALF + i] = both * ps
         x[R + i] = lp * x[Z0 + i] + mm * x[Z1 + i] + hm * x[Z2 + i] - fs * x[R + i]
-        x[R + HALF + i] = lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
+        x[R + HALF + i] = (
+            lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
+        )
         a, b = 2 * HALF + i, 3 * HALF + i
         x[R + a] = lm * x[Z0 + a] + mp * x[Z1 + a] + hp * x[Z2 + a] - fd * x[R + a]
         x[R + b] = lm * x[Z0 + b] + mp * x[Z1 + b] + hp * x[Z2 + b] - fd * x[R + b]
@@ -485,7 +494,9 @@ def _clear(s, inner):
 
 
 @nb.njit(**JIT)
-def _velocity_steps_cpu(s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x):
+def _velocity_steps_cpu(
+    s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x
+):
     steps = halves.shape[0]
     n = s.shape[0]
     still = np.zeros(3)

@@ -272,7 +272,9 @@ def _rate(result: AtomResult) -> None:
     """
     problem = result.problem
     blocks = [pulse.block for pulse in problem.pulse.pulses]
-    if not blocks or any(pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses):
+    if not blocks or any(
+        pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
+    ):
         return
     begin = max(block.delay + block.ramp for block in blocks)
     time, norm = result.traced("time"), result.traced("norm")
@@ -281,7 +283,10 @@ def _rate(result: AtomResult) -> None:
         return
     t, log = time[late], np.log(norm[late])
     middle = t.size // 2
-    parts = [-float(np.polyfit(t[part], log[part], 1)[0]) for part in (slice(None), slice(middle), slice(middle, None))]
+    parts = [
+        -float(np.polyfit(t[part], log[part], 1)[0])
+        for part in (slice(None), slice(middle), slice(middle, None))
+    ]
     result.numbers["rate"] = parts[0]
     result.errors["rate"] = abs(parts[2] - parts[1]) + ROUNDING / float(t[-1] - t[0])
 

@@ -40,7 +40,15 @@ ROUNDING = 1e-12
 SAMPLES = 400  # of the trace of a companion
 SAFETY = 1.5  # the powers of h and k are those of small h and k
 UNSURE = 0.02  # error of a population or norm that is told
-NAMED = ("norm_final", "bound_population", "continuum_population", "dipole_final", "energy_initial", "energy_final", "rate")
+NAMED = (
+    "norm_final",
+    "bound_population",
+    "continuum_population",
+    "dipole_final",
+    "energy_initial",
+    "energy_final",
+    "rate",
+)
 PATTERNS = ("population_", "norm_within_")
 
 
@@ -61,8 +69,15 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     problem = result.problem
     work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
     if problem.verify is False or (problem.verify == "auto" and work > AUTO):
-        text = "it is switched off" if problem.verify is False else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
-        monitor.note(f"no errors are claimed: {text}" + ("" if problem.verify is False else "; time.verify: true finds them"))
+        text = (
+            "it is switched off"
+            if problem.verify is False
+            else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
+        )
+        monitor.note(
+            f"no errors are claimed: {text}"
+            + ("" if problem.verify is False else "; time.verify: true finds them")
+        )
         return
     companions = _Companions(result, state, evolve, fine=work < SHORT)
     try:

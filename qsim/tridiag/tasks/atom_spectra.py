@@ -34,7 +34,11 @@ class _Window:
     """The window operator, energy by energy."""
 
     def __init__(
-        self, result: AtomResult, phi: NDArray[np.complex128], block: WindowSpectrum, state: Callable[[], State]
+        self,
+        result: AtomResult,
+        phi: NDArray[np.complex128],
+        block: WindowSpectrum,
+        state: Callable[[], State],
     ) -> None:
         self.result, self.phi, self.block, self.state = result, phi, block, state
         self.energy = np.linspace(*block.energy, block.points)
