@@ -95,6 +95,10 @@ def test_the_memory_announced_for_a_gpu_is_that_recorded_on_one(row, tmp_path):
     method = Method(row["method"])
     loaded = load_deck(deck, method.deck.DECK)
     memory = method.build.plan(loaded).memory.with_interpreter(row["method"], cuda=True)
+    if row["device"] is None:  # of a run beside others: what its own memory pool held
+        loaded_there = footprint.CONTEXT + footprint.LIBRARY_DEVICE[memory.library]
+        assert within(memory.device - loaded_there, row["device_held"])
+        return
     assert within(memory.host, row["host"])
     assert within(memory.device, row["device"])
 

@@ -23,9 +23,10 @@ TREES = {
         "howto/cluster",
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",
+        "howto/atoms",
         "howto/add-method",
     ),
-    "Theory": ("theory/qoc", "theory/trotter", "theory/tridiag", "theory/sturmian", "theory/qmc"),
+    "Theory": ("theory/qoc", "theory/trotter", "theory/tridiag", "theory/atom", "theory/sturmian", "theory/qmc"),
     "Reference": (
         "reference/cli",
         "reference/decks",

@@ -162,7 +162,7 @@ def _estimate(
     deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]
 ) -> tuple[dict[str, int | float | str], Memory]:
     pairs = max((len(sector.pairs) for sector in sectors), default=0)
-    biggest = values.size(0, points)
+    biggest, on_gpu = values.size(0, points), 0
     sizes: dict[str, int | float | str] = {"grid points": points, "R (bohr)": values.R}
     if values.energy is not None:
         sizes |= {"functions of l = 0": biggest, "energy (hartree)": values.energy}
@@ -174,7 +174,7 @@ def _estimate(
         if deck.solver.type != "dense":
             product = pairs * 4.0 * points * biggest * (points + biggest)
             sizes["flop of H x"] = product + 4.0 * pairs**2 * float(points) ** 2
-        parts = memory.largest(_stages(deck, values, sectors))
+        parts, on_gpu = memory.largest(_stages(deck, values, sectors))
     elif deck.task.type == "integrals":
         sizes["integrals"] = max([biggest, *(deck.task.N or [])]) ** 4
         parts = memory.integrals(deck, values, points, biggest)
@@ -186,7 +186,7 @@ def _estimate(
     reduce = keys.get(deck.task.type, "grid.R")
     if isinstance(deck.basis, FeDvr) or points > 20 * max(biggest, 1):
         reduce = "grid.R"
-    return sizes, memory.as_memory(parts, reduce, kernels=deck.task.type != "basis")
+    return sizes, memory.as_memory(parts, reduce, kernels=deck.task.type != "basis", on_gpu=on_gpu)
 
 
 def _stages(deck: SturmianDeck, values: parameters.Values, own: list[Sector]) -> Iterator[dict[str, int]]:

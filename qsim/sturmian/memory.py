@@ -25,6 +25,9 @@ REAL, COMPLEX = 8, 16
 GUARDS = 2  # roots that the search follows beyond those wanted: davidson.GUARDS
 EIGENVECTORS = 8  # matrices of the grid that live while Sturmian functions are found
 ROUGH_VECTORS = 6  # per root, of states that only tell how far the partial waves have converged
+# share of the vectors that a search frees as it grows and that the pool of a GPU keeps, since the next ones do not fit there
+FREED = 0.78
+POOL = "outgrown vectors"  # key of these, which a CPU gives back
 STEPS = 2  # of a relaxation to the finer grid, usually
 
 
@@ -65,9 +68,11 @@ def davidson(size: Size, most: int) -> dict[str, int]:
     block = size.roots + GUARDS
     vector = size.P * size.M * size.M
     kept = min(max(10 * block, 24), most)
+    outgrown = FREED * kept * max(kept / block - 1.0, 0.0)  # V and H V of every size below the last one
     return _operator(size) | {
         "subspace": (3 * kept + 6 * block) * vector * REAL,
         "functions on the product grid": block * (size.C + 2 * size.P) * size.n * size.n * REAL,
+        POOL: int(outgrown * vector) * REAL,
     }
 
 
@@ -142,12 +147,16 @@ def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> d
     }
 
 
-def largest(stages: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Return the stage that needs most."""
-    return max(stages, key=lambda parts: sum(parts.values()), default={})
+def largest(stages: Iterable[dict[str, int]]) -> tuple[dict[str, int], int]:
+    """Return the stage that needs most, and the bytes that the memory pool of a GPU takes beyond it."""
+    every = list(stages)
+    own = [{key: size for key, size in parts.items() if key != POOL} for parts in every]
+    found = max(own, key=lambda parts: sum(parts.values()), default={})
+    on_gpu = max((sum(parts.values()) for parts in every), default=0)
+    return found, max(on_gpu - sum(found.values()), 0)
 
 
-def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True) -> Memory:
+def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True, on_gpu: int = 0) -> Memory:
     """Return the estimate of a run; what is on the host whatever the device are the one-electron matrices."""
     host = parts.get("one-electron matrices", 0)
     return Memory(
@@ -155,6 +164,7 @@ def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True) -> Me
         device=sum(parts.values()) - host,
         parts=parts,
         reduce=reduce,
+        on_gpu=on_gpu,
         kernels=kernels,
         library="cusolver" if kernels else "",  # eigenvalues of small and dense matrices
     )

@@ -5,9 +5,10 @@ denser than the nodes, and relaxed there by a few steps of Davidson's method.  T
 approximations of the run come to: too few or unfit Sturmian functions, a coarse grid, and its quadrature of the potential and of
 the repulsion.
 
-The difference has two parts: the same states with better integrals, and what more functions gain.  They have opposite signs, and as
-the order of a coarse grid grows its energy may pass through that of the finer one while both are off.  On grids of 4 elements and 10
-to 18 points (helium, R = 57) the difference is 0.2 to 2 of the larger part, but 0.0007 of it at 12, where the energy is off by 0.15.
+The difference has two parts: the same states with better integrals, and what more functions gain.  They have opposite
+signs, and as the order of a coarse grid grows its energy may pass through that of the finer one while both are off.  On grids
+of 4 elements and 10 to 18 points (helium, R = 57) the difference is 0.2 to 2 of the larger part, but 0.0007 of it at 12, where
+the energy is off by 0.15.
 """
 
 from __future__ import annotations

@@ -316,6 +316,244 @@ def scratch(ll, first, even, odd, even_growth, odd_growth):
     return x
 
 
+<<<<<<< HEAD
+=======
+# --------------------------------------------------------------------------------------- velocity gauge
+
+
+# segments of x in velocity gauge: [Re sum | Im sum | Re difference | Im difference] of three rows and the right side
+Z0, Z1, Z2, R, V = 26 * HALF, 30 * HALF, 34 * HALF, 38 * HALF, 42 * HALF
+P, PB = 46 * HALF, 48 * HALF  # inverse pivots of sum and difference: of this row, of the row before
+
+
+def _load(shift, growth):
+    """Return the kernel: turn the pairs (even i + shift, odd i) of F by `angle` and write sums and differences, times `scale`, to Z2."""
+
+    @nb.njit(**JIT)
+    def kernel(x, size, angle, scale):
+        for i in range(size):
+            t = 0.5 * angle * x[growth + i]
+            s = scale / (1.0 + t * t)
+            cos = (1.0 - t * t) * s
+            sin = 2.0 * t * s
+            ar, br = x[shift + i], x[HALF + i]
+            ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
+            pr = cos * ar - sin * br
+            pi = cos * ai - sin * bi
+            qr = sin * ar + cos * br
+            qi = sin * ai + cos * bi
+            x[Z2 + i] = pr + qr
+            x[Z2 + HALF + i] = pi + qi
+            x[Z2 + 2 * HALF + i] = pr - qr
+            x[Z2 + 3 * HALF + i] = pi - qi
+
+    return kernel
+
+
+def _store(shift, growth):
+    """Return the kernel: undo `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
+
+    @nb.njit(**JIT)
+    def kernel(x, size, angle, scale):
+        for i in range(size):
+            t = 0.5 * angle * x[growth + i]
+            s = 0.5 * scale / (1.0 + t * t)
+            cos = (1.0 - t * t) * s
+            sin = 2.0 * t * s
+            ar, br = x[V + i] + x[V + 2 * HALF + i], x[V + i] - x[V + 2 * HALF + i]
+            ai, bi = x[V + HALF + i] + x[V + 3 * HALF + i], x[V + HALF + i] - x[V + 3 * HALF + i]
+            x[shift + i] = cos * ar - sin * br
+            x[IMAG + shift + i] = cos * ai - sin * bi
+            x[HALF + i] = sin * ar + cos * br
+            x[IMAG + HALF + i] = sin * ai + cos * bi
+
+    return kernel
+
+
+_load_even, _load_odd = _load(0, EVEN_GROWTH), _load(1, ODD_GROWTH)
+_store_even, _store_odd = _store(0, EVEN_GROWTH), _store(1, ODD_GROWTH)
+
+
+@nb.njit(**JIT)
+def _mix_eliminate(x, size, low, mid, high, above, m):
+    """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k); R and P become this row's.
+
+    ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r', ``above``: 1 / r' of this row, in the
+    off-diagonal of the row before; ``m``: the diagonal of M1.
+    """
+    sixth = 1.0 / 6.0
+    for i in range(size):
+        k = x[RATE + i]
+        lp, lm = sixth + k * low, sixth - k * low
+        hp, hm = sixth + k * high, sixth - k * high
+        mp, mm = m + k * mid, m - k * mid
+        fs = lm * x[P + i]
+        fd = lp * x[P + HALF + i]
+        ps = mp - fs * (sixth + k * above)
+        pd = mm - fd * (sixth - k * above)
+        both = 1.0 / (ps * pd)
+        x[P + i] = both * pd
+        x[P + HALF + i] = both * ps
+        x[R + i] = lp * x[Z0 + i] + mm * x[Z1 + i] + hm * x[Z2 + i] - fs * x[R + i]
+        x[R + HALF + i] = (
+            lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
+        )
+        a, b = 2 * HALF + i, 3 * HALF + i
+        x[R + a] = lm * x[Z0 + a] + mp * x[Z1 + a] + hp * x[Z2 + a] - fd * x[R + a]
+        x[R + b] = lm * x[Z0 + b] + mp * x[Z1 + b] + hp * x[Z2 + b] - fd * x[R + b]
+        x[Z0 + i], x[Z0 + HALF + i], x[Z0 + a], x[Z0 + b] = x[Z1 + i], x[Z1 + HALF + i], x[Z1 + a], x[Z1 + b]
+        x[Z1 + i], x[Z1 + HALF + i], x[Z1 + a], x[Z1 + b] = x[Z2 + i], x[Z2 + HALF + i], x[Z2 + a], x[Z2 + b]
+
+
+@nb.njit(**JIT)
+def _mix_substitute(x, y0, y1, y2, y3, p0, p1, size, high):
+    """``v = p (y - (1/6 +- k / r'(after)) v(after))``; V holds the row after and becomes this row."""
+    sixth = 1.0 / 6.0
+    for i in range(size):
+        us = sixth + x[RATE + i] * high
+        ud = sixth - x[RATE + i] * high
+        x[V + i] = p0[i] * (y0[i] - us * x[V + i])
+        x[V + HALF + i] = p0[i] * (y1[i] - us * x[V + HALF + i])
+        x[V + 2 * HALF + i] = p1[i] * (y2[i] - ud * x[V + 2 * HALF + i])
+        x[V + 3 * HALF + i] = p1[i] * (y3[i] - ud * x[V + 3 * HALF + i])
+
+
+@nb.njit(**JIT)
+def _copy(row, x, at, size):
+    for i in range(size):
+        row[i] = x[at + i]
+
+
+@nb.njit(**JIT)
+def _load_pairs(x, odd_pairs, size, angle, scale):
+    if odd_pairs:
+        _load_odd(x, size, angle, scale)
+    else:
+        _load_even(x, size, angle, scale)
+
+
+@nb.njit(**JIT)
+def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
+    """Make ang(1/2) mix ang(1/2) on the even or the odd pairs."""
+    n = s.shape[0]
+    k = s.shape[1] // 4
+    size, c = (k - 1, ODD) if odd_pairs else (k, EVEN)
+    if size == 0 or g == 0.0:
+        return
+    sixth = 1.0 / 6.0
+    corner = 3.0**0.5 - 2.0
+    turn = -0.5 * g if odd_pairs else 0.5 * g  # the lower l is the odd lane of an odd pair
+    for i in range(size):
+        x[RATE + i] = 0.25 * g * x[c + i]
+    x[Z0 : Z0 + 16 * HALF] = 0.0
+    x[V : V + 4 * HALF] = 0.0
+    x[P : P + 2 * HALF] = 0.0
+    _read(x, F, s[0], k)
+    _load_pairs(x, odd_pairs, size, turn / r[0], 1.0 / slope[0] ** 0.5)
+    x[Z1 : Z1 + 4 * HALF] = x[Z2 : Z2 + 4 * HALF]
+    for j in range(n):
+        if j + 1 < n:
+            _read(x, F, s[j + 1], k)
+            _load_pairs(x, odd_pairs, size, turn / r[j + 1], 1.0 / slope[j + 1] ** 0.5)
+        else:
+            x[Z2 : Z2 + 4 * HALF] = 0.0
+        m, mid = 4.0 * sixth, 0.0
+        if j == 0:
+            m, mid = (4.0 + corner) * sixth, corner / slope[0]
+        if j == n - 1:
+            m, mid = (4.0 + corner) * sixth, -corner / slope[j]
+        low = 1.0 / slope[j - 1] if j > 0 else 0.0
+        high = 1.0 / slope[j + 1] if j + 1 < n else 0.0
+        _mix_eliminate(x, size, low, mid, high, 1.0 / slope[j], m)
+        for part in range(4):
+            _copy(y[j, part], x, R + part * HALF, size)
+        _copy(pivot[j, 0], x, P, size)
+        _copy(pivot[j, 1], x, P + HALF, size)
+    for j in range(n - 1, -1, -1):
+        high = 1.0 / slope[j + 1] if j + 1 < n else 0.0
+        _mix_substitute(x, y[j, 0], y[j, 1], y[j, 2], y[j, 3], pivot[j, 0], pivot[j, 1], size, high)
+        _read(x, F, s[j], k)
+        if odd_pairs:
+            _store_odd(x, size, turn / r[j], slope[j] ** 0.5)
+        else:
+            _store_even(x, size, turn / r[j], slope[j] ** 0.5)
+        _write(s[j], x, F, k)
+
+
+@nb.njit(**JIT)
+def _clear(s, inner):
+    """Set u_l = 0 within r_in(l), where ``u_l ~ r^(l+1)`` is negligible; return the sum of what was there (of |f|^2 / r'^2)."""
+    lost = 0.0
+    half = inner.shape[1]
+    for j in range(inner.shape[0]):
+        for i in range(half):
+            if inner[j, i] != 0.0:
+                lost += inner[j, i] * (s[j, i] ** 2 + s[j, half + i] ** 2)
+                s[j, i] = 0.0
+                s[j, half + i] = 0.0
+    return lost
+
+
+@nb.njit(**JIT)
+def _velocity_steps_cpu(
+    s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x
+):
+    steps = halves.shape[0]
+    n = s.shape[0]
+    still = np.zeros(3)
+    tables = (r, a, potential, rotation, zero, x)
+    work = (r, slope, pivot, y, x)
+    lost = 0.0
+    _pairs(s, False, 0.5 * dt * kicks[0], *work)
+    for step in range(steps):
+        g = 0.5 * dt * halves[step]
+        _pairs(s, True, g, *work)
+        _sweep(s, pd, pu, True, False, True, still, *tables)
+        _sweep(s, pd, pu, False, True, False, still, *tables)
+        _pairs(s, True, g, *work)
+        last = step + 1 == steps
+        whole = mask.shape[0] == 0 and not last
+        share = 1.0 if whole else 0.5
+        _pairs(s, False, share * dt * kicks[step + 1], *work)
+        lost += _clear(s, inner)
+        if mask.shape[0] > 0:
+            for j in range(n):
+                if mask[j] != 1.0:
+                    s[j] *= mask[j]
+            if not last:
+                _pairs(s, False, 0.5 * dt * kicks[step + 1], *work)
+    return lost
+
+
+def velocity_steps(s, tables, kicks, halves, dt):
+    """Make ``len(halves)`` steps in velocity gauge; the state is whole before and after.
+
+    Parameters
+    ----------
+    s : (n, 4 K) float64
+        State, worked on in place.
+    tables : qsim.tridiag.atom.propagator.Tables
+        What a step needs of grid, potential and lanes.
+    kicks : (steps + 1,) float64
+        A at the ends of the steps, a.u.: of the even pairs.
+    halves : (steps,) float64
+        A at the midpoints: of the odd pairs.
+    dt : float
+        Time step, a.u.
+
+    Returns
+    -------
+    float
+        Norm that was set to zero near the nucleus.
+    """
+    t = tables
+    return _velocity_steps_cpu(
+        s, t.down, t.up, kicks, halves, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.mask, t.inner, t.pivot, t.y, t.zero,
+        t.scratch,
+    )  # fmt: skip
+
+
+>>>>>>> claims3
 # ------------------------------------------------------------------------------------------ observables
 
 

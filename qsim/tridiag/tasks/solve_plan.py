@@ -22,6 +22,10 @@ STORED = 20_000_000  # numbers of x up to which the results file holds it
 FREE_SHARE = 0.8  # of the free memory that a system in memory may take
 # numbers per row at the peak, measured with one right-hand side; cyclic: in addition
 NUMBERS = {"nshape": 5.6, "thomas": 5.6, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
+# of them on a GPU: the system, the solution and its residual on the device, where copies of the literal stages are reused for the
+# residual; on the host nothing but the system and the solution, for the checks
+ON_GPU = {"nshape": 6.0, "literal": 8.0}
+CHECKED = 5.0
 STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
 ROWS_PER_SECOND = 1.6e6  # solved block by block on a CPU of a few cores
 ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products and 2 x 3 more
@@ -66,7 +70,10 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     found = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
     findings = list(block_findings(solver, block.n))
     cyclic = block.corners is not None
-    peak, about = _peak(solver.type, solver.blocks != "auto", rows, columns, cyclic) * item, 0.0
+    literal = solver.blocks != "auto"
+    peak, about = _peak(solver.type, literal, rows, columns, cyclic) * item, 0.0
+    on_gpu = _on_gpu(solver.type, literal, rows, columns, cyclic) * item
+    less = int(rows * (CHECKED - NUMBERS["nshape"])) * item if on_gpu and columns == 1 and not cyclic else 0
     if streamable(solver):  # what does not fit is solved block by block
         limit = _limit(solver)
         if need > limit:
@@ -74,12 +81,14 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
             budget: float = limit if solver.memory != "auto" else 0.5 * limit
             peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item)
             about = rows * columns / ROWS_PER_SECOND
+            on_gpu = less = 0
     # the diagonals and the right-hand side are read, the solution is written
     moved = float(rows * (3 + 2 * columns) * item)
     work = Work(
         ROW_FLOPS * rows * columns, bytes=moved if moved > CACHED else 0.0, about=about, reduce="system.n"
     )
-    return Plan(Memory(host=peak, parts={"system": peak}, reduce="system.n"), found, 0, findings, work)
+    memory = Memory(host=peak, parts={"system": peak}, reduce="system.n", on_gpu=on_gpu, on_gpu_host=less)
+    return Plan(memory, found, 0, findings, work)
 
 
 def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
@@ -114,6 +123,16 @@ def _peak(solver: str, literal: bool, rows: int, columns: int, cyclic: bool) -> 
     each = NUMBERS["literal" if literal and solver == "nshape" else solver] + (
         NUMBERS["cyclic"] if cyclic else 0.0
     )
+    return int(rows * each)
+
+
+def _on_gpu(solver: str, literal: bool, rows: int, columns: int, cyclic: bool) -> int:
+    """Return the numbers that a solution in memory holds on a GPU; none of the serial solvers, which run on the host."""
+    if solver != "nshape":
+        return 0
+    if columns > 1:
+        return rows * (3 + 6 * columns)
+    each = ON_GPU["literal" if literal else "nshape"] + (NUMBERS["cyclic"] if cyclic else 0.0)
     return int(rows * each)
 
 
