@@ -26,7 +26,14 @@ TREES = {
         "howto/atoms",
         "howto/add-method",
     ),
-    "Theory": ("theory/qoc", "theory/trotter", "theory/tridiag", "theory/atom", "theory/sturmian", "theory/qmc"),
+    "Theory": (
+        "theory/qoc",
+        "theory/trotter",
+        "theory/tridiag",
+        "theory/atom",
+        "theory/sturmian",
+        "theory/qmc",
+    ),
     "Reference": (
         "reference/cli",
         "reference/decks",
