@@ -363,7 +363,7 @@ def test_strong_fields_widen_the_halo(device):
     """``V - x E`` swings by the strongest field times the farther wall; no trial has to lengthen the halo."""
     lattice = soft_core(2501, 0.2, centre=0.4)
     electric = np.array([0.1, -1.5, 0.3])
-    propagator = Propagator(device, lattice, noise(2501), 0.02, electric)
+    propagator = Propagator(device, lattice, noise(2501), 0.02, electric, how=Stepping(mode="local"))
     swing = 1.5 * 0.2 * 2501 * 0.6
     found = propagator._potentials()
     assert max(found) == pytest.approx(lattice.potential.max() + swing, rel=0.02)
