@@ -262,7 +262,7 @@ def scans(r: Results) -> Figure | None:
         ax.set_xlabel(KEYS.get(key, key))
         if key != "R":
             ax.set_xticks(np.sort(x))
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=6)
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=6)
     return fig
 
 

@@ -39,6 +39,7 @@ AGREE = {
 STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps per pass
 PASS_COST = {"cpu": 2.5, "cuda": 1.5}  # cost of moving a row in and out of a pass, in steps of that row
 CHUNK = 1536  # rows of a CPU chunk: eight of them with their scratch fit the second-level cache
+SHORT = 256  # rows: chunks are no shorter for the sake of another thread
 CUDA_SHAPES = (
     (11, 256, 2),
 )  # rows per thread, threads per block, blocks per multiprocessor; the first that fits
@@ -372,7 +373,9 @@ class Propagator:
         return None if best is None else best[1]
 
     def _fit_cpu(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
-        lanes = LANES * self.device.threads
+        # More threads than this would spend their time in halos.
+        threads = min(self.device.threads, max(1, n // (LANES * max(SHORT, 2 * reach))))
+        lanes = LANES * threads
         chunk = -(-n // (lanes * max(1, round(n / (lanes * max(CHUNK, 4 * reach))))))
         redundancy = min(n, chunk + 2 * reach) / chunk
         return None if chunk < 2 or redundancy > 7 else (Shape(chunk, reach, steps), redundancy)
