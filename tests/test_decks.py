@@ -21,6 +21,7 @@ CASES = cases(FOLDERS, PLACE)
 # Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ; `--slow` draws all.
 DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
+    "qmc/electron_gas": "sofk",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
@@ -72,7 +73,7 @@ SMALL = {
         "basis": {"type": "fedvr"},
         "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
         "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV"]},
-        "scan": {"R": [15, 16]},
+        "scan": {"R": [17, 18]},
     },
     "sturmian angles": {
         "method": "sturmian",

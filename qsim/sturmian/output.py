@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from qsim.core.results import quantities
 from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.figures.overview import FIGURES
 from qsim.sturmian.scattering.quantities import QUANTITIES, RESONANCES, collisions
-from qsim.sturmian.scattering.resonances import ResonanceResult
-from qsim.sturmian.scattering.results import CollisionResult
 from qsim.sturmian.two_electron import known
 
 if TYPE_CHECKING:
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.sturmians import Sturmians
+    from qsim.sturmian.scattering.results import CollisionResult
     from qsim.sturmian.tasks.basis import BasisResult
     from qsim.sturmian.tasks.states import BoundResult
 
@@ -135,9 +134,10 @@ HEADLINE = (
 
 def _declared(result: object) -> tuple[quantities.Quantity[Any], ...] | None:
     """Return the quantities of a collision or of resonances; None for the other tasks."""
-    if isinstance(result, CollisionResult):
-        return collisions(result.kinematics[0].unit)
-    return RESONANCES if isinstance(result, ResonanceResult) else None
+    task = getattr(result, "task", None)
+    if task == "collisions":
+        return collisions(cast("CollisionResult", result).kinematics[0].unit)
+    return RESONANCES if task == "resonances" else None
 
 
 def tables(result: Any) -> tuple[Table, ...]:

@@ -93,11 +93,10 @@ def test_a_home_folder_is_written_out(tmp_path, monkeypatch):
 def test_run_takes_a_path_or_a_mapping():
     with pytest.raises(TypeError, match="takes the path of a YAML deck or a mapping of its keys, not a list"):
         qsim.run([{"method": "trotter"}])
-    with pytest.raises(DeckError, match=r"^<deck>: evolve: required key is missing") as error:
+    with pytest.raises(DeckError, match=r"^<deck>: system.term: unknown key; did you mean 'terms'\?"):
         qsim.run(
             {"method": "trotter", "system": {"spins": 2, "term": []}, "initial": {"type": "a1", "up": [0]}}
         )
-    assert "<deck>: system.term: unknown key; did you mean 'terms'?" in str(error.value)
 
 
 @pytest.mark.parametrize(("value", "hint"), [(3e14, True), (2.5e13, True), (4e29, False), (-3e14, False)])

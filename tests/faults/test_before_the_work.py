@@ -61,7 +61,7 @@ def test_outputs_that_are_no_files(counter, run, no_work, output):
 
 
 @pytest.mark.parametrize(
-    "name", ["deck.summary.json", "deck.value.pdf", "deck.ckpt.h5", "deck.s001.extra.dat"]
+    "name", ["deck.summary.json", "deck.value.png", "deck.ckpt.h5", "deck.s001.extra.dat"]
 )
 @pytest.mark.parametrize("make", ["mkdir", "fifo"])
 def test_even_force_replaces_files_only(counter, run, no_work, name, make):
@@ -114,7 +114,7 @@ def test_results_are_readable_whatever_the_umask(counter, run):
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in counter.folder.glob("deck.[hsv]*")}
-    assert modes == dict.fromkeys(["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.value.png"], 0o600)
+    assert modes == dict.fromkeys(["deck.h5", "deck.summary.json", "deck.value.png"], 0o600)
 
 
 def test_names_and_titles_that_are_not_utf8_reach_the_results(counter, run):
@@ -171,7 +171,7 @@ def test_the_figures_of_the_earlier_run_survive_one_that_fails(counter, run):
     run(counter.deck())
     with pytest.raises(RuntimeError):
         run(counter.deck(fail="bug"), force=True)
-    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.pdf", "deck.value.png"]
+    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
 
 
 def test_figures_that_stay_beside_other_results_are_named(counter, run):

@@ -161,7 +161,7 @@ def test_figures_without_their_data(qmc):
     qmc.execute(**deck)
     with open_results(qmc.folder / "deck.h5") as results, style():
         drawn = {name for name, draw in output.FIGURES.items() if draw(results) is not None}
-    assert drawn == {"trace"}
+    assert drawn == {"overview", "trace"}
 
 
 def test_scalar_dat(helium):

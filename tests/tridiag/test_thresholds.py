@@ -73,7 +73,7 @@ def test_points_per_wavelength_of_a_packet(points, expected):
     dx, width = 0.4, 5.0
     momentum = 2 * math.pi / (points * dx)
     setup = packet(k0=momentum - 1.5 / width, width=width)
-    assert severities("points a wavelength", dt=0.01, t_final=0.1, **setup) == expected
+    assert severities("points per wavelength", dt=0.01, t_final=0.1, **setup) == expected
 
 
 @pytest.mark.parametrize(("points", "expected"), [(4.1, []), (3.9, ["warning"])])

@@ -171,6 +171,7 @@ def type_of(annotation: Annotation) -> str:
 
 
 def _member_name(member: Annotation) -> str:
+    """Return the words for one of the types that a key may have."""
     if member.origin is Literal:
         return ", ".join(f"`{flow(value)}`" for value in member.args)
     if quantity := member.first(Quantity):

@@ -166,6 +166,7 @@ def plot(
 
 
 def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -> Figure | SubFigure:
+    """Draw an array of one dimension as a line, of two as a map."""
     values = results[name]
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufc":
         raise ValueError(

@@ -305,6 +305,7 @@ def _axis(table: Collection) -> Column | None:
 
 
 def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
+    """Draw columns with their errors against another one, a curve for each group."""
     x = axis.numbers
     if x is None:
         raise ValueError(f"{axis.name} has no numbers")

@@ -91,6 +91,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def _between(key: str, found: re.Match[str]) -> Iterator[str]:
+    """Yield the values of a range ``first:last:count``, with the unit that they have in common."""
     first, unit, last, unit_of_last, count, logarithmic = found.groups()
     unit = unit or unit_of_last or ""
     if unit_of_last is not None and unit != unit_of_last:

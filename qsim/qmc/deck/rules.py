@@ -71,7 +71,8 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
         yield from _electron_gas(system)
     elif system.rs is not None:
         yield Finding("system.rs", "rs is for the electron gas, with planewave orbitals")
-    given = [key for key in ("twist", "twists", "twist_grid") if key in system.model_fields_set]
+    stated = {"twist": system.twist, "twists": system.twists, "twist_grid": system.twist_grid}
+    given = [key for key, value in stated.items() if value is not None and key in system.model_fields_set]
     if len(given) > 1 and not (given[0] == "twist" and not any(system.twist)):
         yield Finding(f"system.{given[-1]}", f"twists are given twice; keep one of {', '.join(given)}")
     if deck.wavefunction.orbitals.source == "pyscf":

@@ -118,8 +118,7 @@ class System(Block):
         | None
     ) = Field(
         default=None,
-        description="several twists to average over: vectors, or each with its weight",
-        json_schema_extra={"example": [[0, 0, 0], {"twist": [0.5, 0, 0], "weight": 3}]},
+        description="several twists to average over: vectors, or each with its weight as {twist: [0.5, 0, 0], weight: 3}",
     )
     twist_grid: (
         Annotated[list[Annotated[PositiveCount, Field(le=30)]], Field(min_length=3, max_length=3)] | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class ResonanceResult:
     found: list[Found]
     unknowns: int
     condition: float
+    task: ClassVar[str] = "resonances"
 
 
 class Resonances:

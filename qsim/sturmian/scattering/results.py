@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,6 +99,7 @@ class CollisionResult:
     solved: list[Solved]
     wave: Wave | None
     initial: Bound | None
+    task: ClassVar[str] = "collisions"
     warnings: list[str] = field(default_factory=list)
     convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import Field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from qsim.sturmian.scattering.observed import Observed
 from qsim.sturmian.scattering.spectra import Sharing
@@ -11,12 +11,17 @@ from qsim.sturmian.scattering.spectra import Sharing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from _typeshed import DataclassInstance
 
 __all__ = ["as_observed", "observed", "plain"]
 
 
-def plain(of: DataclassInstance) -> dict[str, object]:
+class Record(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+def plain(of: Record) -> dict[str, object]:
     """Return the fields of a dataclass by name."""
     return {entry.name: getattr(of, entry.name) for entry in fields(of)}
 
