@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PARALLEL_SIZE", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
-WAKE = 12e-6  # seconds that each thread of a call costs; bench/host/threads.py measures it
+WAKE = 12e-6  # seconds that each thread of a call costs; bench/threads.py measures it
 LONG = 2e-3  # seconds of work per thread from which parts are smaller than that, so that threads end together
 
 _seconds: dict[object, float] = {}  # per number, of each caller's work

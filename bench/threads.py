@@ -1,0 +1,83 @@
+"""Measure what a call of threads costs: ``python bench/threads.py [THREADS...]``.
+
+The same work (``y = a x + y``) on n numbers by one thread, by futures of a pool (four ranges per thread), by the team of
+`qsim.core.device.pool` with all its threads, and by `each_part`, which wakes as many threads as shorten the work.  Shortest and
+median microseconds of a call.  The slope of the team's time against its threads, for few numbers, is `pool.WAKE`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numba as nb
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path[0] = str(ROOT)  # instead of bench/
+
+from qsim.core.device import pool  # noqa: E402
+from qsim.core.device.hardware import available_threads  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZES = (2_000, 20_000, 200_000, 2_000_000)
+CALLS = 200
+
+
+@nb.njit(nogil=True)
+def axpy(y, x, a, first, last):
+    """Add ``a x`` to y within a range."""
+    for i in range(first, last):
+        y[i] = a * x[i] + y[i]
+
+
+def timed(call: Callable[[], object]) -> str:
+    """Return the shortest and the median time of a call, microseconds."""
+    call()
+    call()
+    found = []
+    for _ in range(CALLS):
+        begun = time.perf_counter()
+        call()
+        found.append(1e6 * (time.perf_counter() - begun))
+    found.sort()
+    return f"{found[0]:.1f} / {found[CALLS // 2]:.1f}"
+
+
+def measure(threads: int, size: int) -> tuple[str, ...]:
+    """Return the times of the four ways."""
+    y, x = np.zeros(size), np.ones(size)
+
+    def work(first: int, last: int) -> None:
+        axpy(y, x, 0.5, first, last)
+
+    def ranges(parts: int) -> list[int]:
+        return [size * part // parts for part in range(parts + 1)]
+
+    with ThreadPoolExecutor(threads) as futures:
+        many, few = ranges(4 * threads), ranges(threads)
+        return (
+            timed(lambda: work(0, size)),
+            timed(lambda: list(futures.map(work, many[:-1], many[1:]))),
+            timed(lambda: pool._team(threads).run(work, few, threads)),
+            timed(lambda: pool.each_part(work, size, size, threads)),
+        )
+
+
+def main() -> None:
+    """Print a table for some numbers of threads."""
+    names = ("numbers", "threads", "one thread", "futures", "team", "each_part")
+    print("".join(f"{name:>20}" for name in names))
+    for threads in [int(text) for text in sys.argv[1:]] or sorted({2, available_threads()}):
+        for size in SIZES:
+            print("".join(f"{text!s:>20}" for text in (size, threads, *measure(threads, size))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
