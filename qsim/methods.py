@@ -61,9 +61,9 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
 TABLE: dict[str, str] = {
     "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
     "trotter": "Spins 1/2: exact dynamics in the whole space or in a sector of Sz, and low levels.",
-    "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension.",
+    "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension and three.",
     "sturmian": "Bound states and collisions of two electrons and a nucleus in generalised Sturmian functions.",
-    "qmc": "Variational and diffusion quantum Monte Carlo of atoms and molecules.",
+    "qmc": "Variational and diffusion quantum Monte Carlo of atoms, molecules and crystals.",
 }
 
 

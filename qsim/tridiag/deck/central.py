@@ -5,6 +5,7 @@ charge that is seen from far away.  Atomic units.
 """
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
@@ -45,18 +46,18 @@ class CentralBlock(Block):
 
     measured: ClassVar[float | None] = None
 
+    @abstractmethod
     def V(self, r: Points) -> Points:
         """Return V, hartree, at the radii r (n,), bohr."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dV(self, r: Points) -> Points:
         """Return dV/dr, hartree/bohr, at the radii r (n,), bohr."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def nucleus(self) -> float:
         """Charge at the nucleus, ``-lim r V``."""
-        raise NotImplementedError
 
     @property
     def tail(self) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import jv
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.sectors.lanczos import Linear
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["Chebyshev", "Expansion", "Linear", "coefficients", "coupling_bounds", "lanczos_bounds"]
+__all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
 
 LANCZOS_STEPS = 24
 MARGIN = 0.02  # of the half width, beyond the Ritz values
@@ -39,29 +40,6 @@ LONGEST = 1000.0  # R t of one expansion: rounding grows with the number of term
 EPS = {np.dtype(np.complex64): 6e-8, np.dtype(np.complex128): 1.2e-16}
 
 Bounds = Literal["lanczos", "couplings"]
-
-
-class Linear(Protocol):
-    """H as it acts on vectors: of the whole space, or of a sector."""
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-
-    @property
-    def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
-
-    def apply(
-        self,
-        psi: NDArray[Any],
-        out: NDArray[Any],
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 0.0,
-        work: NDArray[Any] | None = None,
-    ) -> None:
-        """Compute ``out = alpha H psi + beta psi + gamma out``."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -20,32 +20,13 @@ from qsim.core.errors import NumericsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
 
-    class Linear(Protocol):
-        """H as it acts on vectors."""
 
-        @property
-        def size(self) -> int:
-            """Length of a vector."""
-
-        def apply(
-            self,
-            psi: NDArray[Any],
-            out: NDArray[Any],
-            alpha: float = 1.0,
-            beta: float = 0.0,
-            gamma: float = 0.0,
-            work: NDArray[Any] | None = None,
-        ) -> None:
-            """Compute ``out = alpha H psi + beta psi + gamma out``."""
-
-
-__all__ = ["Levels", "Search", "chain", "dot", "random_start", "ritz"]
+__all__ = ["Levels", "Linear", "Search", "chain", "dot", "random_start", "ritz"]
 
 STEPS = 300  # of one recurrence, before it starts again from the best vector
 ROUNDS = 12
@@ -53,6 +34,29 @@ CHECK = 5  # products between two looks at the convergence
 PIECE = 1 << 15
 PIECE_CUDA = 1 << 26
 EPS = 2.2e-16
+
+
+class Linear(Protocol):
+    """H as it acts on vectors: of the whole space, or of a sector."""
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def needs_work(self) -> bool:
+        """Whether `apply` needs a vector as work space."""
+
+    def apply(
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``."""
 
 
 def _pieces(size: int, xp: Any) -> range:
