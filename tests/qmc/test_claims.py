@@ -167,13 +167,19 @@ def test_hooke_without_jastrow_has_none(qmc):
 
 @pytest.mark.parametrize("walkers", [12, 400])
 def test_the_bias_of_few_walkers_is_told(qmc, walkers):
-    """The estimate falls as 1/N, and is part of the error."""
+    """The estimate falls as 1/N, and is part of the error.
+
+    One run of this length knows it, and with it the square of its error, to a factor of 2 (24 seeds: 0.005 to 0.16 for
+    bias N, 0.045 in the mean of the logarithms); the mean of eight runs to 30 %.
+    """
     deck = slater("H", 0, 1, n=1, zeta=0.6)
     dmc = {"walkers": walkers, "timesteps": [0.05], "blocks": 40, "steps": 60, "warmup": 6.0}
-    scalars = qmc.execute(**deck, series=[{"dmc": dmc}])["scalars"]
-    bias, error = scalars["dmc_population_bias"]["value"], scalars["dmc_energy"]["error"]
-    assert 0.01 < bias * walkers < 1.0
-    assert error > bias
+    biases = []
+    for seed in range(8):
+        scalars = qmc.execute(f"run_{seed}", **deck, run={"seed": seed}, series=[{"dmc": dmc}])["scalars"]
+        biases.append(scalars["dmc_population_bias"]["value"])
+        assert scalars["dmc_energy"]["error"] > biases[-1] > 0
+    assert 0.01 < math.exp(np.mean(np.log(biases))) * walkers < 0.2
 
 
 # ------------------------------------------------------------------------------------- time steps
