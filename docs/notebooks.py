@@ -25,6 +25,8 @@ FOLDER = DOCS / "notebooks"
 IMAGES = DOCS / "images/notebooks"
 SECONDS = 120
 """Limit for a cell; the slowest takes some seconds, the first of a machine compiles."""
+ROWS = 24
+"""Rows of a table that a page shows."""
 TAG = re.compile(r"<(?P<end>/?)(?P<name>table|thead|tbody|tr|th|td)\b[^>]*>")
 
 
@@ -32,10 +34,8 @@ def executed(name: str) -> nbformat.NotebookNode:
     """Return a notebook with its outputs; it runs in an empty folder."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
-        )
-        client.execute()
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=resources).execute()
     return notebook
 
 
@@ -80,9 +80,9 @@ def tables(html: str) -> list[str]:
         rows = [[TAG.sub("", cell).replace("|", "\\|").replace("&gt;", ">") for cell in row] for row in rows]
         head, body = rows[0], rows[1:]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(row) + " |" for row in body[:12]]
-        if len(body) > 12:
-            lines.append(f"| ... {len(body) - 12} more |" + " |" * (len(head) - 1))
+        lines += ["| " + " | ".join(row) + " |" for row in body[:ROWS]]
+        if len(body) > ROWS:
+            lines.append(f"| ... {len(body) - ROWS} more |" + " |" * (len(head) - 1))
         found.append("\n".join(lines))
     return found
 
@@ -98,7 +98,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="such as qoc; all by default")
     parser.add_argument("--check", action="store_true", help="change nothing; run, and compare the cells")
     options = parser.parse_args()
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # ZeroMQ needs this loop there
         asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name in options.names or sorted(path.stem for path in FOLDER.glob("*.ipynb")):
