@@ -133,18 +133,12 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
 def _work(parts: list[Part], system: System) -> Work:
     """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
     N, M = system.n_electrons, max(system.n_up, system.n_dn)
-    moves = [_generations(part) * part.walkers * N for part in parts]
+    moves = [part.generations * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
     return Work(
         flops=sum(moves) * (40.0 * N + 4.0 * M * M),
         reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
     )
-
-
-def _generations(part: Part) -> float:
-    """Return the number of times that a section moves all electrons."""
-    rounds = part.block.iterations + 1 if isinstance(part.block, Optimize) else part.block.blocks
-    return float(part.block.steps) * rounds
 
 
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:
