@@ -76,7 +76,10 @@ def tables(html: str) -> list[str]:
     """Return the tables of HTML output in Markdown, the first rows of long ones."""
     found = []
     for table in re.findall(r"<table.*?</table>", html, re.S):
-        rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)]
+        rows = [
+            re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)
+            for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)
+        ]
         rows = [[TAG.sub("", cell).replace("|", "\\|").replace("&gt;", ">") for cell in row] for row in rows]
         head, body = rows[0], rows[1:]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -114,7 +117,9 @@ def main() -> int:
                 return 1
             missing = [file for file in pictures if not (IMAGES / file).exists()]
             if missing:
-                print(f"{target} lacks {', '.join(missing)}; python docs/notebooks.py {name}", file=sys.stderr)
+                print(
+                    f"{target} lacks {', '.join(missing)}; python docs/notebooks.py {name}", file=sys.stderr
+                )
                 return 1
             continue
         for old in IMAGES.glob(f"{name}_*.png"):

@@ -394,7 +394,9 @@ def _show(results: Results) -> None:
     "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this scalar or array; may be repeated.")
-@click.option("--headline", is_flag=True, help="Only the scalars that a run shows first, without diagnostics.")
+@click.option(
+    "--headline", is_flag=True, help="Only the scalars that a run shows first, without diagnostics."
+)
 @click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
 def compare(first: Path, second: Path, only: tuple[str, ...], headline: bool, **how: Any) -> None:
     """Compare scalars and arrays of two results files; exit with 7 if they differ.
@@ -406,8 +408,12 @@ def compare(first: Path, second: Path, only: tuple[str, ...], headline: bool, **
 
     with open_results(first) as a, open_results(second) as b:
         names = {*only, *(_headline_of(a) if headline else ())}
-        if unknown := sorted(name for name in only if not any(name in r.scalars or name in r for r in (a, b))):
-            raise click.UsageError(f"neither file has '{printable(unknown[0])}'; 'qsim show FILE' lists names")
+        if unknown := sorted(
+            name for name in only if not any(name in r.scalars or name in r for r in (a, b))
+        ):
+            raise click.UsageError(
+                f"neither file has '{printable(unknown[0])}'; 'qsim show FILE' lists names"
+            )
         _compare(a, b, names, **how)
 
 

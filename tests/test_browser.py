@@ -14,7 +14,10 @@ import pytest
 import qsim
 
 BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), ""
+    filter(
+        None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
+    ),
+    "",
 )
 PROBE = """<script>addEventListener("load", () => {
   const root = document.documentElement, found = [...document.images];

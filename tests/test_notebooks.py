@@ -34,7 +34,11 @@ def test_a_notebook_runs(name, tmp_path):
     own = {"IPYTHONDIR": "ipython", "JUPYTER_RUNTIME_DIR": "jupyter", "JUPYTER_CONFIG_DIR": "config"}
     reply = subprocess.run(
         [sys.executable, ROOT / "docs/notebooks.py", "--check", name],
-        env={**os.environ, **{key: str(tmp_path / value) for key, value in own.items()}, "QSIM_DEVICE": "cpu"},
+        env={
+            **os.environ,
+            **{key: str(tmp_path / value) for key, value in own.items()},
+            "QSIM_DEVICE": "cpu",
+        },
         capture_output=True,
         text=True,
     )

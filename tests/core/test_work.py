@@ -118,7 +118,14 @@ RECORDED = dict(
     [
         *("tridiag/eckart", "tridiag/hhg_800nm", "tridiag/photoelectrons", "tridiag/rabi", "tridiag/packet"),
         *("tridiag/ar_ati", "tridiag/h_hhg_800nm", "tridiag/h_static_rate"),
-        *("qmc/he_atom", "qmc/be_atom", "qmc/h2o_ccecp", "qmc/electron_gas", "qmc/hooke", "qmc/diamond_primitive"),
+        *(
+            "qmc/he_atom",
+            "qmc/be_atom",
+            "qmc/h2o_ccecp",
+            "qmc/electron_gas",
+            "qmc/hooke",
+            "qmc/diamond_primitive",
+        ),
     ],
 )
 def test_estimates_are_within_a_factor_of_three_of_recorded_times(name):

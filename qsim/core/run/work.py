@@ -112,7 +112,9 @@ class Work:
         """
         said = [self.told(least)]
         if self.core > 0 and not cuda and self.about < DAY:
-            said.append(f"about {rough_time(self.core)}{f' per {self.each}' if self.each else ''} on one core")
+            said.append(
+                f"about {rough_time(self.core)}{f' per {self.each}' if self.each else ''} on one core"
+            )
         if not any(said):
             said.append("not known before the run, which shows it")
         if compiling > 0:
