@@ -21,9 +21,9 @@ __all__ = [
     "grouped",
     "json_text",
     "long_time",
-    "rough_time",
     "printable",
     "reason",
+    "rough_time",
     "shorten",
     "with_error",
 ]

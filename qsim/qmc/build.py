@@ -16,7 +16,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Sofk, Vmc
+from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system

@@ -117,6 +117,7 @@ class Task:
                 self.bar.refresh()
 
     def update(self, done: int, observables: Mapping[str, float]) -> None:
+        """Take a report, and show it when it is time."""
         now = self.now = self.monitor.working()
         if self.observed is None:
             self.observed = (done, now)
@@ -186,6 +187,7 @@ class Task:
         return (self.done - done) / (now - since) if now > since and self.done > done else 0.0
 
     def close(self) -> None:
+        """End the task with its last line."""
         now = self.monitor.working()
         if self.monitor.sections is not None:
             self.monitor.sections.leave(*self._own(now))

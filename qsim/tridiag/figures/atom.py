@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
