@@ -241,8 +241,8 @@ def test_what_goes_together(trotter, changes, size):
     from qsim.trotter.evolution.accuracy import Choice
 
     problem = trotter.build(**{**DECK, **changes})
-    name = problem.deck.evolve.integrator
-    assert together(problem, Choice(name, problem.deck.evolve.dt, 0.0, 20, 1.0)) == size
+    name = problem.evolution.integrator
+    assert together(problem, Choice(name, problem.evolution.dt, 0.0, 20, 1.0)) == size
 
 
 class StopAfter(Monitor):
