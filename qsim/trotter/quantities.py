@@ -229,7 +229,9 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: np.array(r.problem.block.wave_numbers(r.problem.spins)),
         axes=("q",),
     ),
-    Quantity("omega", "J", "frequencies", lambda r: r.problem.block.omega.values(), axes=("omega",)),
+    Quantity(
+        "omega", "J", "frequencies", lambda r: np.array(r.problem.block.omega.values()), axes=("omega",)
+    ),
     Quantity(
         "structure",
         "hbar^2/J",

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
@@ -37,9 +35,11 @@ class Frequencies(Block):
     to: _Frequency = Field(default=4.0, description="last")
     count: Annotated[PositiveCount, Field(ge=2, le=100_000)] = Field(default=401, description="how many")
 
-    def values(self) -> NDArray[np.float64]:
-        """Return the frequencies (count,)."""
-        return np.linspace(self.first, self.to, self.count)
+    def values(self) -> list[float]:
+        """Return the frequencies."""
+        import numpy as np
+
+        return np.linspace(self.first, self.to, self.count).tolist()
 
 
 _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
@@ -77,10 +77,12 @@ class Temperatures(Block):
     count: Annotated[PositiveCount, Field(ge=2, le=10_000)] = Field(default=60, description="how many")
     spacing: Literal["log", "linear"] = Field(default="log", description="even in log T, or in T")
 
-    def values(self) -> NDArray[np.float64]:
-        """Return the temperatures (count,)."""
+    def values(self) -> list[float]:
+        """Return the temperatures."""
+        import numpy as np
+
         make = np.geomspace if self.spacing == "log" else np.linspace
-        return np.asarray(make(self.first, self.to, self.count), np.float64)
+        return make(self.first, self.to, self.count).tolist()
 
 
 class Thermal(Block):
@@ -97,10 +99,10 @@ class Thermal(Block):
         default=100, description="products H psi of each vector"
     )
 
-    def grid(self) -> NDArray[np.float64]:
+    def grid(self) -> list[float]:
         """Return all temperatures."""
         given = self.temperatures
-        return np.array(given) if isinstance(given, list) else given.values()
+        return list(given) if isinstance(given, list) else given.values()
 
 
 class Levels(Block):

@@ -99,7 +99,7 @@ class Computation:
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
-            omega, eta = block.omega.values(), block.broadening
+            omega, eta = np.array(block.omega.values()), block.broadening
             found = lorentzians(omega, eta, poles, weights)
             self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
 
@@ -128,7 +128,7 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     total = len(made.wave_numbers)
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="wave numbers", what="dynamics", done=made.done)
-    block, omega = problem.block, problem.block.omega.values()
+    block, omega = problem.block, np.array(problem.block.omega.values())
     structure = np.zeros((total, omega.size))
     for k in range(total):
         known = np.isfinite(made.poles[k])

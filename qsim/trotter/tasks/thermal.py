@@ -110,7 +110,7 @@ def averages(
     problem: TaskProblem[Thermal], energies: list[NDArray[np.float64]], weights: list[NDArray[np.float64]]
 ) -> ThermalResult:
     """Return energy, specific heat, susceptibility and entropy per site with their jackknife errors."""
-    temperatures = problem.block.grid()
+    temperatures = np.array(problem.block.grid())
     low = min(float(e.min()) for e in energies)
     samples = max(len(e) for e in energies)
     sums = np.zeros((samples, temperatures.size, 4))  # Z, Z <E>, Z <E^2>, Z <Sz^2>; energies from the lowest
@@ -158,7 +158,7 @@ def _mean_sz(
     samples: int,
 ) -> NDArray[np.float64]:
     """Return ``Z <Sz>`` of every sample and temperature; it vanishes where Sz and -Sz are alike."""
-    temperatures = problem.block.grid()
+    temperatures = np.array(problem.block.grid())
     found = np.zeros((samples, temperatures.size))
     if problem.doubled:
         return found
