@@ -39,7 +39,7 @@ class Frequencies(Block):
         """Return the frequencies."""
         import numpy as np
 
-        return np.linspace(self.first, self.to, self.count).tolist()
+        return [float(value) for value in np.linspace(self.first, self.to, self.count)]
 
 
 _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
@@ -82,7 +82,7 @@ class Temperatures(Block):
         import numpy as np
 
         make = np.geomspace if self.spacing == "log" else np.linspace
-        return make(self.first, self.to, self.count).tolist()
+        return [float(value) for value in make(self.first, self.to, self.count)]
 
 
 class Thermal(Block):
