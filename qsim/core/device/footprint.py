@@ -29,6 +29,7 @@ __all__ = [
     "LIBRARY_HOST",
     "NUMBA",
     "kernels_are_compiled",
+    "seconds_to_compile",
 ]
 
 INTERPRETER = 220_000_000
@@ -95,6 +96,11 @@ def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -
     """
     sources = list((Path(__file__).resolve().parents[2] / method).rglob("*.py"))
     return not sources or any(_compiled(source, environ) for source in sources)
+
+
+def seconds_to_compile(method: str) -> float:
+    """Return the seconds that a run on the CPU takes to compile its kernels; 0 if an earlier run has left them."""
+    return 0.0 if kernels_are_compiled(method) else COMPILING.get(method, COMPILING_OTHERS)
 
 
 def _compiled(source: Path, environ: Mapping[str, str]) -> bool:

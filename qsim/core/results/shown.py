@@ -6,8 +6,6 @@ import io
 
 from matplotlib.figure import Figure
 
-from qsim.core.results import plotting
-
 __all__ = ["ShownFigure"]
 
 NOTEBOOK_DPI = 110
@@ -20,6 +18,5 @@ class ShownFigure(Figure):
     def _repr_png_(self) -> bytes:
         """Return the picture as a PNG file."""
         data = io.BytesIO()
-        with plotting.style():
-            self.savefig(data, format="png", dpi=NOTEBOOK_DPI)
+        self.savefig(data, format="png", dpi=NOTEBOOK_DPI)
         return data.getvalue()

@@ -22,7 +22,7 @@ from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.device import Device, out_of_memory, requested_threads, select
-from qsim.core.device.footprint import COMPILING, COMPILING_OTHERS, kernels_are_compiled
+from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
@@ -242,14 +242,6 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     device.require(plan.memory.of_processes(comm.local_size))
     loaded.raise_for(plan.work.findings(least_time(plan, loaded, device)))
     return plan, device, [*caches.NOTICES, *notices]
-
-
-def _expected(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> str:
-    """Return in words how long a run takes."""
-    method = loaded.deck.method
-    compiled = device.is_cuda or kernels_are_compiled(method)
-    first = 0.0 if compiled else COMPILING.get(method, COMPILING_OTHERS)
-    return plan.work.estimate(least_time(plan, loaded, device), cuda=device.is_cuda, compiling=first)
 
 
 def least_time(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> float:
@@ -473,6 +465,7 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
 
 def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
     """Return the content of ``--dry-run``."""
+    compiling = 0.0 if device.is_cuda else seconds_to_compile(loaded.deck.method)
     ready: dict[str, Any] = json_ready(
         {
             "method": loaded.deck.method,
@@ -483,7 +476,9 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "precision": loaded.deck.run.precision,
             "sizes": plan.sizes,
             "steps": plan.steps,
-            "time": _expected(plan, loaded, device),
+            "time": plan.work.estimate(
+                least_time(plan, loaded, device), cuda=device.is_cuda, compiling=compiling
+            ),
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,
