@@ -33,7 +33,15 @@ from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.core.run.drawing import draw_figure
-from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
+from qsim.core.run.files import (
+    RunFiles,
+    figure_paths,
+    refuse_inputs,
+    refuse_unusable,
+    remove,
+    require_folder,
+    same_file,
+)
 from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
@@ -283,7 +291,7 @@ class _Job(Generic[D, P, R]):
         return [
             path
             for path in self.files.of_earlier_run(list(self.method.output.FIGURES), self.extra)
-            if not any(_same(path, source) for source in inputs)
+            if not any(same_file(path, source) for source in inputs)
         ]
 
 
@@ -332,13 +340,6 @@ def paths_in(value: object) -> Iterator[Path]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from paths_in(item)
-
-
-def _same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except (OSError, ValueError):
-        return False
 
 
 def _listed(paths: Sequence[Path]) -> str:
