@@ -339,7 +339,10 @@ def hhg(r: Results) -> Figure | None:
     omega = r.scalars["omega"].value if "omega" in r.scalars else None
     if isinstance(omega, float) and omega > 0:
         ev = float(to_unit(omega, "eV", "energy"))
-        above = ax.secondary_xaxis("top", functions=(lambda order: order * ev, lambda energy: energy / ev))
+        above = ax.secondary_xaxis(
+            "top",
+            functions=(lambda order: np.multiply(order, ev), lambda energy: np.divide(energy, ev)),
+        )
         above.set_xlabel("photon energy (eV)")
     ax.set_title("high harmonics")
     if ax.get_legend_handles_labels()[0]:
