@@ -15,6 +15,8 @@ from qsim.core.run.work import Work
 from qsim.tridiag.deck.laser import CarrierPulse
 from qsim.tridiag.problem import (
     DENSITY_POINTS,
+    LEAST,
+    PSI_LIMIT,
     SAMPLES_PER_PERIOD,
     Blame,
     Problem,
@@ -97,7 +99,36 @@ def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
         findings.append(Finding(problem.key, str(problem)))
     # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
     work = Work(flops=24.0 * n * steps, reduce="time.t_final")
-    return Plan(_memory(blocks, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
+    return Plan(
+        _memory(blocks, steps, dt),
+        sizes=sizes,
+        steps=steps,
+        findings=findings,
+        work=work,
+        ranks=_ranks(blocks),
+        shared="parts of the grid",
+    )
+
+
+def _ranks(blocks: PropagationBlocks) -> int:
+    """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
+    solver, points = blocks.solver, blocks.grid.points
+    whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
+    if solver.type != "nshape" or (whole and points > PSI_LIMIT):
+        return 1
+    if isinstance(solver.blocks, list):
+        return _owners(solver.blocks)
+    most = max(1, points // LEAST)
+    return most if isinstance(solver.blocks, str) else min(most, solver.blocks)
+
+
+def _owners(sizes: list[int]) -> int:
+    """Return the largest number of processes for which whole blocks give each at least `LEAST` points."""
+    for ranks in range(len(sizes), 1, -1):
+        cuts = [len(sizes) * rank // ranks for rank in range(ranks + 1)]
+        if all(sum(sizes[low:high]) >= LEAST for low, high in zip(cuts[:-1], cuts[1:], strict=True)):
+            return ranks
+    return 1
 
 
 def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:

@@ -10,7 +10,8 @@ import numpy as np
 from qsim.core.deck.units import to_unit
 from qsim.core.results.tables import Scalar, Table
 from qsim.tridiag.figures.propagation import FIGURES
-from qsim.tridiag.tasks.propagate import PSI_LIMIT, Propagated, trace_of
+from qsim.tridiag.problem import PSI_LIMIT
+from qsim.tridiag.tasks.propagate import Propagated, trace_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.tridiag.deck.electron import Absorber, Initial
     from qsim.tridiag.deck.model import (
         Observed,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_ORDERS",
     "DENSITY_POINTS",
+    "LEAST",
     "PIECE",
+    "PSI_LIMIT",
     "SAMPLES_PER_PERIOD",
     "Blame",
     "Problem",
@@ -50,6 +53,8 @@ __all__ = [
 SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
+LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
+PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 Blame = Callable[[str, str], NoReturn]
@@ -189,8 +194,19 @@ class Propagation:
             return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
-    def propagator(self, psi0: NDArray[np.complex128], start: int) -> Propagator | SolverPropagator:
+    def propagator(
+        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
+    ) -> Propagator | SolverPropagator:
         """Return the propagator of the deck at a state and a step.
+
+        Parameters
+        ----------
+        psi0 : (n,) complex
+            State, of the whole grid.
+        start
+            Steps done before.
+        links
+            To other processes that carry parts of the grid, if there are any.
 
         Raises
         ------
@@ -204,6 +220,17 @@ class Propagation:
         how = Stepping(
             self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
         )
+        if links is not None and links.size > 1:
+            from qsim.tridiag.tdse.shared import SharedPropagator
+
+            try:
+                made = SharedPropagator(
+                    self.device, self.lattice, psi0, self.dt, self.fields(), links, how
+                )
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+            made.step = start
+            return made
         # psi0 is worked on in place
         arguments = (self.device, self.lattice, np.array(psi0), self.dt, *self.fields(), how)
         if solver.type == "nshape":
