@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
@@ -126,7 +128,7 @@ def _owners(sizes: list[int]) -> int:
     """Return the largest number of processes for which whole blocks give each at least `LEAST` points."""
     for ranks in range(len(sizes), 1, -1):
         cuts = [len(sizes) * rank // ranks for rank in range(ranks + 1)]
-        if all(sum(sizes[low:high]) >= LEAST for low, high in zip(cuts[:-1], cuts[1:], strict=True)):
+        if all(sum(sizes[low:high]) >= LEAST for low, high in itertools.pairwise(cuts)):
             return ranks
     return 1
 
@@ -156,10 +158,15 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     }
     absorbing = blocks.absorber.type != "none"
     kept = n * _bytes_on_gpu(item, absorbing=absorbing, compact=compact, exact=whole, windows=large)
+    comm = connected()
+    ranks = 1 if comm is None else comm.size
+    host, others = max(sum(parts.values()) - on_device, 0), on_device - on_device // ranks
     return Memory(
-        host=max(sum(parts.values()) - on_device, 0),
-        device=on_device,
-        on_gpu=kept - n * (3 * item + 4 * 8),
+        # each rank has the potential and the initial state of the whole grid; on a CPU the others' parts are on the host, too
+        host=ranks * host + others,
+        device=on_device - others,
+        on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
+        on_gpu_host=-others,
         parts=parts,
         reduce="grid.points" if n > steps else "time.steps (a longer dt)",
     )

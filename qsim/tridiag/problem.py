@@ -224,9 +224,7 @@ class Propagation:
             from qsim.tridiag.tdse.shared import SharedPropagator
 
             try:
-                made = SharedPropagator(
-                    self.device, self.lattice, psi0, self.dt, self.fields(), links, how
-                )
+                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
             except InvalidInput as error:
                 self.blame(error.key, str(error))
             made.step = start

@@ -292,6 +292,75 @@ for stencil, mode, gauge, absorber in (
 """
 
 
+NCCL = """
+import ctypes
+from types import SimpleNamespace
+import numpy as np
+from mpi4py import MPI
+from qsim.core.device.links import NcclLinks
+from qsim.core.device.parallel import world
+
+
+class Array(np.ndarray):  # with the address where CuPy has it
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+class Communicator:
+    def __init__(self, size, identifier, rank):
+        assert (size, identifier, rank) == (comm.size, "id of rank 0", comm.rank)
+
+    def buffer(self, pointer, count, kind, stream):
+        assert (kind, stream, nccl.open) == (0, 17, True)
+        return (ctypes.c_char * count).from_address(pointer)
+
+    def send(self, pointer, count, kind, peer, stream):
+        nccl.requests.append(MPI.COMM_WORLD.Isend(self.buffer(pointer, count, kind, stream), peer))
+
+    def recv(self, pointer, count, kind, peer, stream):
+        nccl.requests.append(MPI.COMM_WORLD.Irecv(self.buffer(pointer, count, kind, stream), peer))
+
+
+def start():
+    nccl.open = True
+
+
+def end():
+    MPI.Request.Waitall(nccl.requests)
+    nccl.requests, nccl.open = [], False
+
+
+comm = world()
+nccl = SimpleNamespace(
+    NCCL_INT8=0, NcclCommunicator=Communicator, groupStart=start, groupEnd=end, requests=[], open=False,
+    get_unique_id=lambda: f"id of rank {comm.rank}",
+)
+stream = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=17))
+xp = SimpleNamespace(empty_like=lambda a: np.empty_like(a).view(Array), cuda=stream)
+device = SimpleNamespace(xp=xp, use=lambda: comm_context)
+from contextlib import nullcontext
+comm_context = nullcontext()
+links = NcclLinks(comm, device, nccl)
+left, right = ((np.arange(5) + 10 * comm.rank + 1j * side).view(Array) for side in (0, 1))
+before, after = links.edges(left, right)
+assert (before is None) == (comm.rank == 0) and (after is None) == (comm.rank == comm.size - 1)
+assert before is None or np.array_equal(before, right - 10)
+assert after is None or np.array_equal(after, left + 10)
+if comm.size == 2:
+    out = np.empty_like(left)
+    links.swap(1 - comm.rank, left, out)
+    assert np.array_equal(out, left + 10 - 20 * comm.rank)
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_exchange_by_nccl_with_a_stand_in_for_the_library(ranks):
+    command = [MPIRUN, "-n", str(ranks), sys.executable, "-c", NCCL]
+    reply = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert reply.returncode == 0, reply.stderr
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_blocks_of_a_tridiagonal_system_on_ranks_against_banded_solves(ranks):
     """Only joint lines are gathered; states and sums after many steps are those of LAPACK on the whole grid."""
@@ -375,7 +444,9 @@ observe:
 run: {seed: 1}
 """,
 }
-DECKS["tridiag-exact"] = DECKS["tridiag"].replace("gauge: velocity", "gauge: length") + "solver: {mode: exact}\n"
+DECKS["tridiag-exact"] = (
+    DECKS["tridiag"].replace("gauge: velocity", "gauge: length") + "solver: {mode: exact}\n"
+)
 DECKS["tridiag-literal"] = """
 method: tridiag
 task: propagate

@@ -136,11 +136,15 @@ class NcclLinks:
 
     def _exchange(self, pairs: list[tuple[int, Array, Array]]) -> None:
         """Send to and receive from several processes at the same time, in the order of the stream of the kernels."""
+
+        def address(array: Any) -> Any:
+            return array.data.ptr  # as CuPy has it
+
         kind, stream = self.nccl.NCCL_INT8, self.device.xp.cuda.get_current_stream().ptr
         self.nccl.groupStart()
         for partner, values, out in pairs:
-            self._nccl.send(values.data.ptr, values.nbytes, kind, partner, stream)
-            self._nccl.recv(out.data.ptr, out.nbytes, kind, partner, stream)
+            self._nccl.send(address(values), values.nbytes, kind, partner, stream)
+            self._nccl.recv(address(out), out.nbytes, kind, partner, stream)
         self.nccl.groupEnd()
 
 
@@ -166,7 +170,8 @@ def links_of(comm: Comm, device: Device) -> Links:
     owners = comm.allgather((socket.gethostname(), device.xp.cuda.runtime.deviceGetPCIBusId(device.index)))
     if len(set(owners)) < comm.size:
         raise DeviceError(
-            "QSIM_LINKS is nccl, but two ranks have the same GPU", hint="start one rank per GPU, or unset QSIM_LINKS"
+            "QSIM_LINKS is nccl, but two ranks have the same GPU",
+            hint="start one rank per GPU, or unset QSIM_LINKS",
         )
     return NcclLinks(comm, device, nccl)
 

@@ -219,7 +219,7 @@ class MpiComm:
 
 def _bytes(values: NDArray[Any]) -> memoryview:
     """Return a contiguous array as bytes, which MPI takes of any type."""
-    return memoryview(values).cast("B")
+    return values.data.cast("B")
 
 
 def _host(value: T) -> T:

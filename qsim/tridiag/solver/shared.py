@@ -9,6 +9,7 @@ substitute.  Nothing else is exchanged, whatever the size of the system: 96 byte
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,14 +92,14 @@ def spans(rows: int, ranks: int, blocks: int | Sequence[int] | str = "auto") -> 
         if rows < 2 * ranks:
             raise ValueError(f"{rows} rows are too few for {ranks} processes")
         edges = [rows * rank // ranks for rank in range(ranks + 1)]
-        return [Span(low, high, rows) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+        return [Span(low, high, rows) for low, high in itertools.pairwise(edges)]
     lines = joints(rows, blocks)
     count = len(lines) - 1
     if count < ranks:
         raise ValueError(f"{count} blocks cannot be shared by {ranks} processes")
     cuts = [count * rank // ranks for rank in range(ranks + 1)]
     found = []
-    for left, right in zip(cuts[:-1], cuts[1:], strict=True):
+    for left, right in itertools.pairwise(cuts):
         low = int(lines[left]) + 1 if left else 0
         sizes = tuple(int(size) for size in np.diff(lines[left : right + 1]))
         # as for :func:`joints`: the first block holds the line at its left, too
@@ -165,7 +166,9 @@ class SharedSolver:
     def _reduced(self, level: Level) -> NDArray[Any]:
         """Return the unknowns of the two joint lines of this process (stage RS)."""
         xp = self.device.xp
-        mine = xp.stack([level.a[0, 0], level.c[0, 0], level.d[0, 0], level.b[0, 1], level.a[0, 1], level.d[0, 1]])
+        mine = xp.stack(
+            [level.a[0, 0], level.c[0, 0], level.d[0, 0], level.b[0, 1], level.a[0, 1], level.d[0, 1]]
+        )
         kind = complex if mine.dtype.kind == "c" else float
         sent = self.links.gather(np.asarray(self.device.to_host(mine), kind))
         a, b, c, d, x = np.zeros((5, 1, len(sent) + 1), kind)

@@ -285,10 +285,11 @@ def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[st
     psi, span, links = np.array(problem.psi0), None, None
     if 1 < comm.size <= problem.lattice.points // LEAST:
         links = links_of(comm, problem.device)
-        propagator: Propagator = SharedPropagator(
+        shared = SharedPropagator(
             problem.device, problem.lattice, psi, problem.dt, problem.fields(), links, how
         )
-        span = propagator.span
+        propagator: Propagator = shared
+        span = shared.span
     else:
         propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
     observer = Observer(problem, span, links)

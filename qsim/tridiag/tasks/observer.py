@@ -130,7 +130,7 @@ class Observer:
         own = np.append(host[: ends[-1]].astype(float), self._energy(wide, offset, a))
         summed = total(self.links, own)
         found = dict(zip(shares, np.split(summed[:-1], ends[:-1]), strict=True))
-        found["density"] = self._all_columns(host[ends[-1] :])
+        density_map = self._all_columns(host[ends[-1] :])
         if self.states is not None:
             real, imag = np.split(found.pop("amplitudes"), 2)
             found["populations"] = (real**2 + imag**2) * self.lattice.dx**2
@@ -141,6 +141,7 @@ class Observer:
             "acceleration": -float(sums[2]) - field,
             "energy": float(summed[-1]),
             **{name: values for name, values in found.items() if name != "walls"},
+            "density": density_map,
             "wall_density": float(found["walls"].sum()),
             "velocity": float(found["velocity"][0]) + a * norm,
         }
@@ -198,9 +199,10 @@ class Observer:
         return share * lattice.dx
 
     def _amplitudes(self, psi: Array, a: float) -> Array:
-        """Return the own shares of Re and Im of ``<n|psi> / dx`` of the length-gauge state in either gauge, one after the other."""
+        """Return the own shares of Re and Im of ``<n|psi> / dx`` of the length-gauge state, one after the other."""
         states = self.states
         assert states is not None
+        assert self.problem.states is not None
         start = self.problem.window + self._levels(self.problem.states.shape[1])[0] - self.span.low
         window = slice(start, start + states.shape[1])
         psi = psi[window]
