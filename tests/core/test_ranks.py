@@ -426,6 +426,14 @@ channels: {L: 0, S: 0, l_max: 1}
 task: {type: bound, n_roots: 1}
 scan: {N: [6, 8], l_max: [0, 1, 2]}
 """,
+    "sturmian-collision": """
+method: sturmian
+system: {Z: 1}
+grid: {R: 20, order: 6, ecs: {angle: 0.3, length: 15}}
+basis: {type: fedvr}
+channels: {L: 0, S: [0, 1], l_max: 0}
+task: {type: scatter, process: e_h, energy: ["40.8 eV", "54.4 eV"], observables: [sigma, excitation]}
+""",
     "tridiag": """
 method: tridiag
 task: propagate
@@ -460,6 +468,7 @@ solver: {blocks: [2, 70, 80, 1, 47, 100]}
 ALLOWED = {
     "qmc": 0.0,
     "sturmian": 0.0,
+    "sturmian-collision": 0.0,
     "trotter": 1e-11,
     "qoc": 1e-8,
     "tridiag": 1e-10,
@@ -503,7 +512,9 @@ def test_methods_on_1_2_and_3_ranks(decks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["qmc", "trotter", "sturmian", "tridiag", "tridiag-exact"])
+@pytest.mark.parametrize(
+    "method", ["qmc", "trotter", "sturmian", "sturmian-collision", "tridiag", "tridiag-exact"]
+)
 def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
     """Stopped at once by its wall time on three ranks; qmc continues to the bits of one rank."""
     environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
