@@ -543,6 +543,4 @@ def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
         resumed = run(ranks, "-o", f"run{ranks}", "--resume")
         assert resumed.returncode == 0, resumed.stderr
         assert "continuing from" in resumed.stderr
-        # what sturmian saves of a search is continued but for the last bits, on one rank as well
-        rtol = 1e-11 if method == "sturmian" else ALLOWED[method]
-        assert not set(same("alone.h5", f"run{ranks}.h5", rtol=rtol)) - set(HOW)
+        assert not set(same("alone.h5", f"run{ranks}.h5", rtol=ALLOWED[method])) - set(HOW)
