@@ -453,7 +453,9 @@ run: {seed: 1}
 """,
 }
 DECKS["tridiag-exact"] = (
-    DECKS["tridiag"].replace("gauge: velocity", "gauge: length").replace("outputs: 5", "outputs: 5, verify: false")
+    DECKS["tridiag"]
+    .replace("gauge: velocity", "gauge: length")
+    .replace("outputs: 5", "outputs: 5, verify: false")
     + "solver: {mode: exact}\n"
 )
 DECKS["tridiag-literal"] = """

@@ -1,7 +1,6 @@
 """A search for bound states that was stopped and resumed has the bits of one that was not, wherever it stopped."""
 
 import numpy as np
-import pytest
 
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint

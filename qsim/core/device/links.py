@@ -167,7 +167,7 @@ def links_of(comm: Comm, device: Device) -> Links:
             "QSIM_LINKS is nccl, but this CuPy has no NCCL",
             hint="install nvidia-nccl-cu12, or unset QSIM_LINKS",
         )
-    owners = comm.allgather((socket.gethostname(), device.xp.cuda.runtime.deviceGetPCIBusId(device.index)))
+    owners = comm.allgather((socket.gethostname(), device.identity))
     if len(set(owners)) < comm.size:
         raise DeviceError(
             "QSIM_LINKS is nccl, but two ranks have the same GPU",
