@@ -15,6 +15,13 @@ TREES = {
         "users/potential",
         "users/coming-from",
     ),
+    "Notebooks": (
+        "notebooks/qoc",
+        "notebooks/trotter",
+        "notebooks/tridiag",
+        "notebooks/sturmian",
+        "notebooks/qmc",
+    ),
     "How to": (
         "howto/python",
         "howto/figures",
