@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench import reproduce  # noqa: E402
-from bench.papers import sturmian, tridiag, trotter, work  # noqa: E402
+from bench.papers import report, sturmian, tridiag, trotter, work  # noqa: E402
 from bench.papers.item import ITEMS, Number, items_of, number, papers  # noqa: E402
 
 FIGURES = {
@@ -22,6 +22,7 @@ FIGURES = {
     "tridiag": range(1, 3),
 }
 QUICK = ("sturmian/fig1", "trotter/sec4.2", "tridiag/scaling")
+PAGE = ROOT / "docs/reference/reproduced.md"
 
 
 def test_every_figure_and_table_of_the_papers_is_an_item():
@@ -115,3 +116,16 @@ def test_the_ideal_machine_has_a_minimum_where_the_model_says(monkeypatch):
     best = blocks[seconds.index(min(seconds))]
     assert best == 2 * 2**9  # sqrt(alpha / beta) sqrt(n)
     assert min(seconds) == pytest.approx(2e-9 * best, rel=0.01)
+
+
+def test_the_page_shows_every_item_and_its_picture():
+    text = PAGE.read_text(encoding="utf-8")
+    assert "Not run." not in text
+    assert "Small sizes" not in text
+    for item in ITEMS.values():
+        assert f": {item.title}\n" in text, item.key
+        if item.compute:
+            assert f"{item.key}.png" in text
+            picture = ROOT / "docs/images/reference/reproduced" / f"{item.key}.png"
+            assert 2000 < picture.stat().st_size < 150_000, item.key
+    assert report.HEAD.splitlines()[0] in text

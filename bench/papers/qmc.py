@@ -304,8 +304,12 @@ def _compare_meshes(data: Data) -> list[Line]:
             Line(
                 f"{SYSTEMS[deck][0]}: uniform splines for 1 millihartree per electron",
                 "more than 1 GB is typical (p. 48)",
-                f"{min(fine) / 1e6:.3g} MB, instead of {min(fine) * here['cells'] / 1e6:.3g} MB "
-                "without the symmetry of the crystal",
+                f"{min(fine) / 1e6:.3g} MB"
+                + (
+                    f", instead of {min(fine) * here['cells'] / 1e6:.3g} MB over the supercell"
+                    if here["cells"] > 1
+                    else ""
+                ),
                 "",
                 "translation keeps one primitive cell, as the paper's memory that grows with the number of atoms (p. 49)",
             )

@@ -18,7 +18,8 @@ HEAD = """# Papers, reproduced
 Every figure and table of the five papers that qsim goes back to. `python bench/reproduce.py` computes them anew, all or
 those named (`--list` names them), into a folder that keeps what is done; `--gpu` measures on a GPU, too. *qsim, CPU* is
 one core of the machine that made this page; *qsim, GPU* is measured in the same run, or taken from the record of
-`bench/results` that is named below the figure. What the papers misprint: [misprints](MISPRINTS).
+`bench/results` that is named below the figure. Times of a core are the shortest of some repeats, or processor time
+where that is less. What the papers misprint: [misprints](MISPRINTS).
 """
 
 
@@ -31,14 +32,14 @@ def picture(each: Item, data: Data, path: Path) -> None:
 
 
 def small(source: Path, target: Path) -> None:
-    """Write a picture again with fewer pixels and 64 colours."""
+    """Write a picture again with fewer pixels and colours."""
     from PIL import Image
 
     image = Image.open(source).convert("RGB")
     image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
     target.parent.mkdir(parents=True, exist_ok=True)
     out = io.BytesIO()
-    image.quantize(64).save(out, format="png", optimize=True)
+    image.quantize(255).save(out, format="png", optimize=True)
     target.write_bytes(out.getvalue())
 
 
@@ -64,7 +65,9 @@ def page(folder: Path, images: str, misprints: str = "") -> str:
             kept = Kept.read(path) if path.exists() else None
             total += kept.seconds if kept else 0.0
             parts.append(_section(each, kept, images))
-    parts.insert(1, f"Everything on this page took {total / 60:.0f} minutes of one core.\n")
+    parts.insert(
+        1, f"Everything on this page took {total / 60:.0f} minutes on a machine with other work, too.\n"
+    )
     return "\n".join(parts)
 
 
@@ -93,6 +96,7 @@ def _section(each: Item, kept: Kept | None, images: str) -> str:
 
 def _name(each: Item) -> str:
     """Return the name that the paper gives: Fig. 1, Table 2, Sec. 4.2."""
+    number, _, part = each.name.partition("-")
     for short, long in (
         ("fig", "Fig. "),
         ("table", "Table "),
@@ -100,6 +104,6 @@ def _name(each: Item) -> str:
         ("eq", "Eq. "),
         ("app", "App. "),
     ):
-        if each.name.startswith(short):
-            return long + each.name.removeprefix(short)
-    return each.name
+        if number.startswith(short):
+            return long + number.removeprefix(short) + (f", {part}" if part else "")
+    return each.name.capitalize()

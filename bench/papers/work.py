@@ -89,3 +89,13 @@ def recorded(name: str) -> tuple[list[Row], str] | None:
         return None
     _, rows, where = max(found)
     return rows, where
+
+
+def undisturbed(row: Row) -> float:
+    """Return the time of a row without what others took of the core: the shortest repeat, or processor time if that is less.
+
+    Launches on a GPU are timed by events, whose median stands.
+    """
+    if row.get("clock") != "wall" or str(row.get("device", "cpu")).startswith("cuda"):
+        return float(row["seconds"])
+    return float(min(row["best"], row.get("cpu_seconds") or row["best"]))

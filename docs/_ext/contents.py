@@ -47,6 +47,7 @@ TREES = {
         "reference/exit-codes",
         "reference/coverage",
         "reference/promises",
+        "reference/reproduced",
         "reference/bench",
         "reference/dependencies",
         "changelog",
