@@ -25,6 +25,7 @@ SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
 MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
 FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is warned of
+FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -115,7 +116,7 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
             yield Finding(f"system.atoms.{k}.0", str(error))
     if source in MODELS and system.atoms:
         yield Finding("system.atoms", f"{source} orbitals are for particles in a trap, without atoms")
-    elif source not in MODELS and not system.atoms:
+    elif source not in (*MODELS, *FILES) and not system.atoms:
         yield Finding("system.atoms", f"{source} orbitals need atoms, such as atoms: [[He, 0, 0, 0]]")
     if system.atoms and system.electrons is not None and system.charge:
         yield Finding(
@@ -125,7 +126,7 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
         yield Finding("system.charge", "there are no ions; give electrons instead")
     present = [atom[0] for atom in system.atoms]
     for symbol in system.pseudopotentials:
-        if symbol not in present:
+        if symbol not in present and (present or source not in FILES):
             there = ", ".join(dict.fromkeys(present)) or "none"
             yield Finding(
                 f"system.pseudopotentials.{symbol}",

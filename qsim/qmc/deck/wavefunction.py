@@ -17,6 +17,7 @@ __all__ = [
     "Bspline1",
     "Coulomb",
     "Eshdf",
+    "Imported",
     "Jastrow",
     "OneBody",
     "Orbitals",
@@ -332,6 +333,22 @@ class Eshdf(Block):
     meshfactor: MeshFactor = Field(default=1.0, description=MESHFACTOR)
 
 
+class Imported(Block):
+    """Molecular orbitals of Gaussians that another program has found, in a file of its own."""
+
+    source: Literal["chkfile", "molden", "qmcpack"]
+    file: DeckPath = Field(
+        validation_alias=AliasChoices("file", "orbitals"),
+        description="chkfile: checkpoint file of a mean field of PySCF (mf.chkfile); molden: a text file as most programs write; "
+        "qmcpack: HDF5 of QMCPACK's converters.  It brings ions, electrons and occupied orbitals",
+        json_schema_extra={"example": "h2o.chk"},
+    )
+    cusp: bool = Field(
+        default=True,
+        description="correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs)",
+    )
+
+
 class Planewave(Block):
     """Plane waves: the electron gas."""
 
@@ -343,7 +360,7 @@ def _source_form(value: object) -> object:
 
 
 Orbitals = Annotated[
-    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Eshdf | Planewave,
+    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Imported | Eshdf | Planewave,
     Field(discriminator="source"),
     BeforeValidator(_source_form),
 ]
