@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from qsim.core.errors import FileError
 from qsim.core.results.reading import reading
 from qsim.qmc.wavefunction.eshdf import StoredEcp
-from qsim.qmc.wavefunction.hdf_file import HdfFile
 from qsim.qmc.wavefunction.harmonics import order
+from qsim.qmc.wavefunction.hdf_file import HdfFile
 from qsim.qmc.wavefunction.molecule import GaussianShell, Molecule, monomials, occupied
 
 __all__ = ["read_chkfile"]
@@ -61,7 +61,9 @@ def _read(
     symbols = tuple(str(atom[0]) for atom in atoms)
     for symbol, row in zip(symbols, atm, strict=True):
         if row[CHARGE] == 0 or "GHOST" in symbol.upper():
-            raise FileError(f"{path}: '{symbol}' is a ghost atom; basis functions without an ion are not supported")
+            raise FileError(
+                f"{path}: '{symbol}' is a ghost atom; basis functions without an ion are not supported"
+            )
     n = occupations.astype(np.float64)
     if np.iscomplexobj(C) and np.abs(C.imag).max(initial=0.0) > 0.0:
         raise FileError(f"{path}: the orbitals are complex; those of molecules must be real")

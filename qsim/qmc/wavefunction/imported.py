@@ -111,9 +111,7 @@ def _symbols(block: blocks.System, molecule: Molecule) -> list[str]:
     return labels
 
 
-def _check_ions(
-    molecule: Molecule, symbols: list[str], potentials: Mapping[str, Pseudopotential]
-) -> None:
+def _check_ions(molecule: Molecule, symbols: list[str], potentials: Mapping[str, Pseudopotential]) -> None:
     """Refuse pseudopotentials that leave other charges than the file has, and bare nuclei where it has none."""
     for symbol, charge in dict.fromkeys(zip(symbols, molecule.charges, strict=True)):
         number = atomic_number(symbol)
@@ -123,10 +121,12 @@ def _check_ions(
                 f"the pseudopotential leaves {potentials[symbol].charge:g} electrons, but the orbitals in {molecule.path} were "
                 f"made with {charge:g}",
             )
-        if symbol not in potentials and charge is not None and abs(charge - number) > 1e-6:
-            kept = molecule.ecp.identity["ecp"].get(symbol) if molecule.ecp is not None else None
+        kept = molecule.ecp.identity["ecp"].get(symbol) if molecule.ecp is not None else None
+        smaller = charge is not None and abs(charge - number) > 1e-6
+        if symbol not in potentials and (smaller or kept):
             raise InvalidInput(
                 "system.pseudopotentials",
-                f"the orbitals in {molecule.path} were made with a pseudopotential of {symbol} that leaves {charge:g} of "
-                f"{number} electrons; give one, such as pseudopotentials: {{{symbol}: {kept or f'{symbol}.xml'}}}",
+                f"the orbitals in {molecule.path} were made with a pseudopotential of {symbol} that leaves "
+                f"{charge or number:g} of {number} electrons; give one, such as pseudopotentials: "
+                f"{{{symbol}: {kept or f'{symbol}.xml'}}}",
             )

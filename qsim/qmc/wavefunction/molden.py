@@ -95,7 +95,9 @@ def _section(content: _Content, text: str, number: int) -> str:
     name, _, rest = text[1:].partition("]")
     name = name.strip().upper()
     if name == "STO":
-        raise FileError(f"{content.path}:{number}: Slater functions of molden files are not supported; expected [GTO]")
+        raise FileError(
+            f"{content.path}:{number}: Slater functions of molden files are not supported; expected [GTO]"
+        )
     if name == "ATOMS" and "ANG" in rest.upper():
         content.units = 1.0 / BOHR
     content.spherical.update(SPHERICAL.get(name, ()))
@@ -107,6 +109,7 @@ def _section(content: _Content, text: str, number: int) -> str:
 
 
 def _atom(content: _Content, text: str) -> None:
+    """Read a line of [Atoms]: label, number, charge, place."""
     label, _, charge, x, y, z = text.split()[:6]
     element = "".join(c for c in label if c.isalpha()).capitalize()
     if element not in ELEMENTS:
@@ -117,6 +120,7 @@ def _atom(content: _Content, text: str) -> None:
 
 
 def _shell(content: _Content, text: str) -> None:
+    """Read a line of [GTO]: an atom, the head of a shell, or one of its Gaussians."""
     words = text.split()
     if content.left:
         a, c = float(words[0]), float(words[1])
@@ -139,6 +143,7 @@ def _shell(content: _Content, text: str) -> None:
 
 
 def _orbital(content: _Content, text: str) -> None:
+    """Read a line of [MO]: a property of an orbital, or one of its coefficients."""
     key, found, value = text.partition("=")
     if found:
         name = key.strip().lower()
@@ -216,4 +221,3 @@ def _components(l: int, spherical: bool) -> tuple[int, ...] | tuple[tuple[int, i
     if spherical or l == 0:
         return (0, *(m for k in range(1, l + 1) for m in (k, -k)))
     return tuple(powers(name) for name in (F_ORDER if l == 3 else GAMESS[l]))
-

@@ -1,7 +1,7 @@
-r"""Molecular orbitals that other programs have found: what every file of them holds, and the way from there to an `OrbitalSet`.
+r"""Molecular orbitals that other programs have found: what their files hold, and the way from there to an `OrbitalSet`.
 
-A file brings ions, contracted Gaussian shells and coefficients of orbitals.  Its shells are spherical or Cartesian; a monomial is a
-sum of solid harmonics times even powers of the distance,
+A file brings ions, contracted Gaussian shells and coefficients of orbitals.  Its shells are spherical or Cartesian; a monomial
+is a sum of solid harmonics times even powers of the distance,
 
 .. math:: x^iy^jz^k = \sum_{l' = l, l-2, ...} r^{l-l'} \sum_m T^{l'm}_{ijk} S_{l'm}(x, y, z), \qquad l = i + j + k,
 
@@ -252,7 +252,7 @@ def overlap(shells: Sequence[GaussianShell], positions: NDArray[np.float64]) -> 
 def _over_monomials(shell: GaussianShell) -> NDArray[np.float64]:
     """Return the components of a shell over the monomials of its l, (components, monomials)."""
     if shell.is_cartesian:
-        rows = np.eye(len(monomials(shell.l)))[[monomials(shell.l).index(c) for c in shell.components]]  # type: ignore[arg-type]
+        rows = np.eye(len(monomials(shell.l)))[[monomials(shell.l).index(c) for c in shell.components]]
     else:
         rows = to_monomials(shell.l)[[order(shell.l).index(m) for m in shell.components]]  # type: ignore[arg-type]
     return np.asarray(shell.scale[:, None] * rows)
@@ -406,10 +406,10 @@ def _spherical(molecule: Molecule) -> tuple[list[Shell], NDArray[np.float64]]:
     first = 0
     for shell in molecule.shells:
         if shell.is_cartesian:
-            which = [monomials(shell.l).index(c) for c in shell.components]  # type: ignore[arg-type]
+            which = [monomials(shell.l).index(c) for c in shell.components]
             parts = [T[which].T * shell.scale for T in to_spherical(shell.l)]
         else:
-            which = [shell.components.index(m) for m in order(shell.l)]  # type: ignore[arg-type]
+            which = [shell.components.index(m) for m in order(shell.l)]
             parts = [np.eye(len(which))[which] * shell.scale]
         for k, part in enumerate(parts):
             function = Terms.of(shell.coefficient, 2 * k, 0.0, shell.exponent)

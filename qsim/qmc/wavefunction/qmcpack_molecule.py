@@ -59,6 +59,7 @@ def _count(file: HdfFile, name: str) -> int:
 
 
 def _read(path: Path, file: HdfFile) -> Molecule:
+    """Put together what the groups of the file say."""
     positions = file.numbers("atoms/positions").astype(np.float64).reshape(-1, 3)
     ids = file.numbers("atoms/species_ids").ravel().astype(int)
     if len(ids) != len(positions):
@@ -87,9 +88,11 @@ def _read(path: Path, file: HdfFile) -> Molecule:
     for n, C in zip(counts, (up, dn), strict=True):
         if C.ndim != 2 or not 0 <= n <= len(C):
             raise FileError(f"{path}: {n} electrons of a spin, but orbitals of shape {C.shape}")
-    doubts = ()
+    doubts: tuple[str, ...] = ()
     if "MultiDet" in file:
-        doubts = (f"{path} holds an expansion in determinants; only its first orbitals, as one determinant, are used",)
+        doubts = (
+            f"{path} holds an expansion in determinants; only its first orbitals, as one determinant, are used",
+        )
     return Molecule(
         path=path,
         symbols=tuple(symbols[k] for k in ids),
@@ -122,8 +125,6 @@ def _basis(path: Path, file: HdfFile, species: int) -> list[GaussianShell]:
         c = np.array([float(file.numbers(f"{name}/contraction").ravel()[0]) for name in names])
         if not (np.all(np.isfinite(a) & (a > 0.0)) and np.all(np.isfinite(c)) and c.any()):
             raise FileError(f"{path}: {part} has impossible exponents or contractions")
-        components = (
-            tuple(order(l)) if angular == "spherical" else tuple(powers(name) for name in GAMESS[l])
-        )
+        components = tuple(order(l)) if angular == "spherical" else tuple(powers(name) for name in GAMESS[l])
         shells.append(normalised(0, l, a, c, components, of_primitives=not is_normalised))
     return shells
