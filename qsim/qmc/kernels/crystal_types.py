@@ -156,7 +156,7 @@ class CrystalWork(NamedTuple):
         Of a proposed position.
     column : (M,) of that type
     sums : (17, >= C) real
-        Values, gradients and Laplacians of the channels; then, of a mixed basis, those in a tin, harmonics with gradients, weights.
+        Values, gradients and Laplacians of the channels; of a mixed basis, those in a tin, harmonics and weights, too.
     w : (3, 3, 4) real
         Weights of a spline by axis and derivative.
     Q : (3, 3) float64

@@ -1,4 +1,4 @@
-"""Bloch functions in muffin tins on the CPU: radial Hermite splines times real solid harmonics, and the passage into B-splines."""
+"""Bloch functions in muffin tins on the CPU: radial splines times real solid harmonics, and the passage into B-splines."""
 
 from __future__ import annotations
 

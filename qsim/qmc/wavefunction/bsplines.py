@@ -104,7 +104,7 @@ def sampled(
 ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
     """Return values and gradients (n, 4, P) of functions at all points of a shifted mesh, and the points (n, 3) in bohr.
 
-    The sums over plane waves are Fourier transforms whatever the mesh: at its points, waves that differ by a multiple of it agree.
+    The sums over plane waves are Fourier transforms whatever the mesh: at its points, waves that differ by multiples of it agree.
     """
     n = np.array(mesh)
     u = (np.stack(np.meshgrid(*[np.arange(m) for m in mesh], indexing="ij"), -1).reshape(-1, 3) + SHIFT) / n

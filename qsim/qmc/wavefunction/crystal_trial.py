@@ -299,8 +299,8 @@ def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) ->
 def mixed_error(orbitals: BlochOrbitals, counts: tuple[int, int]) -> float:
     r"""Return by how much a mixed basis changes the kinetic energy of the determinant, hartree.
 
-    The difference of :math:`\frac12|\nabla\phi|^2/|\phi|^2` from the same with plane waves, averaged over `SAMPLES`^3 points of the
-    primitive cell; correlated as they are, its own error is small against it.
+    The difference of :math:`\frac12|\nabla\phi|^2/|\phi|^2` from the same with plane waves, averaged over `SAMPLES`^3 points of
+    the primitive cell.  They are the same points, so that it is known within about a fifth.
     """
     mesh = (SAMPLES, SAMPLES, SAMPLES)
     error = 0.0
