@@ -43,6 +43,9 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
     if deck.system.cell == "periodic":
         yield from _crystal(deck, deck.system)
     else:
+        if getattr(deck.wavefunction.orbitals, "muffin_tins", None) is not None:
+            text = "muffin tins belong to crystals; orbitals of molecules are functions around their atoms anyway"
+            yield Finding("wavefunction.orbitals.muffin_tins", text)
         yield from _system(deck, deck.system)
     yield from _exponents(deck)
     yield from _jastrow(deck)
@@ -83,7 +86,7 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
                 yield Finding(f"system.{key}", text)
     for k, item in enumerate(deck.estimators):
         for name in item.named():
-            if name not in ("energy", "gofr", "sofk"):
+            if name not in ("energy", "gofr", "sofk", "density"):
                 text = f"{name} is not measured in a periodic cell by this version"
                 yield Finding(f"estimators.{k}.{name}", text)
 
@@ -337,6 +340,9 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
             if name == "radial_density" and not deck.system.atoms:
                 yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
         if item.density is not None and item.density.extent is not None:
+            if deck.system.cell == "periodic":
+                text = "in a crystal the mesh is that of the primitive cell; leave extent out"
+                yield Finding(f"{key}.density.extent", text)
             for axis, (first, last) in enumerate(item.density.extent):
                 if not last > first or not math.isfinite(last - first):
                     yield Finding(

@@ -6,8 +6,8 @@ Within a sphere of radius R around an ion at :math:`\tau` a plane wave is a sum 
    u_{lm}(r) = 4\pi\,i^l\sum_Gc_Ge^{ik\tau}\,S_{lm}(k)\,f_l(|k|r), \qquad f_l(x) = j_l(x)/x^l,
 
 with real solid harmonics S and :math:`k = \kappa + G`.  The :math:`u_{lm}` are even and smooth; they are tabulated as quintic
-Hermite splines, whose second derivatives are good in single precision, too.  From ``inner`` to R the tin passes into the splines with a
-weight that is twice continuously differentiable, so that no kinetic energy is hidden in a jump.
+Hermite splines, whose second derivatives are good in single precision, too.  From ``inner`` to R the tin passes into the splines
+with a weight that is twice continuously differentiable, so that no kinetic energy is hidden in a jump.
 """
 
 from __future__ import annotations
