@@ -243,5 +243,5 @@ def test_tins_that_overlap(tmp_path):
 
 def test_a_basis_that_is_too_small():
     with pytest.raises(InvalidInput, match="a larger lmax or meshfactor is needed") as found:
-        diamond(muffin_tins={"radius": 0.5, "lmax": 1, "meshfactor": 0.2})
+        diamond(muffin_tins={"lmax": 1})
     assert found.value.key == "wavefunction.orbitals.muffin_tins"
