@@ -36,6 +36,7 @@ TREES = {
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",
         "howto/atoms",
+        "howto/orbitals",
         "howto/add-method",
     ),
     "Theory": (
