@@ -107,7 +107,13 @@ def _one(bench: Bench, label: str, model: Model, compared: bool) -> None:
         timing = timed(device, lambda p=psi, o=other, m=theirs.hamiltonian: m.dot(p, out=o), least=5)
         ratio = timing.best / ours.best
         _row(
-            bench, f"{label}, {name}: QuSpin", timing, n, sector, ratio=ratio, matrix_bytes=theirs.matrix_bytes
+            bench,
+            f"{label}, {name}: QuSpin",
+            timing,
+            n,
+            sector,
+            ratio=ratio,
+            matrix_bytes=theirs.matrix_bytes,
         )
         goal = GOAL if n >= 18 else SMALL_GOAL
         bench.goal(f"product of {label}, {name}, QuSpin over qsim", ratio, goal, "times", at_least=True)

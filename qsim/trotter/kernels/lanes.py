@@ -79,9 +79,7 @@ def _store(builder: Any, data: Any, element: Any, at: Any, value: Any) -> None:
 def _every(builder: Any, number: Any, count: int) -> Any:
     """Return a vector of equal numbers."""
     kind = ir.VectorType(DOUBLE, count)
-    one = builder.insert_element(
-        ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
-    )
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     return _shuffled(builder, one, ir.Constant(kind, ir.Undefined), [0] * count)
 
 

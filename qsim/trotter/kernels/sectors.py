@@ -66,7 +66,7 @@ INTS = (
     "pattern",
     "low_string",
 )
-PLACES = ("clear", "filled", "low_order", "low_to", "near_bit", "near_to")
+PLACES = ("clear", "filled", "low_order", "low_to", "near", "near_high")
 REALS = (
     "low_value",
     "high_value",
@@ -98,8 +98,9 @@ class ProductTables(NamedTuple):
         is used. ``low_string``.
     places : uint32
         The arrays :data:`PLACES`, ranks within a weight. ``clear``, ``filled`` (L 2^(L - 1),): low strings in which a bit is 0 or 1.
-        ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near_bit``, ``near_to`` (2^L L,): for every low
-        string its bits that are 0, then those that are 1, and the string without that flip; empty unless ``cross`` is used.
+        ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near`` (2^L L,): for every low
+        string its bits that are 0, then those that are 1, each as the rank of the string with that bit flipped and, from bit 24 on,
+        the bit; ``near_high`` the same of the high strings; both empty unless ``cross`` is used.
     reals : float64
         The arrays :data:`REALS`. ``low_value``, ``high_value``, ``cross_value``: ``(Jx + Jy) / 4`` of every flip; ``mirror_value`` with
         the sign of the inversion. ``energy`` (patterns 2^L,): diagonal of the low part with the couplings across;
@@ -184,7 +185,7 @@ class SectorTables:
     def scratch(self) -> tuple[int, int]:
         """Numbers and indices that the CPU twin needs for a thread: a buffer, tiles and a diagonal, of eight of the longest rows."""
         low, high = self.bits
-        longest = max(math.comb(low, low // 2), 2**((low + 1) // 2), 128)
+        longest = max(math.comb(low, low // 2), 2 ** ((low + 1) // 2), 128)
         factors = int(_factors(low, high))
         return 4 * LANES * longest + factors, 3 * LANES + factors
 
@@ -319,8 +320,8 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
     filled = pointer(ranks, at[19])
     low_order = pointer(ranks, at[20])
     low_to = pointer(ranks, at[21])
-    near_bit = pointer(ranks, at[22])
-    near_to = pointer(ranks, at[23])
+    near = pointer(ranks, at[22])
+    near_high = pointer(ranks, at[23])
     low_value = pointer(reals, at[25])
     high_value = pointer(reals, at[26])
     cross_value = pointer(reals, at[27])
@@ -483,11 +484,9 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
                 x,
                 cross,
                 low_offset,
-                high_string,
-                high_rank,
+                near_high,
                 block,
-                near_bit,
-                near_to,
+                near,
                 bits,
                 top,
                 width,

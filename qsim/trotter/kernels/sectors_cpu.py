@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+RANK = (1 << 24) - 1  # of an entry of the neighbours of a string; the bit is above
 LANES = 8  # numbers of a column of a tile: eight rows of a real vector, four of a complex one
 INLINE: dict[str, Any] = {
     **JIT,
@@ -68,7 +69,24 @@ def streams_of(
 
 @nb.njit(**INLINE)
 def runs_of(
-    source, factor, count, cross_low, cross_high, cross_value, crossings, low_offset, block, high_rank, half, bits, width, p, w, h, down, alpha
+    source,
+    factor,
+    count,
+    cross_low,
+    cross_high,
+    cross_value,
+    crossings,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    bits,
+    width,
+    p,
+    w,
+    h,
+    down,
+    alpha,
 ):
     """Append the flips of the top low bit with high bits that are down (1) or up (0); return how many there are then.
 
@@ -91,9 +109,7 @@ def runs_of(
 
 
 @nb.njit(**JIT)
-def range_into(
-    g, place, x, y, start, first, end, energy, of, d, alpha, gamma, source, factor, count
-):
+def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, source, factor, count):
     """Set columns first .. end of a row to its diagonal part, the older vector and the rows of `source`.
 
     ``g = (alpha energy + d) x + gamma y + sum factor x[source + column]``, the sum in registers. The last numbers may be made
@@ -139,12 +155,56 @@ def range_into(
 
 @nb.njit(**JIT)
 def row_into(
-    g, place, x, y, start, less, size, energy, of, d, alpha, gamma, source, factor, inside, cross_low, cross_high, cross_value, crossings, low_offset, block, high_rank, half, bits, width, p, w, h
+    g,
+    place,
+    x,
+    y,
+    start,
+    less,
+    size,
+    energy,
+    of,
+    d,
+    alpha,
+    gamma,
+    source,
+    factor,
+    inside,
+    cross_low,
+    cross_high,
+    cross_value,
+    crossings,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    bits,
+    width,
+    p,
+    w,
+    h,
 ):
     """Set the buffer of a row to all but gathered flips; `less` is where the columns with the top low bit begin."""
     for down in (1, 0):
         count = runs_of(
-            source, factor, inside, cross_low, cross_high, cross_value, crossings, low_offset, block, high_rank, half, bits, width, p, w, h, down, alpha
+            source,
+            factor,
+            inside,
+            cross_low,
+            cross_high,
+            cross_value,
+            crossings,
+            low_offset,
+            block,
+            high_rank,
+            half,
+            bits,
+            width,
+            p,
+            w,
+            h,
+            down,
+            alpha,
         )
         first = 0 if down else less
         last = less if down else size
@@ -153,7 +213,25 @@ def row_into(
 
 @nb.njit(**INLINE)
 def across_into(
-    g, place, x, cross_low, cross_high, cross_value, crossings, low_offset, block, high_rank, half, clear, filled, bits, width, p, w, h, alpha
+    g,
+    place,
+    x,
+    cross_low,
+    cross_high,
+    cross_value,
+    crossings,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    clear,
+    filled,
+    bits,
+    width,
+    p,
+    w,
+    h,
+    alpha,
 ):
     """Add the flips across the cut, but for those of the top low bit, to the buffer of the row with the high string h."""
     for m in range(crossings):
@@ -182,7 +260,24 @@ def across_into(
 
 @nb.njit(**INLINE)
 def mirrored_into(
-    g, place, x, mirror_site, mirror_value, mirrors, low_offset, block, high_rank, half, filled, bits, top, width, p, w, h, alpha
+    g,
+    place,
+    x,
+    mirror_site,
+    mirror_value,
+    mirrors,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    filled,
+    bits,
+    top,
+    width,
+    p,
+    w,
+    h,
+    alpha,
 ):
     """Add the flips of the site that is left out: they lead to the complement, whose ranks count from the other end."""
     columns = low_offset[w + 1] - low_offset[w]
@@ -215,7 +310,9 @@ def mirrored_into(
 
 
 @nb.njit(**INLINE)
-def diagonal_of(energy, fields, below, above, low_offset, across, energies, low_string, bits, top, width, w, h):
+def diagonal_of(
+    energy, fields, below, above, low_offset, across, energies, low_string, bits, top, width, w, h
+):
     """Set the diagonal of a row but for the energy of its high string h, from the fields of that string on the low spins.
 
     `fields`, `below`, `above`: work space, of 2^((bits + 1) / 2) numbers or more.
@@ -294,9 +391,7 @@ def rows_out(y, starts, g, places, made, size, width):
 
 
 @nb.njit(**INLINE)
-def flipped_into(
-    made, tile, group_first, group_count, group_string, group_entry, order, to, value, w, alpha
-):
+def flipped_into(made, tile, group_first, group_count, group_string, group_entry, order, to, value, w, alpha):
     """Set a tile to the flips within the low part; strings with equally many come one after the other.
 
     A loop whose length changes with every string is mispredicted; two strings are summed at once, for the latency of an addition.
@@ -330,7 +425,24 @@ def flipped_into(
 
 @nb.njit(**INLINE)
 def joined_into(
-    made, tile, factors, starts, x, cross, low_offset, high_string, high_rank, block, bit, to, bits, top, width, p, w, first, rows, alpha
+    made,
+    tile,
+    factors,
+    starts,
+    x,
+    cross,
+    low_offset,
+    near_high,
+    block,
+    near,
+    bits,
+    top,
+    width,
+    p,
+    w,
+    first,
+    rows,
+    alpha,
 ):
     """Add all flips across the cut to a tile, for couplings of nearly all pairs.
 
@@ -348,25 +460,29 @@ def joined_into(
         flips = bits - w if down else w  # low bits that are up here, or down
         for slot in range(p if down else top - p):
             for q in range(LANES // width):
-                h = high_string[first + min(q, rows - 1)]
-                left = slot
-                k = 0
-                while (h >> k & 1) != down or left > 0:
-                    left -= (h >> k & 1) == down
-                    k += 1
-                starts[q] = width * (block[other] + high_rank[h ^ (1 << k)] * others)
+                found = near_high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
+                starts[q] = width * (block[other] + np.int64(found & RANK) * others)
+                taken = np.int64(found >> 24) * bits
                 for j in range(bits):
+                    c = alpha * cross[taken + j]
                     for i in range(width):
-                        factors[LANES * j + width * q + i] = alpha * cross[k * bits + j]
+                        factors[LANES * j + width * q + i] = c
             tile_in(tile, x, starts, width * others, width)
             entry = (low_offset[w]) * bits + (0 if down else bits - w)
-            for u in range(columns):
+            u = 0
+            while u < columns:  # two strings at once, for the latency of an addition
+                following = min(u + 1, columns - 1)
                 a = eight(made, LANES * u)
-                for e in range(entry, entry + flips):
-                    a = multiply_add(
-                        a,
-                        eight(factors, LANES * np.int64(bit[e])),
-                        eight(tile, LANES * np.int64(to[e])),
-                    )
+                b = eight(made, LANES * following)
+                left = entry + u * bits
+                right = entry + following * bits
+                for _ in range(flips):
+                    j = np.int64(near[left])
+                    k = np.int64(near[right])
+                    a = multiply_add(a, eight(factors, LANES * (j >> 24)), eight(tile, LANES * (j & RANK)))
+                    b = multiply_add(b, eight(factors, LANES * (k >> 24)), eight(tile, LANES * (k & RANK)))
+                    left += 1
+                    right += 1
                 lanes_into(made, LANES * u, a)
-                entry += bits
+                lanes_into(made, LANES * following, b)
+                u += 2

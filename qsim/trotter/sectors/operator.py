@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SectorOperator", "place_tables"]
 
-MOST_GATHERED = 0.5  # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
+MOST_GATHERED = (
+    0.5  # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
+)
 MOST_PATTERNS = 32  # of fields of the high part on the low one, for each of which the diagonal is tabulated
 
 
@@ -190,12 +192,12 @@ def _grouped(
     }
 
 
-def _near(part: Part) -> dict[str, NDArray[np.uint32]]:
-    """Return, for every string, its bits that are 0, then those that are 1, and the ranks of the strings with that bit flipped."""
+def _near(part: Part) -> NDArray[np.uint32]:
+    """Return, for every string, its bits that are 0, then those that are 1: rank of the string with that bit flipped, and the bit."""
     down = part.strings[:, None] >> np.arange(part.bits) & 1
     bit = np.argsort(down, axis=1, kind="stable")
     to = part.rank[part.strings[:, None] ^ (1 << bit)]
-    return {"near_bit": bit.astype(np.uint32), "near_to": to.astype(np.uint32)}
+    return np.asarray(to | bit << 24, np.uint32)
 
 
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
@@ -206,7 +208,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     j, k = np.nonzero(joined)
     many = j.size > MOST_GATHERED * joined.size
     cross = joined.T if many else np.zeros(0)
-    near = _near(low) if many else dict.fromkeys(("near_bit", "near_to"), np.zeros(0, np.uint32))
+    near = [_near(piece) if many else np.zeros(0) for piece in (low, high)]
     if many:
         j, k = j[:0], k[:0]
     mirror = np.flatnonzero(reduced.mirrored)
@@ -233,6 +235,8 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
         "cross_high": k,
         "cross_value": reduced.flip[j, L + k],
         "cross": cross,
+        "near": near[0],
+        "near_high": near[1],
         "mirror_site": mirror,
         "mirror_value": reduced.mirrored[mirror],
         "high_string": high.strings,
@@ -244,7 +248,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
         "across": across,
         "low_string": low.strings,
     }
-    return ProductTables.packed(sector.down, given | near | _grouped(low, reduced.flip[:L, :L]))
+    return ProductTables.packed(sector.down, given | _grouped(low, reduced.flip[:L, :L]))
 
 
 def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
