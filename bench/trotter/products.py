@@ -1,4 +1,4 @@
-"""H psi in the sector Sz = 0 of a chain, and of couplings of all pairs, beside QuSpin's matrix: the same vector, one thread each."""
+"""H psi in the sector Sz = 0 of a chain and of couplings of all pairs, beside QuSpin's matrix: the same vector, one thread."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU eight rows are made at a time, four of a complex vector: first what comes from whole rows, in contiguous runs and with
-the sums in registers, into a buffer in cache, the older vector of a recurrence included; then the rows are transposed, so that a flip
-of the low part is one operation of all of them; then the sum of both is written. Flips across the cut are runs, too, where they
-take the top bit of the low part; others are gathered, or, if there are many, taken for all rows at once.
+On the CPU eight rows are made at a time, four of a complex vector: first what comes from whole rows, in contiguous runs and
+with the sums in registers, into a buffer in cache, the older vector of a recurrence included; then the rows are transposed, so
+that a flip of the low part is one operation of all of them; then the sum of both is written. Flips across the cut are runs, too,
+where they take the top bit of the low part; others are gathered, or, if there are many, taken for all rows at once.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from qsim.trotter.kernels.sectors_cpu import (
     streams_of,
     tile_in,
 )
+from qsim.trotter.kernels.sectors_tables import ProductTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,84 +48,6 @@ __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "secto
 
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
-INTS = (
-    "low_offset",
-    "high_offset",
-    "block",
-    "half",
-    "group_first",
-    "group_count",
-    "group_string",
-    "group_entry",
-    "high_first",
-    "high_to",
-    "cross_low",
-    "cross_high",
-    "mirror_site",
-    "high_string",
-    "high_rank",
-    "pattern",
-    "low_string",
-)
-PLACES = ("clear", "filled", "low_order", "low_to", "near", "near_high")
-REALS = (
-    "low_value",
-    "high_value",
-    "cross_value",
-    "mirror_value",
-    "energy",
-    "energy_pairs",
-    "high_energy",
-    "across",
-    "cross",
-)
-
-
-class ProductTables(NamedTuple):
-    """A Hamiltonian in a sector as the CPU twin takes it: arrays of each type one after the other, for calls that cost little.
-
-    Attributes
-    ----------
-    down : int
-        Spins down n in all.
-    ints : int64
-        The arrays :data:`INTS`. ``low_offset``, ``high_offset``, ``block``: first string of every weight, first index of every
-        block of the high weight. ``half`` (L + 2,): sums of ``C(L - 1, w)``, where the strings of a weight begin in ``clear``, of the
-        next one in ``filled``. ``group_first`` (L + 2,): first group of every weight, of low strings with equally many flips;
-        ``group_count``, ``group_string``, ``group_entry``: their number, first string in ``low_order`` and first flip. ``high_first``,
-        ``high_to``: flips within the high part from every string on. ``cross_low``, ``cross_high``: bits that a flip across the cut
-        joins. ``mirror_site``: sites whose flip with the site that is left out leads to the complement. ``high_string``, ``high_rank``.
-        ``pattern`` (2^H,): pattern of the fields of each high string on the low part; all -1 where there are too many, and ``across``
-        is used. ``low_string``.
-    places : uint32
-        The arrays :data:`PLACES`, ranks within a weight. ``clear``, ``filled`` (L 2^(L - 1),): low strings in which a bit is 0 or 1.
-        ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near`` (2^L L,): for every low
-        string its bits that are 0, then those that are 1, each as the rank of the string with that bit flipped and, from bit 24 on,
-        the bit; ``near_high`` the same of the high strings; both empty unless ``cross`` is used.
-    reals : float64
-        The arrays :data:`REALS`. ``low_value``, ``high_value``, ``cross_value``: ``(Jx + Jy) / 4`` of every flip; ``mirror_value`` with
-        the sign of the inversion. ``energy`` (patterns 2^L,): diagonal of the low part with the couplings across;
-        ``energy_pairs``: the same, every entry twice, for the two numbers of a complex amplitude. ``high_energy`` (2^H,). ``across``
-        (H L,): couplings Jz between the parts. ``cross`` (H L,): values of all flips across, or empty if there are few.
-    at : int64
-        First index of each of these arrays, and the end, of `ints`, `places` and `reals` one after the other.
-    """
-
-    down: int
-    ints: Any
-    places: Any
-    reals: Any
-    at: Any
-
-    @classmethod
-    def packed(cls, down: int, given: dict[str, NDArray[Any]]) -> ProductTables:
-        """Return the tables from the arrays by name."""
-        arrays, edges = [], []
-        for names, kind in ((INTS, np.int64), (PLACES, np.uint32), (REALS, np.float64)):
-            parts = [np.ascontiguousarray(given[name], kind).ravel() for name in names]
-            edges.append(np.concatenate([[0], np.cumsum([part.size for part in parts])]))
-            arrays.append(np.concatenate(parts).astype(kind))
-        return cls(down, *arrays, np.concatenate(edges).astype(np.int64))
 
 
 class FlipTables(NamedTuple):
@@ -183,7 +106,7 @@ class SectorTables:
 
     @cached_property
     def scratch(self) -> tuple[int, int]:
-        """Numbers and indices that the CPU twin needs for a thread: a buffer, tiles and a diagonal, of eight of the longest rows."""
+        """Numbers and indices of work space of the CPU twin, for a thread: a buffer, tiles and a diagonal of eight long rows."""
         low, high = self.bits
         longest = max(math.comb(low, low // 2), 2 ** ((low + 1) // 2), 128)
         factors = int(_factors(low, high))

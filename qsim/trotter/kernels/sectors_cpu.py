@@ -90,7 +90,7 @@ def runs_of(
 ):
     """Append the flips of the top low bit with high bits that are down (1) or up (0); return how many there are then.
 
-    Strings with that bit 0 are the first of a row: from a spin that is down they lead there, to columns from 0 on; else to the others.
+    Strings with that bit 0 are the first of a row: where the high spin is down, flips make those columns; else the others.
     """
     v = w + 1 if down else w - 1
     if v < 0 or v > bits:

@@ -11,11 +11,11 @@ import numpy as np
 
 from qsim.trotter.kernels.sectors import (
     FlipTables,
-    ProductTables,
     SectorTables,
     sector_flips,
     sector_product,
 )
+from qsim.trotter.kernels.sectors_tables import ProductTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,7 +193,7 @@ def _grouped(
 
 
 def _near(part: Part) -> NDArray[np.uint32]:
-    """Return, for every string, its bits that are 0, then those that are 1: rank of the string with that bit flipped, and the bit."""
+    """Return the bits of every string, those that are 0 first: rank of the string with that bit flipped, and the bit above it."""
     down = part.strings[:, None] >> np.arange(part.bits) & 1
     bit = np.argsort(down, axis=1, kind="stable")
     to = part.rank[part.strings[:, None] ^ (1 << bit)]
