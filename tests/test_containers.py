@@ -40,7 +40,9 @@ def test_the_conda_recipe_has_the_requirements_of_the_package():
     python, *packages = recipe["requirements"]["run"]
     assert python == f"python {PROJECT['requires-python']}"
     assert {split(line) for line in packages} == {split(line) for line in PROJECT["dependencies"]}
-    extras = {split(line) for group in PROJECT["optional-dependencies"].values() for line in group if ">=" in line}
+    extras = {
+        split(line) for group in PROJECT["optional-dependencies"].values() for line in group if ">=" in line
+    }
     assert {split(line) for line in recipe["requirements"]["run_constraints"]} <= extras
     assert recipe["build"]["python"]["entry_points"] == [f"qsim = {PROJECT['scripts']['qsim']}"]
     for command in recipe["tests"][1]["script"][1:]:
