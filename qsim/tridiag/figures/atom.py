@@ -81,7 +81,7 @@ def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
     level = np.log10(np.maximum(p, 1e-16))
     shown = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="y", integer=True)
     time_axis(ax, r)
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ norm")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -339,7 +339,14 @@ def hhg(r: Results) -> Figure | None:
     omega = r.scalars["omega"].value if "omega" in r.scalars else None
     if isinstance(omega, float) and omega > 0:
         ev = float(to_unit(omega, "eV", "energy"))
-        above = ax.secondary_xaxis("top", functions=(lambda order: order * ev, lambda energy: energy / ev))
+
+        def energy(order: Any) -> Any:
+            return order * ev
+
+        def order(energy: Any) -> Any:
+            return energy / ev
+
+        above = ax.secondary_xaxis("top", functions=(energy, order))
         above.set_xlabel("photon energy (eV)")
     ax.set_title("high harmonics")
     if ax.get_legend_handles_labels()[0]:
