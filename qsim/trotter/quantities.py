@@ -98,6 +98,14 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         lambda r: np.array([s.sz for s in r.sectors]),
         axes=("sector_sz",),
     ),
+    Quantity(
+        "sector_momentum",
+        "pi",
+        "momentum of the sectors",
+        lambda r: np.array([2.0 * s.momentum / s.spins for s in r.sectors]),
+        axes=("sector_sz",),
+        when=lambda r: getattr(r.sectors[0], "momentum", None) is not None,
+    ),
     Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
     Quantity(
         "residuals",

@@ -1,13 +1,13 @@
 """States of one Sz and of one character under permutations of the sites and the inversion of all spins.
 
-A group G of permutations g (with the inversion or not) with one-dimensional characters chi(g) = exp(-2 pi i f_g) divides the strings
-into orbits; a is the smallest string of its orbit,
+A group G of permutations g (with the inversion or not) with one-dimensional characters chi(g) = exp(-2 pi i f_g) divides the
+strings into orbits; a is the smallest string of its orbit,
 
     |a, chi> = (|G| nu_a)^(-1/2) sum_g chi(g)* |g a>,   nu_a = sum of chi(g) over g with g a = a,
 
-and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has |G| times fewer states
-than that of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets exp(-2 pi i k / N) from the
-shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
+and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has about |G| times
+fewer states than that of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
+exp(-2 pi i k / N) from the shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.trotter.deck.sectors import SectorBlock
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["StoredOperator", "SymmetricSector", "Symmetry", "broken", "order_of", "reflected", "shifted"]
+__all__ = [
+    "StoredOperator",
+    "SymmetricSector",
+    "Symmetry",
+    "broken",
+    "order_of",
+    "reflected",
+    "shifted",
+    "symmetric_sectors",
+]
 
 MOST_ELEMENTS = 4096  # of a group
 SAME = 1e-14  # relative difference of couplings that is rounding
@@ -101,7 +111,10 @@ def broken(model: Model, sites: Sequence[int]) -> str:
     different = np.argwhere(np.abs(model.h[:, p] - model.h) > SAME * scale)
     if len(different):
         a, j = (int(i) for i in different[0])
-        return f"the field along {'xyz'[a]} is {model.h[a, j]:g} at site {j} and {model.h[a, p[j]]:g} at site {p[j]}, to which it goes"
+        return (
+            f"the field along {'xyz'[a]} is {model.h[a, j]:g} at site {j} and {model.h[a, p[j]]:g} at site {p[j]}, "
+            "to which it goes"
+        )
     return ""
 
 
@@ -239,6 +252,58 @@ class SymmetricSector:
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
         return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])
+
+
+def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+    """Return the generators that a deck asks for."""
+    found = []
+    if momentum is not None:
+        found.append(
+            Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
+        )
+    for sign, name, sites, turned in (
+        (asked.reflection, "reflection", reflected(spins), False),
+        (asked.inversion, "inversion", tuple(range(spins)), True),
+    ):
+        if sign is not None:
+            text = f"{'even' if sign > 0 else 'odd'} under {name}"
+            found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
+    for index, item in enumerate(asked.permutations):
+        order = order_of(item.sites)
+        text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
+        found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
+    return tuple(found)
+
+
+def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]:
+    """Return the sectors that a deck asks for; of several, those without states are left out.
+
+    Raises
+    ------
+    DeckError
+        If H is not invariant, or no state is left.
+    """
+    spins, found = model.spins, []
+    for momentum in asked.momenta(spins):
+        symmetries = _symmetries(asked, momentum, spins)
+        for symmetry in symmetries:
+            if why := broken(model, symmetry.sites):
+                what = symmetry.text.split(" under ")[-1] if " under " in symmetry.text else "the shift by one site"
+                raise DeckError(f"sector: H is not invariant under {what}: {why}")
+        for up in asked.ups(spins):
+            found.append(
+                SymmetricSector(
+                    Sector(spins, spins - round(up)),
+                    symmetries,
+                    asked.inversion or 0,
+                    momentum,
+                    asked.reflection or 0,
+                )
+            )
+    left = [sector for sector in found if sector.dimension]
+    if not left:
+        raise DeckError(f"sector: no state has {found[0]}: the sector is empty")
+    return left
 
 
 class StoredOperator:

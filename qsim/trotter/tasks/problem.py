@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import obstacle
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskProblem", "scale_of", "task_memory"]
 
 
+AnySector = Sector | SymmetricSector
 VECTORS = {"dynamics": 9, "thermal": 4}  # of a sector, in memory at once
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels)
@@ -60,9 +64,20 @@ class TaskProblem(Generic[B]):
 
     @property
     def place(self) -> Device:
-        """The device of a run."""
+        """The device of a run; the CPU where H is a stored matrix."""
         assert self.device is not None
-        return self.device
+        return cpu(self.device.threads) if self.stored and self.device.is_cuda else self.device
+
+    @property
+    def stored(self) -> bool:
+        """Whether the sectors have symmetries beside Sz and inversion."""
+        return isinstance(self.sector, SectorBlock) and self.sector.stored
+
+    def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
+        """Return H in a sector of the task."""
+        if isinstance(sector, SymmetricSector):
+            return StoredOperator(self.place, sector, model)
+        return SectorOperator(self.place, sector, model)
 
     @cached_property
     def hamiltonian(self) -> Hamiltonian:
@@ -79,7 +94,7 @@ class TaskProblem(Generic[B]):
         return self.hamiltonian.at(0.0)
 
     @cached_property
-    def sectors(self) -> list[Sector]:
+    def sectors(self) -> list[AnySector]:
         """Sectors of the task, those with the most spins up first.
 
         Raises
@@ -93,6 +108,8 @@ class TaskProblem(Generic[B]):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
+        if isinstance(asked, SectorBlock) and asked.stored:
+            return [*symmetric_sectors(asked, self.model)]
         if isinstance(asked, SectorBlock):
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         if isinstance(self.block, Levels):
@@ -132,10 +149,13 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     spins, block = problem.spins, problem.block
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
+    if problem.stored:
+        pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
+        tables = states * (16 + 40 * (1 + pairs))  # strings, and the entries of the matrix while they are sorted
     if isinstance(block, Levels):
-        return {"matrix": 3 * 8 * states**2, "tables": tables}
+        return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
     if isinstance(block, Spectrum):
         vectors = 3 + block.levels
     else:
         vectors = VECTORS["thermal" if isinstance(block, Thermal) else "dynamics"]
-    return {"vectors": 8 * states * vectors, "tables": tables}
+    return {"vectors": (16 if problem.stored else 8) * states * vectors, "tables": tables}
