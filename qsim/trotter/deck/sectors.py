@@ -69,7 +69,8 @@ class SectorBlock(Block):
         "spectrum or levels",
     )
     permutations: list[Permutation] = Field(
-        default=[], description="other permutations of the sites and their eigenvalues; with task: spectrum or levels"
+        default=[],
+        description="other permutations of the sites and their eigenvalues; with task: spectrum or levels",
     )
 
     @property
@@ -106,7 +107,8 @@ def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sec
     name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
     if task not in ("spectrum", "levels"):
         yield Finding(
-            f"{key}.{name}", f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out"
+            f"{key}.{name}",
+            f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
         )
         return
     momenta = choice.momenta(spins)
@@ -133,7 +135,8 @@ def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sec
 def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Finding]:
     if sorted(item.sites) != list(range(spins)):
         yield Finding(
-            f"{key}.sites", f"expected every site from 0 to {spins - 1} once, found {len(item.sites)} entries: {item.sites}"
+            f"{key}.sites",
+            f"expected every site from 0 to {spins - 1} once, found {len(item.sites)} entries: {item.sites}",
         )
         return
     order, now = 1, list(item.sites)
@@ -141,7 +144,8 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
         order, now = order + 1, [item.sites[j] for j in now]
     if item.number >= order:
         yield Finding(
-            f"{key}.number", f"this permutation has the order {order}: number is 0 to {order - 1}, found {item.number}"
+            f"{key}.number",
+            f"this permutation has the order {order}: number is 0 to {order - 1}, found {item.number}",
         )
 
 

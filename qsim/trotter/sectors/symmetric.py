@@ -288,7 +288,11 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
         symmetries = _symmetries(asked, momentum, spins)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
-                what = symmetry.text.split(" under ")[-1] if " under " in symmetry.text else "the shift by one site"
+                what = (
+                    symmetry.text.split(" under ")[-1]
+                    if " under " in symmetry.text
+                    else "the shift by one site"
+                )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}")
         for up in asked.ups(spins):
             found.append(

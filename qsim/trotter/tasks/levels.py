@@ -86,7 +86,6 @@ class Computation:
                 found = sector_schmidt(base, device, device.asarray(vector), half)
                 self.kept["entropies"][member, k] = found.entropy
 
-
     def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Return vectors (columns) in the Ising basis of a sector of Sz."""
         sector = self.problem.sectors[0]

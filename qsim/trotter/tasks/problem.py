@@ -151,7 +151,9 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
     if problem.stored:
         pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
-        tables = states * (16 + 40 * (1 + pairs))  # strings, and the entries of the matrix while they are sorted
+        tables = states * (
+            16 + 40 * (1 + pairs)
+        )  # strings, and the entries of the matrix while they are sorted
     if isinstance(block, Levels):
         return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
     if isinstance(block, Spectrum):

@@ -36,9 +36,7 @@ def test_momenta_of_the_reference(trotter):
     for expected in entry["result"]:
         for k in {expected["k"], -expected["k"] % 12}:
             assert found.sectors[k].dimension == expected["dimension"]
-            np.testing.assert_allclose(
-                found.levels[k], expected["lowest"], rtol=0, atol=entry["tolerance"]
-            )
+            np.testing.assert_allclose(found.levels[k], expected["lowest"], rtol=0, atol=entry["tolerance"])
     arrays = stage("trotter", "output").arrays(found)
     np.testing.assert_allclose(arrays["sector_momentum"], np.arange(12) / 6)
 
@@ -60,7 +58,9 @@ def test_what_is_observed(trotter, momentum):
     system = ring(8, 0.3, values=0.2)
     sector = {"up": 5, "momentum": momentum}
     found = levels(trotter, system, sector, OBSERVED)
-    if momentum != 4:  # of the lowest level of all; k and -k: the same real parts of everything that is observed here
+    if (
+        momentum != 4
+    ):  # of the lowest level of all; k and -k: the same real parts of everything that is observed here
         other = levels(trotter, system, {"up": 5, "momentum": 8 - momentum}, OBSERVED)
     else:
         other = levels(trotter, system, {"up": 5}, OBSERVED)
@@ -90,7 +90,10 @@ def test_level_statistics_of_one_momentum(trotter):
     }
     sector = {"up": 5, "momentum": 2}
     found = trotter.run(
-        task="levels", system=system, sector=sector, levels={"statistics": ["gap_ratio", "participation", "entropy"]}
+        task="levels",
+        system=system,
+        sector=sector,
+        levels={"statistics": ["gap_ratio", "participation", "entropy"]},
     )
     assert found.levels.shape[1] == 143
     assert found.ratios[0] == pytest.approx(0.5307, abs=0.06)  # 47 ratios of a standard deviation of 0.26
@@ -115,7 +118,10 @@ REFUSED = {
         "momentum belongs to task: spectrum or levels",
     ),
     "open": (
-        {"system": {"spins": 6, "terms": [{"type": "heisenberg", "lattice": "chain"}]}, "sector": {"up": 3, "momentum": 0}},
+        {
+            "system": {"spins": 6, "terms": [{"type": "heisenberg", "lattice": "chain"}]},
+            "sector": {"up": 3, "momentum": 0},
+        },
         "not invariant under the shift by one site: Jx of sites",
     ),
     "disordered": (
