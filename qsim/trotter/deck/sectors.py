@@ -65,8 +65,8 @@ class SectorBlock(Block):
     )
     reflection: Sign | None = Field(
         default=None,
-        description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with task: "
-        "spectrum or levels",
+        description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with "
+        "task: spectrum or levels",
     )
     permutations: list[Permutation] = Field(
         default=[],

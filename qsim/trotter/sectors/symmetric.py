@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
 
 __all__ = [
+    "AnySector",
     "StoredOperator",
     "SymmetricSector",
     "Symmetry",
@@ -308,6 +309,9 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
     if not left:
         raise DeckError(f"sector: no state has {found[0]}: the sector is empty")
     return left
+
+
+AnySector = Sector | SymmetricSector
 
 
 class StoredOperator:

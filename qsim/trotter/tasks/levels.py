@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Levels
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.tasks.problem import AnySector, TaskProblem
+    from qsim.trotter.sectors.symmetric import AnySector
+    from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["gap_ratios", "run"]
 

@@ -16,7 +16,7 @@ from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import obstacle
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector, symmetric_sectors
+from qsim.trotter.sectors.symmetric import AnySector, StoredOperator, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["TaskProblem", "scale_of", "task_memory"]
 
 
-AnySector = Sector | SymmetricSector
 VECTORS = {"dynamics": 9, "thermal": 4}  # of a sector, in memory at once
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels)
@@ -102,19 +101,25 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked, spins = self.sector, self.spins
+        asked: SectorBlock | str = self.sector
+        spins = self.spins
         inversion = asked.inversion or 0 if isinstance(asked, SectorBlock) else 0
         if why := obstacle(self.hamiltonian, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if isinstance(asked, SectorBlock) and asked.stored:
-            return [*symmetric_sectors(asked, self.model)]
         if isinstance(asked, SectorBlock):
+            if asked.stored:
+                return [*symmetric_sectors(asked, self.model)]
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         if isinstance(self.block, Levels):
             return [Sector(spins, (spins + 1) // 2)]
         return [Sector(spins, down) for down in self._downs()]
+
+    @property
+    def plain_sectors(self) -> list[Sector]:
+        """The sectors, of tasks that take no symmetries beside Sz and inversion."""
+        return [sector for sector in self.sectors if isinstance(sector, Sector)]
 
     def _downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""

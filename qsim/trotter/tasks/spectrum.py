@@ -101,8 +101,9 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     with monitor.stage("observe"):
         sector, psi = problem.sectors[made.best[1]], made.best[2]
         if isinstance(sector, SymmetricSector):
-            sector, psi = sector.base, sector.whole(psi)
-        result.observed = observe(problem, sector, psi)
+            result.observed = observe(problem, sector.base, sector.whole(psi))
+        else:
+            result.observed = observe(problem, sector, psi)
     if result.degeneracy > 1 and problem.asked.items:
         monitor.warn(
             f"{result.degeneracy} levels have the energy {result.levels[result.order[0]]:.12g}: what is observed is that of one "
