@@ -30,7 +30,7 @@ __all__ = [
 DOUBLE, INDEX = ir.DoubleType(), ir.IntType(64)
 
 
-class Lanes(types.Type):
+class Lanes(types.Type):  # type: ignore[misc]
     """Numbers that are held together in registers.
 
     Parameters

@@ -469,7 +469,7 @@ def joined_into(
                         factors[LANES * j + width * q + i] = c
             tile_in(tile, x, starts, width * others, width)
             entry = (low_offset[w]) * bits + (0 if down else bits - w)
-            u = 0
+            u = np.int64(0)
             while u < columns:  # two strings at once, for the latency of an addition
                 following = min(u + 1, columns - 1)
                 a = eight(made, LANES * u)
@@ -477,10 +477,14 @@ def joined_into(
                 left = entry + u * bits
                 right = entry + following * bits
                 for _ in range(flips):
-                    j = np.int64(near[left])
-                    k = np.int64(near[right])
-                    a = multiply_add(a, eight(factors, LANES * (j >> 24)), eight(tile, LANES * (j & RANK)))
-                    b = multiply_add(b, eight(factors, LANES * (k >> 24)), eight(tile, LANES * (k & RANK)))
+                    one = np.int64(near[left])
+                    two = np.int64(near[right])
+                    a = multiply_add(
+                        a, eight(factors, LANES * (one >> 24)), eight(tile, LANES * (one & RANK))
+                    )
+                    b = multiply_add(
+                        b, eight(factors, LANES * (two >> 24)), eight(tile, LANES * (two & RANK))
+                    )
                     left += 1
                     right += 1
                 lanes_into(made, LANES * u, a)

@@ -89,4 +89,5 @@ class ProductTables(NamedTuple):
             parts = [np.ascontiguousarray(given[name], kind).ravel() for name in names]
             edges.append(np.concatenate([[0], np.cumsum([part.size for part in parts])]))
             arrays.append(np.concatenate(parts).astype(kind))
-        return cls(down, *arrays, np.concatenate(edges).astype(np.int64))
+        ints, places, reals = arrays
+        return cls(down, ints, places, reals, np.concatenate(edges).astype(np.int64))

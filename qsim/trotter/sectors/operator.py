@@ -95,6 +95,11 @@ class SectorOperator:
         self.products = 0
 
     @property
+    def dtype(self) -> Any:
+        """Of vectors that are enough for the levels: H is real."""
+        return np.dtype(np.float64)
+
+    @property
     def size(self) -> int:
         """Length of a vector."""
         return self.sector.dimension
