@@ -101,14 +101,14 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked: SectorBlock | str = self.sector
+        asked = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
-        inversion = asked.inversion or 0 if isinstance(asked, SectorBlock) else 0
+        inversion = asked.inversion or 0 if asked is not None else 0
         if why := obstacle(self.hamiltonian, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if isinstance(asked, SectorBlock):
+        if asked is not None:
             if asked.stored:
                 return [*symmetric_sectors(asked, self.model)]
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
