@@ -101,7 +101,7 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked = self.sector if isinstance(self.sector, SectorBlock) else None
+        asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
         inversion = asked.inversion or 0 if asked is not None else 0
         if why := obstacle(self.hamiltonian, inversion):
@@ -110,7 +110,9 @@ class TaskProblem(Generic[B]):
             )
         if asked is not None:
             if asked.stored:
-                return [*symmetric_sectors(asked, self.model)]
+                stored: list[AnySector] = []
+                stored.extend(symmetric_sectors(asked, self.model))
+                return stored
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         if isinstance(self.block, Levels):
             return [Sector(spins, (spins + 1) // 2)]
