@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
@@ -138,11 +138,11 @@ def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
         if quantity.axes is not None:
             continue
         for name, value in quantity.named(result):
-            if isinstance(value, Scalar):
-                found[name] = value
-                continue
             error = quantity.claimed(result, name)
-            found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            if not isinstance(value, Scalar):
+                found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            else:
+                found[name] = value if error is None else replace(value, error=error)
     return found
 
 
