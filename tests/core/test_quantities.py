@@ -85,7 +85,7 @@ def test_axes_that_depend_on_the_result():
     )
     assert [table.dims for table in tables(declared)] == [("batch", "row"), ("row",)]
     assert [table.dims for table in tables(declared, Result(np.zeros(3)))] == [("row",), ("row",)]
-    assert "without some of these axes in some runs" in quantity_reference(declared)
+    assert "; other axes in some runs" in quantity_reference(declared)
 
 
 def test_errors_by_name():

@@ -184,7 +184,7 @@ def quantity_reference(quantities: Iterable[Quantity[Any]], level: int = 2) -> s
             single.append(f"| {_code(quantity.name)} | {unit} | {_plain(quantity.text)}{claim} |")
         else:
             note = f"; {_plain(quantity.note)}" if quantity.note else ""
-            note += "; without some of these axes in some runs" if quantity.axes_of is not None else ""
+            note += "; other axes in some runs" if quantity.axes_of is not None else ""
             axes = ", ".join(map(_code, quantity.axes))
             many.append(f"| {_code(quantity.name)} | {axes} | {unit} | {_plain(quantity.text)}{note} |")
     sections = (("Scalars", single), ("Arrays", many))
