@@ -54,8 +54,8 @@ class Quantity(Generic[R]):
     label
         Text for plot axes; by default the last part of the name.
     headline
-        True for a scalar that is shown first at the end of a run, in the order of declaration.  Where the name has a ``*``, the
-        names that are.
+        True for a scalar that is shown first at the end of a run, in the order of declaration; or the names that are shown first
+        in this place: some of those that a ``*`` stands for, or those of quantities declared further below.
     """
 
     name: str
