@@ -58,6 +58,8 @@ def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
 AXES = ("xx", "yy", "zz")
 
 SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
+    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
     Quantity(
         "E0_per_site",
         "J",
@@ -74,7 +76,13 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         error=lambda r: r.error(0) + r.error(1) if len(r.order) > 1 else None,
         headline=True,
     ),
-    Quantity("energy_*", "J", "level * of all sectors, the lowest (highest) first", _energies, headline=True),
+    Quantity(
+        "energy_*",
+        "J",
+        "level * of all sectors, the lowest (highest) first",
+        _energies,
+        headline=("energy_0", "energy_1"),
+    ),
     Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
     Quantity(
         "degeneracy", "", "levels that cannot be told from the lowest (highest) one", lambda r: r.degeneracy
@@ -86,8 +94,6 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         lambda r: float(np.nanmax(r.residuals)),
         headline=True,
     ),
-    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
     Quantity("products", "", "products H psi", lambda r: r.products),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
@@ -210,6 +216,8 @@ def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]
 
 
 DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "energy_0",
         "J",
@@ -271,8 +279,6 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         when=lambda r: r.moments is not None,
     ),
     Quantity("operator", "", "operator S_q", lambda r: r.problem.block.operator),
-    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(
         "q",
@@ -371,6 +377,10 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
 )
 
 LEVELS: tuple[Quantity[LevelsResult], ...] = (
+    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
+    Quantity(
+        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
+    ),
     Quantity(
         "gap_ratio",
         "",
@@ -378,10 +388,6 @@ LEVELS: tuple[Quantity[LevelsResult], ...] = (
         lambda r: float(r.ratios.mean()),
         error=lambda r: r.ratio_error,
         headline=True,
-    ),
-    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
-    Quantity(
-        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
     ),
     Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
     Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),
