@@ -282,6 +282,17 @@ def test_every_method_has_its_theory_page():
     )
 
 
+def test_theory_pages_have_four_parts_and_no_misprints():
+    parts = ["Physics", "Implementation", "Validation", "Performance", "Limits", "References"]
+    for page in (ROOT / "docs/theory").glob("*.md"):
+        headings = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.M)
+        if page.stem == "misprints":
+            assert set(headings) == {f"`{method}`" for method in methods.available()}
+        else:
+            assert [heading for heading in headings if heading in parts] == parts, page.name
+            assert not any("isprint" in heading for heading in headings), page.name
+
+
 def test_the_job_template_is_valid_shell():
     for script in ("job.sbatch", "ranks.sbatch"):
         subprocess.run(["bash", "-n", ROOT / "docs/howto" / script], check=True)
