@@ -25,7 +25,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "RANKS-RESULT "
 LINKS = {"cpu": (3e-6, 6e9), "mpi": (25e-6, 4e9), "nccl": (7e-6, 3e11)}
-"""Latency (s) and rate (B/s) each way: MPI in shared memory; GPUs through the hosts, and by NCCL over NVLink (measured on H200)."""
+"""Latency (s) and rate (B/s) each way: MPI in shared memory; GPUs through the hosts, and by NCCL over NVLink (H200)."""
 WEAK, STRICT = 0.9, 0.95  # goals for the efficiency of weak scaling
 
 
