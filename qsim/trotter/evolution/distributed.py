@@ -1,27 +1,27 @@
 """A state on 2^g processes: the top g bits of its index are those of the rank.
 
 Phases are local: the spins of the rank have one value there, which acts as fields on the others and as a constant.  Rotations of
-those g spins need amplitudes of other processes.  Layers therefore alternate between two arrangements (guide: the turning group):
+those g spins need amplitudes of other processes.  Layers therefore alternate between two arrangements:
 
 * A: rank bit k is spin n + k, bit p of the local index is spin p (n = N - g);
 * B: rank bit k is spin n - g + k, the local bit n - g + k is spin n + k, the others are as in A.
 
-A and B differ by an exchange of g bits of the index, in which every process sends ``1 - 2^-g`` of its amplitudes, once per layer: a
-layer that is arranged as A turns at the lowest tile, one arranged as B at the highest, which holds the spins that have arrived.  The
-spins that take their places on the ranks are rotated just before they leave or just after they have come back, in one go over the
-amplitudes that also multiplies by the constant phases.
+A and B differ by an exchange of g bits of the index, in which every process sends ``1 - 2^-g`` of its amplitudes, once per
+layer: a layer arranged as A turns at the lowest tile, one arranged as B at the highest, which holds the spins that have arrived.
+The spins that take their places on the ranks are rotated just before they leave or just after they have come back, in one go over
+the amplitudes that also multiplies by the constant phases.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.device.links import total
 from qsim.trotter.evolution.integrators import Layer, closed, course, turn
-from qsim.trotter.evolution.layers import Tile, device_tiles, tiles
+from qsim.trotter.evolution.layers import CPU_BITS, Tile, device_tiles, grouped, tiles
 from qsim.trotter.kernels.layers import Axis, mid_pass, turn_pass
 from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
 
@@ -51,6 +51,30 @@ def bits_of(ranks: int) -> int:
     if ranks < 1 or ranks & (ranks - 1):
         raise ValueError(f"a state is shared by 2, 4, 8, ... ranks, not by {ranks}")
     return ranks.bit_length() - 1
+
+
+def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:
+    """Return tiles of n local spins of which the highest rotates g spins at least.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    kind, item, most = device_tiles(device, item)
+    ways = [tiles(n, kind, item, most)]
+    if kind == "cpu":  # shorter lowest tiles, so that more spins are left for the highest
+        ways += [
+            way
+            for lowest in range(CPU_BITS - 1, g, -1)
+            for way in [grouped(n, kind, 1, lowest, CPU_BITS)]
+            if way
+        ]
+    for way in ways:
+        last = way[-1]
+        if g <= (last.bits if last.low == last.bits else last.bits - last.low):
+            return way
+    raise ValueError(f"{n} spins per process are too few for 2^{g} processes")
 
 
 class SharedEvolver:
@@ -95,10 +119,7 @@ class SharedEvolver:
             self.psi = device.asarray(np.array(psi) if isinstance(psi, np.ndarray) else psi, self.dtype)
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
-        self.tiles = list(tiling) if tiling else tiles(self.n, *device_tiles(device, self.dtype.itemsize))
-        last = self.tiles[-1]
-        if self.g > (last.bits if last.low == last.bits else last.bits - last.low):
-            raise ValueError(f"{self.n} spins per process are too few for 2^{self.g} processes")
+        self.tiles = list(tiling) if tiling else _tiles(device, self.n, self.g, self.dtype.itemsize)
         self.passes = 0
         self._down = links.rank.bit_count()
         self._zero = Axis(device.asarray(np.zeros((self.n, self.n))), device.asarray(np.zeros(self.n)))
@@ -155,7 +176,9 @@ class SharedEvolver:
                 scale = 2.0 ** -((self.spins + i % 2) // 2) if before else 1.0
                 couplings, energies = self._axes[arranged][axis]
                 many = len(self.tiles) > 1
-                self._turn(couplings, self.tiles[-arranged], before != 0, bool(after) and many, (tau, shift, scale))
+                self._turn(
+                    couplings, self.tiles[-arranged], before != 0, bool(after) and many, (tau, shift, scale)
+                )
                 phases = np.exp(1j * (np.pi * shift * _downs(self.links.size) - tau * energies))
                 if after:
                     self._rearrange(arranged, phases)
