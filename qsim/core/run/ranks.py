@@ -38,6 +38,11 @@ def require_share(loaded: LoadedDeck[Any], plan: Plan, comm: Comm) -> None:
         With the number that can.
     """
     if comm.size <= plan.ranks:
+        if plan.doubling and comm.size & (comm.size - 1):
+            raise DeviceError(
+                f"{comm.size} ranks were started, but the {plan.shared} of this {loaded.deck.method} deck occupy 1, 2, 4, 8, ...",
+                hint=f"start {1 << (comm.size.bit_length() - 1)} ranks",
+            )
         return
     method = loaded.deck.method
     if plan.ranks == 1:
