@@ -23,7 +23,7 @@ from qsim.tridiag.atom.levels import Radial
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.propagator import AtomLattice, Lanes
+    from qsim.tridiag.atom.propagator import AtomLattice
 
 __all__ = ["LevelState", "energy", "length_gauge", "momentum", "weighted_force"]
 

@@ -11,9 +11,10 @@ import numpy as np
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import LevelState
-from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 from qsim.tridiag.deck.atom import RadialMap
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.tdse import absorbers

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.propagator import AtomLattice, Lanes
+    from qsim.tridiag.atom.propagator import AtomLattice
 
 __all__ = ["Photoelectrons", "scattering", "scattering_states", "window"]
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from qsim.core.results.tables import Scalar, Table
     from qsim.tridiag.atom.problem import AtomProblem
-    from qsim.tridiag.atom.propagator import Lanes
 
 __all__ = ["QUANTITIES", "AtomResult"]
 
