@@ -30,6 +30,7 @@ DRAWN = {
     "sturmian/repulsion_tables": "rates rank",
     "sturmian/temkin_poet": "overview wave sharing unitarity residuals",
     "tridiag/ar_ati": "states photoelectron momentum",
+    "tridiag/attoclock": "attoclock",
     "tridiag/eckart": "overview states",
     "tridiag/h_hhg_800nm": "overview angular",
     "tridiag/h_static_rate": "populations norm density",

@@ -13,7 +13,7 @@ from qsim.tridiag.kernels.atom import HALF, NO_SWAPS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MOST_PLANAR", "AnyLanes", "Lanes", "Links", "PlanarLanes"]
+__all__ = ["AnyLanes", "Lanes", "Links", "PlanarLanes"]
 
 MOST_PLANAR = (
     98  # largest l in a field that turns: the channels of both parities fill the lanes of the kernels at 70
@@ -73,9 +73,14 @@ class Lanes:
         return abs(self.m)
 
     @property
-    def l(self) -> NDArray[np.int64]:
+    def ls(self) -> NDArray[np.int64]:
         """L of each channel, (used,)."""
         return np.arange(abs(self.m), self.lmax + 1)
+
+    @property
+    def ms(self) -> NDArray[np.int64]:
+        """M of each channel, (used,)."""
+        return np.full(self.used, self.m)
 
     @property
     def momenta(self) -> NDArray[np.int64]:
@@ -179,12 +184,12 @@ class PlanarLanes:
         return min(self.parities)
 
     @property
-    def l(self) -> NDArray[np.int64]:
+    def ls(self) -> NDArray[np.int64]:
         """L of each channel, (used,)."""
         return np.asarray(self.channels[:, 0])
 
     @property
-    def m(self) -> NDArray[np.int64]:
+    def ms(self) -> NDArray[np.int64]:
         """M of each channel, (used,)."""
         return np.asarray(self.channels[:, 1])
 

@@ -72,11 +72,12 @@ class Radial:
     def resolvent(
         self, z: complex, phi: NDArray[np.complex128] | NDArray[np.float64]
     ) -> NDArray[np.complex128]:
-        """Return ``(H - z)^-1 phi``, (n,): one tridiagonal system."""
+        """Return ``(H - z)^-1 phi``, (n,) or (n, columns): one tridiagonal system."""
         g = 6.0 + self.square * (z - self.potential)
-        return np.asarray(
-            self.slope * solve_banded((1, 1), self._bands(6.0 / g), -self.mass(self.slope * phi)) / g
-        )
+        bands, (slope, divisor) = self._bands(6.0 / g), (self.slope, g)
+        if phi.ndim == 2:
+            slope, divisor = slope[:, None], g[:, None]
+        return np.asarray(slope * solve_banded((1, 1), bands, -self.mass(slope * phi)) / divisor)
 
     def mass(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``M2 x``, (n,)."""

@@ -1,5 +1,6 @@
 """The deck of ``task: atom``: one electron in a central potential and a laser field, in three dimensions."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, Po
 from qsim.core.deck.units import Energy, Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.laser import SIZE, Laser, Pulse
+from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse
 from qsim.tridiag.deck.observe import Gabor, Hhg
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
@@ -127,16 +128,128 @@ Initial = Annotated[
 
 # ----------------------------------------------------------------------------------------------- laser
 
+AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+Vector = Annotated[list[Annotated[float, Field(gt=-1e6, lt=1e6)]], Field(min_length=3, max_length=3)]
+
+
+def _axis_form(value: object) -> object:
+    """Read ``x`` as ``[1, 0, 0]``."""
+    return list(AXES[value]) if isinstance(value, str) and value in AXES else value
+
+
+Direction = Annotated[
+    Vector, BeforeValidator(_axis_form, json_schema_input_type=Literal["x", "y", "z"] | Vector)
+]
+
+
+def _plane_form(value: object) -> object:
+    """Read ``xy`` as ``[x, y]``."""
+    if isinstance(value, str) and len(value) == 2 and set(value) <= set(AXES):
+        return [value[0], value[1]]
+    return value
+
+
+Plane = Annotated[
+    list[Direction],
+    Field(min_length=2, max_length=2),
+    BeforeValidator(_plane_form, json_schema_input_type=str | list[Direction]),
+]
+
+
+class LinearPolarization(Block):
+    """A field of constant direction."""
+
+    type: Literal["linear"]
+    direction: Direction = Field(default=[0.0, 0.0, 1.0], description="x, y, z, or a vector of any length")
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield a direction of no length."""
+        if not any(self.direction):
+            yield Finding(
+                f"{key}.direction", "the direction [0, 0, 0] has no length; for instance z or [1, 0, 1]"
+            )
+
+
+class TurningPolarization(Block):
+    """A field that turns in a plane."""
+
+    handedness: Literal["left", "right"] = Field(
+        default="left",
+        description="left: from the first axis of the plane to the second (positive helicity); right: the other way round",
+    )
+    plane: Plane = Field(
+        default=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+        description="xy, yz, zx or two vectors; the first one is the direction of the field at the peak for cep = 0",
+    )
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield axes that span no plane."""
+        (a, b, c), (d, e, f) = self.plane
+        normal = (b * f - c * e, c * d - a * f, a * e - b * d)
+        size = math.hypot(a, b, c) * math.hypot(d, e, f)
+        if math.hypot(*normal) <= 1e-6 * size or size == 0.0:
+            yield Finding(
+                f"{key}.plane",
+                f"{self.plane[0]} and {self.plane[1]} span no plane; for instance xy or [[1, 0, 0], [0, 1, 1]]",
+            )
+
+
+class CircularPolarization(TurningPolarization):
+    """A field that turns, with the same peak in both directions of its plane: E0 / sqrt(2) each."""
+
+    type: Literal["circular"]
+
+    @property
+    def ratio(self) -> float:
+        """Field along the second axis over that along the first."""
+        return 1.0
+
+
+class EllipticalPolarization(TurningPolarization):
+    """A field on an ellipse: E0 / sqrt(1 + e^2) along the first axis of its plane, e times that along the second."""
+
+    type: Literal["elliptical"]
+    ellipticity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        description="minor over major axis of the field, 0 to 1", json_schema_extra={"example": 0.87}
+    )
+
+    @property
+    def ratio(self) -> float:
+        """Field along the second axis over that along the first."""
+        return self.ellipticity
+
+
+def _polarization_form(value: object) -> object:
+    """Read ``circular`` as ``{type: circular}``, and x, y or z as a direction."""
+    if isinstance(value, str) and value in AXES:
+        return {"type": "linear", "direction": value}
+    return {"type": value} if isinstance(value, str) else value
+
+
+AnyPolarization = Annotated[
+    LinearPolarization | CircularPolarization | EllipticalPolarization,
+    Field(discriminator="type"),
+    BeforeValidator(
+        _polarization_form,
+        json_schema_input_type=Literal["linear", "circular", "x", "y", "z"]
+        | LinearPolarization
+        | CircularPolarization
+        | EllipticalPolarization,
+    ),
+]
+
 
 class AtomLaser(Block):
-    """The field that drives the electron: the sum of all pulses, linearly polarised along z."""
+    """The field that drives the electron: the sum of all pulses, of one polarisation."""
 
     gauge: Literal["length", "velocity", "auto"] = Field(
         default="auto",
         description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less",
     )
-    polarization: Literal["linear", "z"] = Field(
-        default="linear", description="direction of the field: along z"
+    polarization: AnyPolarization = Field(
+        default=LinearPolarization(type="linear"),
+        description="linear (along z unless a direction is given), circular or elliptical",
+        json_schema_extra={"example": "linear"},
     )
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
@@ -148,6 +261,16 @@ class AtomLaser(Block):
     def check(self, key: str = "laser") -> Iterator[Finding]:
         """Yield what contradicts itself in the pulses."""
         yield from Laser(pulses=self.pulses).check(key)
+        yield from self.polarization.check(f"{key}.polarization")
+        if isinstance(self.polarization, LinearPolarization):
+            return
+        for index, pulse in enumerate(self.pulses):
+            if not isinstance(pulse, CarrierPulse):
+                yield Finding(
+                    f"{key}.pulses.{index}.shape",
+                    f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and "
+                    f"{pulse.shape} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                )
 
 
 # ------------------------------------------------------------------------------------------------ time
@@ -335,8 +458,19 @@ class AtomDeck(Deck):
 
     @property
     def m(self) -> int:
-        """Magnetic quantum number of the initial state, which the field conserves."""
+        """Magnetic quantum number of the initial state, which a field along z conserves."""
         return self.initial[0].m
+
+    @property
+    def polarization(self) -> LinearPolarization | CircularPolarization | EllipticalPolarization:
+        """Polarisation of the field; linear along z without one."""
+        return LinearPolarization(type="linear") if self.laser is None else self.laser.polarization
+
+    @property
+    def along_z(self) -> bool:
+        """Whether the field conserves m."""
+        one = self.polarization
+        return isinstance(one, LinearPolarization) and not any(one.direction[:2])
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
@@ -362,13 +496,14 @@ class AtomDeck(Deck):
                     "grid.lmax",
                     f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}",
                 )
-        if len({level.m for level in self.initial}) > 1:
+        if len({level.m for level in self.initial}) > 1 and self.along_z:
             yield Finding(
-                "initial", "all levels of a superposition must have the same m, which the field conserves"
+                "initial",
+                "all levels of a superposition must have the same m, which a field along z conserves",
             )
         if all(level.weight == 0 for level in self.initial):
             yield Finding("initial", "all weights of the superposition are zero")
-        names = [(level.n, level.l) for level in self.initial]
+        names = [(level.n, level.l, level.m) for level in self.initial]
         if len(set(names)) < len(names):
             yield Finding("initial", "a level is given twice")
 

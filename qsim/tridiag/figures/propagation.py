@@ -401,5 +401,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **{name: _by_task(draw, atom.FIGURES.get(name, draw)) for name, draw in _LINE.items()},
     "angular": atom.angular,
     "momentum": atom.momentum,
+    "attoclock": atom.attoclock,
     **figures_systems.FIGURES,
 }

@@ -1,14 +1,14 @@
 r"""Steps of an electron in a central potential and a field that turns in the xy plane.
 
-Channels (l, m) with l + m even (or odd) lie on a triangle, ``p = (l + m) / 2``, ``q = (l - m) / 2``: the field couples neighbours in q
-(l + 1, m - 1) and neighbours in p (l + 1, m + 1).  Lanes run along q, row by row of p, so that the pairs in q are those of linear
-polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places, where their couplings
-are the same up to the sign:
+Channels (l, m) with l + m even (or odd) lie on a triangle, ``p = (l + m) / 2``, ``q = (l - m) / 2``: the field couples
+neighbours in q (l + 1, m - 1) and neighbours in p (l + 1, m + 1).  Lanes run along q, row by row of p, so that the pairs in q
+are those of linear polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places,
+where their couplings are the same up to the sign:
 
     r sin(theta) cos(phi): (l, m) to (l + 1, m -+ 1): +- r c,   c = 1/2 sqrt((l -+ m + 1) (l -+ m + 2) / ((2 l + 1) (2 l + 3))).
 
-A step is ``Pe Po Qe Qo R Qo Qe Po Pe`` in the frame whose x axis is the direction alpha of the field in that step; the frame turns
-between steps, exactly, by phases ``exp(i m (alpha' - alpha))``.  State and scratch are those of :mod:`qsim.tridiag.kernels.atom`.
+A step is ``Pe Po Qe Qo R Qo Qe Po Pe`` in the frame whose x axis is the direction alpha of the field in that step; the frame
+turns between steps, exactly, by phases ``exp(i m (alpha' - alpha))``.  State and scratch: :mod:`qsim.tridiag.kernels.atom`.
 """
 
 from __future__ import annotations

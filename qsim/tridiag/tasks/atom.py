@@ -16,11 +16,13 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables
+from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.kernels.atom_planar import planar_sums
 from qsim.tridiag.tasks import atom_accuracy, atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
-from qsim.tridiag.tasks.atom_result import AtomResult
+from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +38,6 @@ __all__ = ["AtomEvolution", "run_atom"]
 EDGE = 25  # last points, whose norm is `wall_density`
 GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
-MOST = 1000  # largest l
 LAST_L = 1e-8  # norm of the last l that is told
 AT_WALL = 1e-8  # norm of the last points without an absorber that is told
 ROUNDING = 1e-12  # of a logarithm of the norm
@@ -73,9 +74,12 @@ class AtomEvolution:
         self.start = self.propagator.step
 
     def sums(self) -> NDArray[np.float64]:
-        """Return norm, dipole, mean force and the norm of the last l."""
+        """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         p = self.propagator
-        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(p.lanes.order[-1]))
+        last = p.lanes.order[p.lanes.ls == p.lanes.lmax]
+        if isinstance(p.lanes, PlanarLanes):
+            return planar_sums(p.state, p.tables[0], self.weight, self.force, last)
+        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(last[0]))
 
     def advance(self, report: Report) -> None:
         """Propagate to the end.
@@ -110,14 +114,16 @@ class AtomEvolution:
         p, problem = self.propagator, self.problem
         if not problem.setting.grows or p.step == problem.setting.steps:
             return
-        phi = p.phi
-        if float(np.sum(np.abs(phi[-2:]) ** 2)) < GROW:
+        phi, lanes = p.phi, p.lanes
+        if float(np.sum(np.abs(phi[lanes.ls >= lanes.lmax - 1]) ** 2)) < GROW:
             return
-        more = min(max(ROOM, len(phi) // 3), MOST - p.lanes.lmax)
+        more = min(max(ROOM, (lanes.lmax - lanes.lowest + 1) // 3), problem.frame.most - lanes.lmax)
         if more <= 0:
             return
-        wider = np.concatenate([phi, np.zeros((more, phi.shape[1]), dtype=complex)])
-        new = problem.propagator(problem.lattice, p.lanes.lmax + more, wider, p.dt)
+        new_lanes = lanes.wider(lanes.lmax + more)
+        wider = np.zeros((new_lanes.used, phi.shape[1]), dtype=complex)
+        wider[new_lanes.ls <= lanes.lmax] = phi
+        new = problem.propagator(problem.lattice, new_lanes.lmax, wider, p.dt)
         new.step, new.lost = p.step, p.lost
         self.propagator = new
 
@@ -126,10 +132,10 @@ class AtomEvolution:
         problem, p = self.problem, self.propagator
         lattice, grid = problem.lattice, problem.lattice.grid
         t = step * problem.setting.dt
-        a = float(problem.pulse.vector_potential(t)) if problem.velocity else 0.0
+        a = problem.kick(t)
         phi = p.phi
         density = np.abs(phi) ** 2
-        norm, dipole, force, last = self.sums()
+        norm, dipole, force, last = unpacked(self.sums())
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
         radial = density.sum(axis=0)
@@ -137,13 +143,13 @@ class AtomEvolution:
         row: dict[str, Any] = {
             "norm": norm,
             "dipole": dipole,
-            "acceleration": -force - float(problem.pulse.electric(t)) * norm,
+            "acceleration": -force - problem.electric(t) * norm,
             "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
-            "populations": observables.populations(bare, problem.levels, problem.m),
+            "populations": observables.populations(bare, problem.levels, p.lanes),
             "last": last,
             "wall": float(radial[-EDGE:].sum()),
             "radial_density": radial[self.columns] / grid.slope[self.columns],
-            "population_l": density.sum(axis=1),
+            "population_l": observables.by_momentum(density.sum(axis=1), p.lanes),
         }
         radii = np.array(problem.observed.norm_within)
         edges = np.concatenate([[0.0], grid.r + 0.5 * grid.slope])
@@ -239,8 +245,7 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
 def _analyse(result: AtomResult) -> None:
     """Add what the end of the run tells: bound and free population, energy, spectra."""
     problem, lanes = result.problem, result.lanes
-    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
-    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, a)
+    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, problem.kick(problem.t_final))
     result.numbers["energy_initial"] = observables.energy(
         problem.state(problem.lattice, lanes), problem.lattice, lanes
     )
@@ -255,16 +260,17 @@ def _analyse(result: AtomResult) -> None:
 
 def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
     """Return the population of all levels of the box below 0."""
-    problem, total = result.problem, 0.0
-    for k in range(result.lanes.used):
-        if float(np.sum(np.abs(phi[k]) ** 2)) < 1e-14:
+    total = 0.0
+    for l in np.unique(result.lanes.ls):
+        here = phi[result.lanes.ls == l]
+        if float(np.sum(np.abs(here) ** 2)) < 1e-14:
             continue
-        radial = Radial(problem.lattice, abs(problem.m) + k)
+        radial = Radial(result.problem.lattice, int(l))
         count = radial.below(0.0)
         if count == 0:
             break
         for index in range(count):
-            total += abs(complex(radial.state(radial.energy(index)) @ phi[k])) ** 2
+            total += float(np.sum(np.abs(here @ radial.state(radial.energy(index))) ** 2))
     return total
 
 
@@ -301,9 +307,11 @@ def _hhg(result: AtomResult) -> None:
     assert block is not None
     omega = fundamental(problem, block.omega)
     top = highest_order(problem, block.max_order, omega)
-    order, power = spectra.hhg(
-        result.traced("time"), result.traced(block.form), omega, block.window, top, form=block.form
-    )
+    parts = [
+        spectra.hhg(result.traced("time"), signal, omega, block.window, top, form=block.form)
+        for signal in result.components(block.form)
+    ]
+    order, power = parts[0][0], np.sum([one[1] for one in parts], axis=0)
     result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
     if problem.pulse.up > 0.0:
         classical = (problem.ip + 3.17 * problem.pulse.up) / omega
@@ -318,9 +326,12 @@ def _gabor(result: AtomResult) -> None:
     assert block is not None
     omega = fundamental(problem, block.omega)
     top = highest_order(problem, block.max_order, omega)
-    t, order, power = spectra.gabor(
-        result.traced("time"), result.traced("acceleration"), omega, max_order=top, width=block.width
-    )
+    parts = [
+        spectra.gabor(result.traced("time"), signal, omega, max_order=top, width=block.width)
+        for signal in result.components("acceleration")
+    ]
+    t, order = parts[0][:2]
+    power = np.sum([one[2] for one in parts], axis=0)
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 

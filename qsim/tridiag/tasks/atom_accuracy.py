@@ -48,6 +48,7 @@ NAMED = (
     "bound_population",
     "continuum_population",
     "dipole_final",
+    "dipole_y_final",
     "energy_initial",
     "energy_final",
     "rate",
@@ -146,7 +147,7 @@ class _Companions:
         )
         lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
-        start = [(one.n, one.l) for one in base.initial]
+        start = [(one.n, one.l) for one in base.start]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         problem = replace(
             base,

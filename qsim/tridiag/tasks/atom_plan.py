@@ -15,6 +15,7 @@ from qsim.core.run.work import Work
 from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, findings
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.polarization import field_of, frame_of
 from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.deck.laser import CarrierPulse
 
@@ -40,7 +41,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     """Estimate memory and steps and check the physics."""
     deck = loaded.deck
     try:
-        pulse = made.laser_field(deck)
+        pulse = field_of(deck)
         found = made.setting(deck, pulse)
         grid = found.grid()
         problems = list(_harmonics(deck))
@@ -53,8 +54,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         return Plan(findings=[Finding(error.key, str(error))])
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
-    lanes = found.lmax - abs(deck.m) + 1
-    size = 16 * grid.points * (lanes + lanes % 2)
+    channels = frame_of(deck).lanes(found.lmax)
+    lanes = channels.used
+    size = 32 * grid.points * channels.pairs
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     memory = Memory(
@@ -92,7 +94,7 @@ def _harmonics(deck: AtomDeck) -> Iterator[Finding]:
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
     """Return the levels of the initial state on the grid of the deck."""
-    found = made.setting(deck, made.laser_field(deck))
+    found = made.setting(deck, field_of(deck))
     lattice = made.lattice_of(deck)(found.grid())
     return made.level_states(lattice, [(one.n, one.l) for one in deck.initial])
 
@@ -100,14 +102,16 @@ def start_levels(deck: AtomDeck) -> list[LevelState]:
 def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
     """Set up the atom, its field and its initial state."""
     deck = loaded.deck
-    pulse = made.laser_field(deck)
+    pulse, frame = field_of(deck), frame_of(deck)
     found = made.setting(deck, pulse)
     make = made.lattice_of(deck)
     lattice = make(found.grid())
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.initial]
     for n in range(1, deck.observed.populations.nmax + 1):
-        wanted += [(n, l) for l in range(abs(deck.m), n) if (n, l) not in wanted and _holds(lattice, n, l)]
+        lowest = 0 if frame.planar else abs(frame.m)
+        wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
+    wanted = list(dict.fromkeys(wanted))
     notices = list(_notices(deck, found, lattice.grid.points))
     if device.is_cuda:
         notices.append("task: atom runs on the CPU")
@@ -115,8 +119,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
         setting=found,
         lattice=lattice,
         pulse=pulse,
-        m=deck.m,
-        initial=deck.initial,
+        frame=frame,
         start=start,
         levels=made.level_states(lattice, wanted),
         observed=deck.observed,
@@ -144,6 +147,13 @@ def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:
         yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"
     if isinstance(deck.grid.lmax, str) and deck.laser is not None:
         yield f"grid.lmax: auto begins with {found.lmax}"
+    frame = frame_of(deck)
+    if not np.array_equal(frame.axes, np.eye(3)):
+        rows = ", ".join(
+            f"{name} = ({x:.4g}, {y:.4g}, {z:.4g})" for name, (x, y, z) in zip("xyz", frame.axes, strict=True)
+        )
+        where = "in the xy plane" if frame.planar else "along z"
+        yield f"laser.polarization: the run has axes of its own, with the field {where}: {rows}"
     if deck.grid.map == "auto":
         yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":

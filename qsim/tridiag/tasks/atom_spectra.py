@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, spectra
 from qsim.tridiag.deck.atom import ScatteringSpectrum, WindowSpectrum
+from qsim.tridiag.tasks.atom_attoclock import attoclock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,13 +75,15 @@ def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Moni
     problem = result.problem
     if not problem.spectra:
         return
-    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
+    a = problem.kick(problem.t_final)
     phi = observables.length_gauge(result.phi, problem.lattice.grid.r, result.lanes, a)
     for index, block in enumerate(problem.spectra):
         found = _one(result, phi, block, state, monitor)
         result.methods.append(block.method)
         if index == 0:
-            _keep(result, found, block)
+            told = _keep(result, found, block)
+            if told is not None:
+                monitor.warn(told)
         else:
             result.spectra |= {f"{block.method}_energy": found.energy, f"{block.method}_pes": found.spectrum}
 
@@ -94,7 +97,7 @@ def _one(
 ) -> Photoelectrons:
     """Return one spectrum."""
     problem = result.problem
-    missing = float(result.frames["norm"][0] - result.frames["norm"][-1])
+    missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         monitor.warn(
             f"{missing:.2g} of the norm was absorbed before the end and is not in the photoelectron "
@@ -116,8 +119,8 @@ def _one(
     return window.found
 
 
-def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
-    """Store the first spectrum of the deck, its peaks and its momentum map."""
+def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> str | None:
+    """Store the first spectrum of the deck, its peaks and its momentum map; return what a user must know."""
     result.spectra |= {"energy": found.energy, "pes": found.spectrum, "pes_l": found.partial}
     free = found.energy > 0.0
     if np.count_nonzero(free) > 1:
@@ -127,10 +130,13 @@ def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
     if found.phase is not None:
         result.spectra["scattering_phase"] = found.phase
     if isinstance(block, WindowSpectrum) and block.angles is None:
-        return
+        return None
+    if result.problem.frame.planar:
+        return attoclock(result, found)
     result.spectra |= {"theta": found.theta, "pad": found.angular}
     if np.count_nonzero(free) > 3:
         result.spectra |= _momentum_map(found.energy[free], found.theta, found.angular[free])
+    return None
 
 
 def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[float]:
