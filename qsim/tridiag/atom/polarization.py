@@ -17,7 +17,7 @@ from scipy.special import roots_legendre, sph_harm_y
 
 from qsim.tridiag.atom.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
-from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.laser import CarrierPulse, Laser
 from qsim.tridiag.kernels.atom import HALF
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -186,13 +186,14 @@ def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
         return LaserField(None)
     pulses: list[Any] = []
     for pulse in laser.pulses:
+        if not isinstance(pulse, CarrierPulse):
+            pulses.append(pulse)  # of a constant direction, the deck has seen to it
+            continue
         changed: dict[str, Any] = {}
-        if size != 1.0 and getattr(pulse, "intensity", None) is not None:
-            changed["intensity"] = pulse.intensity * size**2  # type: ignore[union-attr]
-        elif size != 1.0:
-            changed["E0"] = pulse.E0 * size  # type: ignore[union-attr]
+        if size != 1.0:
+            changed = {"E0": pulse.amplitude * size, "intensity": None}
         if late:
-            changed["cep"] = pulse.cep + late  # type: ignore[union-attr]
+            changed["cep"] = pulse.cep + late
         pulses.append(pulse.model_copy(update=changed))
     return LaserField(Laser.model_construct(gauge="length", pulses=pulses))
 

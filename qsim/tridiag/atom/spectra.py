@@ -151,8 +151,19 @@ def scattering(
     energy: NDArray[np.float64],
     angles: int,
     tail: float,
+    known: dict[int, Any],
 ) -> Photoelectrons:
-    """Return the spectrum by projection on scattering states; parameters as of `window`, `tail` the charge far away."""
+    """Return the spectrum by projection on scattering states.
+
+    Parameters
+    ----------
+    lattice, lanes, phi, energy, angles
+        As of `window`.
+    tail
+        Charge that is seen from far away.
+    known
+        States and phases of each l, on this grid and at these energies; those that are missing are added.
+    """
     theta = directions(lanes, angles)
     y = harmonics(lanes, theta)
     amplitude = np.zeros((energy.size, lanes.used), dtype=complex)
@@ -161,7 +172,9 @@ def scattering(
         here = lanes.ls == l
         if float(np.sum(np.abs(phi[here]) ** 2)) <= QUIET:
             continue
-        states, eta = scattering_states(lattice, int(l), energy, tail)
+        if int(l) not in known:
+            known[int(l)] = scattering_states(lattice, int(l), energy, tail)
+        states, eta = known[int(l)]
         amplitude[:, here] = ((-1j) ** int(l) * np.exp(1j * eta))[:, None] * (states @ phi[here].T)
         phase[:, l - lanes.lowest] = eta
     partial = by_momentum(np.abs(amplitude) ** 2, lanes)

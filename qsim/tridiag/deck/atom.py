@@ -14,6 +14,7 @@ from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse
 from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.scan import Scan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
 
@@ -440,6 +441,11 @@ class AtomDeck(Deck):
             "example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]
         },
     )
+    scan: Scan | None = Field(
+        default=None,
+        description="runs that differ in one pulse, and their average over a focus",
+        json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
+    )
     spectra: list[Spectrum] = Field(
         default=[], description="photoelectron spectra of the final state", max_length=8
     )
@@ -483,6 +489,10 @@ class AtomDeck(Deck):
         yield from self._check_initial()
         yield from self._check_observe()
         yield from self._check_spectra()
+        if self.scan is not None and self.laser is None:
+            yield Finding("scan", "a scan changes a pulse, but there is no laser")
+        elif self.scan is not None and self.laser is not None:
+            yield from self.scan.check("scan", self.laser.pulses)
         if self.time.order == 4 and self.absorber.type == "mask":
             yield Finding(
                 "time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"

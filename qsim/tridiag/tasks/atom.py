@@ -25,7 +25,7 @@ from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["AtomEvolution", "run_atom"]
+__all__ = ["AtomEvolution", "analyse", "run_atom", "warnings"]
 
 EDGE = 25  # last points, whose norm is `wall_density`
 GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
@@ -89,25 +89,40 @@ class AtomEvolution:
         NumericsError
             If the norm is not finite.
         """
-        problem = self.problem
-        frames = problem.frames
-        marks = np.union1d(frames, np.arange(0, problem.setting.steps + 1, problem.every))
-        outputs = set(frames.tolist())
-        for mark in marks[marks > self.start].tolist():
-            begun = clock.perf_counter()
-            count = mark - self.propagator.step
-            self.propagator.advance(count)
-            self.seconds += clock.perf_counter() - begun
-            self.worked += count * self.propagator.state.size / 2
-            sums = self.sums()
-            if mark % problem.every == 0:
-                self.trace.append(np.array([[float(mark), *sums]]))
-            if not math.isfinite(sums[0]):
-                raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
-            if mark in outputs:
-                self.rows.append(self._row(mark))
-                self._grow()
+        for mark in self.remaining:
+            sums = self.to(mark)
             report(Progress(mark, {"norm": float(sums[0]), "dipole": float(sums[1])}))
+
+    @property
+    def remaining(self) -> list[int]:
+        """Step numbers that are still to come, of output times and of the fine trace."""
+        problem = self.problem
+        marks = np.union1d(problem.frames, np.arange(0, problem.setting.steps + 1, problem.every))
+        return [int(mark) for mark in marks[marks > self.start]]
+
+    def to(self, mark: int) -> NDArray[np.float64]:
+        """Propagate to the next mark, record, and return `sums`.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        problem = self.problem
+        begun = clock.perf_counter()
+        count = mark - self.propagator.step
+        self.propagator.advance(count)
+        self.seconds += clock.perf_counter() - begun
+        self.worked += count * self.propagator.state.size / 2
+        sums = self.sums()
+        if mark % problem.every == 0:
+            self.trace.append(np.array([[float(mark), *sums]]))
+        if not math.isfinite(sums[0]):
+            raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
+        if mark in problem.frames:
+            self.rows.append(self._row(mark))
+            self._grow()
+        return sums
 
     def _grow(self) -> None:
         """Add angular momenta where ``grid.lmax: auto`` asks for it."""
@@ -226,10 +241,11 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         )
     with monitor.stage("analyse"):
         result = evolution.result()
-        _analyse(result)
+        analyse(result)
         atom_spectra.photoelectrons(result, evolution.state, monitor)
         atom_accuracy.claim(result, evolution.state, monitor, _companion)
-        _warn(result, monitor)
+        for _, text in warnings(result):
+            monitor.warn(text)
     return result
 
 
@@ -238,11 +254,11 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution = AtomEvolution(problem)
     evolution.advance(report)
     result = evolution.result()
-    _analyse(result)
+    analyse(result)
     return result
 
 
-def _analyse(result: AtomResult) -> None:
+def analyse(result: AtomResult) -> None:
     """Add what the end of the run tells: bound and free population, energy, spectra."""
     problem, lanes = result.problem, result.lanes
     phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, problem.kick(problem.t_final))
@@ -335,20 +351,25 @@ def _gabor(result: AtomResult) -> None:
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
-def _warn(result: AtomResult, monitor: Monitor) -> None:
-    """Tell what a user must know."""
+def warnings(result: AtomResult) -> Iterator[tuple[str, str]]:
+    """Yield what a user must know: a short name, and the text."""
     problem, frames = result.problem, result.frames
     last = float(frames["last"].max())
     if last > LAST_L and problem.pulse.pulses:
-        monitor.warn(f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}")
+        yield (
+            "last l",
+            f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}",
+        )
     wall = float(frames["wall"].max())
     if wall > AT_WALL and problem.absorber.type == "none":
-        monitor.warn(
+        yield (
+            "wall",
             f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
-            f"grid.rmax, or add an absorber"
+            f"grid.rmax, or add an absorber",
         )
     if result.lost > CLEARED:
-        monitor.warn(
+        yield (
+            "core",
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
-            f"lower time.dt, or take length gauge"
+            f"lower time.dt, or take length gauge",
         )

@@ -40,7 +40,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
         return None
     energy, azimuth, angular = found.energy[free], found.theta, found.angular[free]
     k = np.sqrt(2.0 * energy)
-    over = np.trapezoid(angular, k, axis=0)
+    over = np.asarray(np.trapezoid(angular, k, axis=0))
     result.spectra |= {"azimuth": azimuth, "pad_azimuth": found.angular, "attoclock_distribution": over}
     result.spectra |= _map(k, azimuth, angular / k[:, None])
     pulse = result.problem.pulse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,9 @@ from qsim.core.run.work import Work
 from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, findings
 from qsim.tridiag.atom.levels import Radial
-from qsim.tridiag.atom.polarization import field_of, frame_of
+from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
+from qsim.tridiag.atom.scan import AtomScan, settled
 from qsim.tridiag.deck.laser import CarrierPulse
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.observables import LevelState
     from qsim.tridiag.atom.propagator import AtomLattice
+    from qsim.tridiag.atom.scan import Settled
     from qsim.tridiag.deck.atom import AtomDeck
 
 __all__ = ["build", "plan"]
@@ -41,12 +44,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     """Estimate memory and steps and check the physics."""
     deck = loaded.deck
     try:
-        pulse = field_of(deck)
-        found = made.setting(deck, pulse)
+        runs = settled(deck)
+        found = runs.setting
         grid = found.grid()
         problems = list(_harmonics(deck))
         if not problems:
-            setup = Setup(deck, pulse, found, made.lattice_of(deck)(grid))
+            setup = Setup(
+                runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
+            )
             problems += findings(setup)
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
@@ -59,10 +64,11 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     size = 32 * grid.points * channels.pairs
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
+    count = len(runs.decks)
     memory = Memory(
-        host=3 * outputs * (columns + lanes) * 8 + 200 * found.steps,
-        device=STATES * size,
-        parts={"states and pivots": STATES * size},
+        host=count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps),
+        device=count * STATES * size,
+        parts={"states and pivots": count * STATES * size},
         reduce="grid.lmax",
     )
     sizes: dict[str, int | float | str] = {
@@ -75,7 +81,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         "duration (a.u.)": found.dt * found.steps,
     }
     stages = 5 if deck.time.order == 4 else 1
-    work = Work(flops=FLOPS * grid.points * lanes * found.steps * stages, reduce="time.t_final")
+    if count > 1:
+        sizes["runs"] = count
+    work = Work(flops=count * FLOPS * grid.points * lanes * found.steps * stages, reduce="time.t_final")
     return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
 
 
@@ -94,16 +102,32 @@ def _harmonics(deck: AtomDeck) -> Iterator[Finding]:
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
     """Return the levels of the initial state on the grid of the deck."""
-    found = made.setting(deck, field_of(deck))
-    lattice = made.lattice_of(deck)(found.grid())
+    lattice = made.lattice_of(deck)(settled(deck).setting.grid())
     return made.level_states(lattice, [(one.n, one.l) for one in deck.initial])
 
 
-def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
-    """Set up the atom, its field and its initial state."""
+def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
+    """Set up the atom, its field and its initial state; all runs of a scan."""
     deck = loaded.deck
-    pulse, frame = field_of(deck), frame_of(deck)
-    found = made.setting(deck, pulse)
+    runs = settled(deck)
+    first = _build(loaded, device, runs)
+    if deck.scan is None:
+        return first
+    tops = [replace(first, pulse=pulse) for pulse in runs.pulses]
+    hardest = tops[runs.hardest]
+    observed = first.observed
+    if observed.hhg is not None:  # one axis for all runs
+        top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
+        observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    every = _interval(hardest)
+    problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
+    return AtomScan(problems, runs.values, deck.scan.focal_average, device.threads, first.notices)
+
+
+def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
+    """Set up the first run."""
+    deck = loaded.deck
+    pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
     make = made.lattice_of(deck)
     lattice = make(found.grid())
     start = loaded.once(start_levels)

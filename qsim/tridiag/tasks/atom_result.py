@@ -171,6 +171,10 @@ def _component(name: str, index: int) -> Any:
     return value
 
 
+def _across(name: str) -> Any:
+    return lambda r: r.components(name)[1]
+
+
 def _planar(r: AtomResult) -> bool:
     return r.problem.frame.planar
 
@@ -443,14 +447,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("trace/acceleration", "a.u.", "-<cos(theta) V'> - E", lambda r: r.traced("acceleration"), ("sample",)),
     Q("trace/field", "a.u.", "electric field E(t)", lambda r: r.traced("field"), ("sample",)),
     *(
-        Q(
-            f"trace/{name}_y",
-            unit,
-            f"{name} along y of the run",
-            lambda r, name=name: r.components(name)[1],
-            ("sample",),
-            when=_planar,
-        )
+        Q(f"trace/{name}_y", unit, f"{name} along y of the run", _across(name), ("sample",), when=_planar)
         for name, unit in (
             ("dipole", "bohr"),
             ("velocity", "a.u."),

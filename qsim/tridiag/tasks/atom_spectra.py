@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,7 +60,9 @@ class _Window:
         )
 
 
-def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Monitor) -> None:
+def photoelectrons(
+    result: AtomResult, state: Callable[[], State], monitor: Monitor, states: dict[int, Any] | None = None
+) -> None:
     """Add the spectra that the deck asks for.
 
     Parameters
@@ -71,14 +73,17 @@ def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Moni
         What a stop request saves.
     monitor
         Told of progress and warnings.
+    states : dict, optional
+        Scattering states by l, filled and used again by other runs on the same grid.
     """
+    found_states: dict[int, Any] = {} if states is None else states
     problem = result.problem
     if not problem.spectra:
         return
     a = problem.kick(problem.t_final)
     phi = observables.length_gauge(result.phi, problem.lattice.grid.r, result.lanes, a)
     for index, block in enumerate(problem.spectra):
-        found = _one(result, phi, block, state, monitor)
+        found = _one(result, phi, block, state, monitor, found_states)
         result.methods.append(block.method)
         if index == 0:
             told = _keep(result, found, block)
@@ -94,6 +99,7 @@ def _one(
     block: Spectrum,
     state: Callable[[], State],
     monitor: Monitor,
+    states: dict[int, Any],
 ) -> Photoelectrons:
     """Return one spectrum."""
     problem = result.problem
@@ -113,7 +119,7 @@ def _one(
                 f"need a larger grid.rmax"
             )
         energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail)
+        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail, states)
     window = _Window(result, phi, block, state)
     drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")
     return window.found

@@ -197,7 +197,7 @@ def test_gauges_agree(tridiag):
 
 
 def test_one_photon_angles(tridiag):
-    """A weak circular pulse takes 1s to continuum states of l = m = 1: no azimuth is preferred, and the yield is that of the linear field."""
+    """A weak circular pulse takes 1s to l = |m| = 1: no azimuth is preferred, and the yield is the linear one."""
     scattering = {"method": "scattering", "energy": [0.1, 0.8], "points": 40, "angles": 36}
     grid = {"rmax": 110, "dr": 0.3, "lmax": 2, "map": {"dr0": 0.05, "width": 30}}
     pulses = [{"shape": "sin2", "omega": 0.9, "E0": 0.002, "cycles": 8}]
