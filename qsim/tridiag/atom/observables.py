@@ -159,6 +159,5 @@ def populations(
 
 def by_momentum(values: NDArray[np.float64], lanes: AnyLanes) -> NDArray[np.float64]:
     """Return what channels hold (..., used) summed over m, one column per l from the smallest on, (..., l)."""
-    out = np.zeros((*values.shape[:-1], lanes.lmax - lanes.lowest + 1))
-    np.add.at(out, (..., lanes.ls - lanes.lowest), values)
-    return out
+    belongs = lanes.ls[:, None] == np.arange(lanes.lowest, lanes.lmax + 1)
+    return np.asarray(values @ belongs.astype(float))

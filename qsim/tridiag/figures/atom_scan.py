@@ -30,7 +30,7 @@ def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
     """Return the name and the values of what varies; the number of the run where several do."""
     names = [name for name in LABELS if f"scan_{name}" in r and np.unique(r[f"scan_{name}"]).size > 1]
     if len(names) != 1:
-        return "run", np.arange(int(r.scalars["runs"].value or 1), dtype=float)  # type: ignore[arg-type]
+        return "run", np.arange(int(r.scalars["runs"].value or 1), dtype=float)
     values = r[f"scan_{names[0]}"]
     return names[0], values * float(to_unit(1.0, "fs", "time")) if names[0] == "delay" else values
 

@@ -104,8 +104,8 @@ class AtomScanResult:
 
     def stacked(self, name: str) -> NDArray[Any] | None:
         """Return an array of all runs, (run, ...), if all have it with one shape."""
-        values = [one.spectra.get(name) for one in self.runs]
-        if any(value is None for value in values) or len({np.shape(value) for value in values}) > 1:
+        values = [one.spectra[name] for one in self.runs if name in one.spectra]
+        if len(values) < len(self.runs) or len({value.shape for value in values}) > 1:
             return None
         return np.array(values)
 
