@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.device.caches import ensure_kernel_cache
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.api import Results, open_results, run
 
-__version__ = "0.1.0"
 __all__ = ["Results", "__version__", "open_results", "run"]
 
 ensure_kernel_cache()  # here, because a method's kernels may be imported without anything else of qsim

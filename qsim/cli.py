@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import __version__, commands, commands_many, methods
+from qsim import commands, commands_many, methods
 from qsim.core.device.parallel import abort, connected, is_agreed, world
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
 from qsim.core.text import json_text
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.run.pipeline import Options, Outcome

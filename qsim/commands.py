@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from qsim import __version__, commands_examples, commands_results, methods
+from qsim import commands_examples, commands_results, methods
 from qsim.core.text import (
     format_bytes,
     format_scalar,
@@ -27,6 +27,7 @@ from qsim.core.text import (
     printable,
 )
 from qsim.terminal import columns
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # mypy compares the modules of each method with the contract: deck, problem and result
     import qsim.qmc.build
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
     TROTTER = Stages[
         qsim.trotter.deck.model.TrotterDeck,
-        qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem,
+        qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem[Any],
         qsim.trotter.run.Result | qsim.trotter.tasks.results.TaskResult,
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,15 @@ def test_decks_import_only_the_deck_layer(method):
             assert known or any((module + ".").startswith(allow + ".") for allow in allowed), (
                 f"{name(path)}: {module}"
             )
+
+
+def test_no_import_runs_in_a_circle():
+    """Imports for types only and imports within functions count as well."""
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("qsim", exclude_type_checking_imports=False)
+    TopologicalSorter(
+        {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    ).prepare()  # raises a CycleError that names the circle
 
 
 def test_kernels_know_arrays_only():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
@@ -14,13 +14,18 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
+from qsim.trotter.asked import Asked
 from qsim.trotter.deck.initial import GroundStateInitial
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import GROUND_TERMS, Problem, memory, memory_on_gpu
+from qsim.trotter.memory import memory, memory_on_gpu
+from qsim.trotter.model.models import GROUND_TERMS, Models
+from qsim.trotter.problem import Problem
 from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
+    from qsim.trotter.deck.couplings import Term
+    from qsim.trotter.sectors.basis import Sector
 
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
@@ -38,11 +43,12 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     problem = _problem(deck, device=None)
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
-        findings = list(_models(problem))
+        findings = list(_models(deck, problem.models))
     if not findings:
-        findings = list(_sector(problem))
-    if findings:
-        problem = _problem(deck.model_copy(update={"sector": "full"}), device=None)
+        try:
+            problem.sector = _sector(deck, problem.models)
+        except DeckError as error:
+            findings = [Finding("sector", str(error).removeprefix("sector: "))]
     if not findings:
         findings = list(checks.physics(problem))
     dt = deck.evolve.dt
@@ -63,7 +69,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
             on_gpu=memory_on_gpu(problem, parts),
-            library="cusolver" if problem.cuts else "",
+            library="cusolver" if problem.asked.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,
@@ -76,17 +82,17 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
 
 def _work(problem: Problem, steps: int) -> Work:
     """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    deck, amplitudes = problem.deck, float(problem.dimension)
+    amplitudes = float(problem.dimension)
     # a layer multiplies every amplitude by a phase
     layers = float(max(steps, len(problem.times) - 1))
-    if deck.evolve.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
+    if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
         with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
             # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
             layers = max(layers, math.sqrt(square) * problem.times[-1])
     whole = layers * amplitudes * problem.members
-    item = 8 if deck.run.precision == "single" else 16
+    item = 8 if problem.precision == "single" else 16
     moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
     return Work(
         flops=6.0 * whole, bytes=moved, reduce="ensemble" if problem.members > layers else "evolve.t_final"
@@ -106,37 +112,42 @@ def _fits(problem: Problem, free: int) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _sector(problem: Problem) -> Iterator[Finding]:
-    """Yield why the sector that is asked for is none."""
-    try:
-        _ = problem.sector
-    except DeckError as error:
-        yield Finding("sector", str(error).removeprefix("sector: "))
-
-
-def _models(problem: Problem) -> Iterator[Finding]:
+def _models(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
     """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
-    system, first = problem.deck.system, len(problem.deck.system.terms)
-    yield from _terms(problem, system.terms, 0, "system.terms")
-    if isinstance(problem.deck.initial, GroundStateInitial):
-        yield from _terms(problem, problem.deck.initial.terms, GROUND_TERMS, "initial.terms")
-    for index, item in enumerate(problem.deck.observe):
+    end = deck.evolve.end if deck.task == "evolve" else 0.0
+    first = len(deck.system.terms)
+    yield from _terms(models, deck.system.terms, 0, "system.terms", end)
+    yield from _terms(models, models.ground_terms, GROUND_TERMS, "initial.terms", end)
+    for index, item in enumerate(deck.observe):
         if item.echo is not None:
-            yield from _terms(problem, item.echo.sigma, first, f"observe.{index}.echo.sigma")
+            yield from _terms(models, item.echo.sigma, first, f"observe.{index}.echo.sigma", end)
 
 
-def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator[Finding]:
+def _terms(models: Models, terms: Sequence[Term], first: int, key: str, end: float) -> Iterator[Finding]:
     from qsim.trotter.model.hamiltonian import build_hamiltonian
 
     for number, term in enumerate(terms):
         try:
-            part = build_hamiltonian(
-                problem.deck.system, seed=problem.seed, terms=[term], first=first + number
-            )
-            for t in (problem.times[0], problem.times[-1]):  # where every run asks for it
+            part = build_hamiltonian(models.system, seed=models.seed, terms=[term], first=first + number)
+            for t in (0.0, end):  # where every run asks for it
                 part.at(t)
         except (DeckError, FileError, NumericsError) as error:
             yield Finding(f"{key}.{number}", str(error))
+
+
+def _sector(deck: TrotterDeck, models: Models) -> Sector | None:
+    """Return the sector of an evolution, None for the whole space.
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for one that H or the start do not stay in.
+    """
+    from qsim.trotter.sectors.choice import sector_of
+
+    if deck.sector in ("full", "none"):
+        return None
+    return sector_of(deck, models.hamiltonian(), models.sigma() if models.sigma_terms else None)
 
 
 # --------------------------------------------------------------------------------------------- build
@@ -145,8 +156,8 @@ def _terms(problem: Problem, terms: list[Any], first: int, key: str) -> Iterator
 def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate the memory of a task beside an evolution, and find what is wrong with its couplings and sectors."""
     deck = loaded.deck
-    findings = list(checks.shells(deck)) or list(_models(_problem(deck, device=None)))
-    problem, states = TaskProblem(deck, None, _seed(deck)), [0]
+    findings = list(checks.shells(deck)) or list(_models(deck, _all_models(deck)))
+    problem, states = _task(deck, None), [0]
     if not findings:
         try:
             states = [sector.dimension for sector in problem.sectors]
@@ -159,7 +170,7 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
                 f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
             )
         )
-    parts = task_memory(deck, max(states))
+    parts = task_memory(problem, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     return Plan(
         memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"),
@@ -172,13 +183,20 @@ def _seed(deck: TrotterDeck) -> int:
     return deck.run.seed if deck.run.seed is not None else 0
 
 
-def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProblem:
-    """Set up the problem of the deck; states and couplings are made trajectory by trajectory."""
-    if loaded.deck.task != "evolve":
-        return TaskProblem(loaded.deck, device, _seed(loaded.deck))
-    problem = _problem(loaded.deck, device)
-    problem.loaded = loaded
-    dt = loaded.deck.evolve.dt
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProblem[Any]:
+    """Set up the problem of the deck; states and couplings are made trajectory by trajectory.
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for a sector that H or the start do not stay in.
+    """
+    deck = loaded.deck
+    if deck.task != "evolve":
+        return _task(deck, device)
+    problem = _problem(deck, device)
+    problem.sector = _sector(deck, problem.models)
+    dt = deck.evolve.dt
     if dt is not None:
         lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
         if lengths and min(lengths) < dt * (1.0 - 1e-9):
@@ -189,8 +207,40 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProb
 
 
 def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
+    """Return the problem of an evolution in the whole space; a plan has no device."""
     output = deck.evolve.times()
     end = deck.evolve.end
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
-    times = sorted({0.0, *output, end})
-    return Problem(deck, device, times, output, _seed(deck))  # type: ignore[arg-type]
+    return Problem(
+        device=device,  # type: ignore[arg-type]
+        models=_all_models(deck),
+        start=deck.initial,
+        evolution=deck.evolve,
+        asked=Asked(deck.system.spins, deck.observe),
+        precision="single" if deck.run.precision == "single" else "double",
+        times=sorted({0.0, *output, end}),
+        output_times=output,
+    )
+
+
+def _all_models(deck: TrotterDeck) -> Models:
+    asked = Asked(deck.system.spins, deck.observe)
+    return Models(
+        deck.system,
+        _seed(deck),
+        deck.ensemble.disorder,
+        deck.ensemble.states,
+        sigma_terms=asked.echo.sigma if asked.echo is not None else (),
+        ground_terms=deck.initial.terms if isinstance(deck.initial, GroundStateInitial) else (),
+    )
+
+
+def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
+    """Return the problem of a task beside an evolution; a plan has no device."""
+    return TaskProblem(
+        models=_all_models(deck),
+        asked=Asked(deck.system.spins, deck.observe),
+        block=deck.block_of_task,
+        sector=deck.sector,
+        device=device,
+    )

@@ -47,7 +47,7 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
 
 def _step(problem: Problem) -> Iterator[Finding]:
     """Yield a time step that is hopelessly short, or too long for the couplings."""
-    dt = problem.deck.evolve.dt
+    dt = problem.evolution.dt
     if dt is None:
         return
     if problem.times[-1] / dt > MAX_STEPS:
@@ -75,8 +75,8 @@ def local_field(problem: Problem) -> float:
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    deck = problem.deck
-    for index, item in enumerate(deck.observe):
+    start = problem.start
+    for index, item in enumerate(problem.asked.items):
         if item.state and problem.spins > STATE_SPINS:
             yield Finding(
                 f"observe.{index}.state",
@@ -88,13 +88,13 @@ def _observables(problem: Problem) -> Iterator[Finding]:
                 "the number entropy needs a state of one Sz, but this evolution is in the whole space; leave number out, or make "
                 "it possible to use a sector (H that conserves Sz, a start of one Sz, accuracy instead of dt)",
             )
-        if item.imbalance and deck.initial.type == "polarised" and deck.initial.axis[-1] != "z":
+        if item.imbalance and start.type == "polarised" and start.axis[-1] != "z":
             yield Finding(
                 f"observe.{index}.imbalance",
-                f"all spins are along {deck.initial.axis} at t = 0, so that there is no pattern <Sz> to compare with; observe "
+                f"all spins are along {start.axis} at t = 0, so that there is no pattern <Sz> to compare with; observe "
                 "sx or sy, or take an initial state with a pattern along z",
             )
-        if item.imbalance and deck.initial.type in ("a1", "random_phase", "haar"):
+        if item.imbalance and start.type in ("a1", "random_phase", "haar"):
             yield Finding(
                 f"observe.{index}.imbalance",
                 "the imbalance compares with a pattern at t = 0, which random states lack",

@@ -109,28 +109,28 @@ def _error_table(table: Table) -> Table:
 
 def _site_tables(result: Result) -> Iterator[Table]:
     for a in AXES:
-        sites = result.problem.sites(a)
+        sites = result.problem.asked.sites(a)
         if sites is not None:
             axis = "site" if len(sites) == result.problem.spins else f"site_s{a}"
             yield Table(f"s{a}", ("time", axis), "hbar", f"<S{a}> of the sites", note=BITS)
 
 
 def _pair_tables(result: Result) -> Iterator[Table]:
-    shared = result.problem.shared_pairs
-    for axes in result.problem.pairs:
+    shared = result.problem.asked.shared_pairs
+    for axes in result.problem.asked.pairs:
         axis = "pair" if shared else f"pair_{axes}"
         yield Table(f"correlator_{axes}", ("time", axis), "hbar^2", f"<S{axes[0]}_j S{axes[1]}_k>")
 
 
 def _echo_tables(result: Result) -> Iterator[Table]:
-    time = "time" if result.problem.echo_everywhere else "echo_time"
+    time = "time" if result.problem.asked.echo_everywhere else "echo_time"
     yield Table("echo", (time,), "", "|<psi0|exp(i(H+Sigma)t) exp(-iHt)|psi0>|^2")
     yield Table("echo_normalised", (time,), "", "echo divided by <psi|psi> after the return")
     yield Table("echo_local", (time, "echo_site"), "", "2<Sz> after the return")
 
 
 def _entropy_tables(result: Result) -> Iterator[Table]:
-    dims = ("time",) if len(result.problem.cuts) == 1 else ("time", "cut")
+    dims = ("time",) if len(result.problem.asked.cuts) == 1 else ("time", "cut")
     yield Table("entropy", dims, "nat", "von Neumann entropy of the sites with the rest")
     yield Table("number_entropy", dims, "nat", "entropy of the distribution of Sz of the sites")
     yield Table("renyi2", dims, "nat", "Renyi entropy -ln tr rho^2 of the sites with the rest")
@@ -154,24 +154,26 @@ def arrays(result: Result | TaskResult) -> dict[str, NDArray[Any]]:
     keep = problem.stored
     for source, suffix in ((result.mean, ""), (result.error, "_error")):
         for name, values in source.items():
-            chosen = values if name.startswith("echo") and not problem.echo_everywhere else values[keep]
-            out[f"{name}{suffix}"] = chosen[:, 0] if name in ENTROPIES and len(problem.cuts) == 1 else chosen
+            chosen = values if name.startswith("echo") and not problem.asked.echo_everywhere else values[keep]
+            out[f"{name}{suffix}"] = (
+                chosen[:, 0] if name in ENTROPIES and len(problem.asked.cuts) == 1 else chosen
+            )
     for a in AXES:
-        sites = problem.sites(a)
+        sites = problem.asked.sites(a)
         if sites is not None and len(sites) != problem.spins:
             out[f"site_s{a}"] = np.array(sites)
-    for k, (axes, pairs) in enumerate(problem.pairs.items()):
-        if problem.shared_pairs:
+    for k, (axes, pairs) in enumerate(problem.asked.pairs.items()):
+        if problem.asked.shared_pairs:
             out |= {"pairs": np.array(pairs)} if k == 0 else {}
         else:
             out[f"pairs_{axes}"] = np.array(pairs)
-    if "echo" in result.mean and not problem.echo_everywhere:
+    if "echo" in result.mean and not problem.asked.echo_everywhere:
         out["echo_time"] = np.array([problem.times[k] for k in problem.echo_at])
     if "echo_local" in result.mean:
-        out["echo_site"] = np.array(problem.echo.local)
-    if problem.cuts:
+        out["echo_site"] = np.array(problem.asked.echo_local)
+    if problem.asked.cuts:
         out["entropy_sites"] = np.array(
-            [[site in cut for site in range(problem.spins)] for cut in problem.cuts], dtype=bool
+            [[site in cut for site in range(problem.spins)] for cut in problem.asked.cuts], dtype=bool
         )
     if result.psi is not None:
         out["state"] = result.psi
@@ -232,7 +234,7 @@ def scalars(result: Result | TaskResult) -> dict[str, Scalar]:
             out[f"{name}_final"] = _of(result, name, -1, unit, text)
     if "entropy" in result.mean:
         out["entropy_final"] = _of(result, "entropy", (-1, 0), "nat", "entanglement entropy at t_final")
-    if "echo" in result.mean and not problem.echo_sigma:
+    if "echo" in result.mean and not problem.asked.echo_sigma:
         steps = 2 * max(result.numbers["steps"], 1)
         out["echo_drift_per_step"] = Scalar(
             abs(float(result.mean["echo"][-1]) - 1.0) / steps,

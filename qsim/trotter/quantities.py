@@ -37,14 +37,14 @@ def _gap(result: SpectrumResult) -> float | None:
 
 def _pairs(axes: str) -> Any:
     def found(result: SpectrumResult) -> NDArray[np.int64] | None:
-        pairs = result.problem.pairs.get(axes)
+        pairs = result.problem.asked.pairs.get(axes)
         return None if pairs is None else np.array(pairs)
 
     return found
 
 
 def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
-    cuts, sites = result.problem.cuts, range(result.problem.spins)
+    cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
     return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
 
 
@@ -217,17 +217,21 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: float(r.change.max()),
         headline=True,
     ),
-    Quantity(
-        "broadening", "J", "half width of the Lorentzians", lambda r: r.problem.deck.dynamics.broadening
-    ),
-    Quantity("operator", "", "operator S_q", lambda r: r.problem.deck.dynamics.operator),
+    Quantity("broadening", "J", "half width of the Lorentzians", lambda r: r.problem.block.broadening),
+    Quantity("operator", "", "operator S_q", lambda r: r.problem.block.operator),
     Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
     Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(
-        "q", "pi", "wave numbers, in units of pi", lambda r: np.array(r.problem.wave_numbers), axes=("q",)
+        "q",
+        "pi",
+        "wave numbers, in units of pi",
+        lambda r: np.array(r.problem.block.wave_numbers(r.problem.spins)),
+        axes=("q",),
     ),
-    Quantity("omega", "J", "frequencies", lambda r: r.problem.frequencies, axes=("omega",)),
+    Quantity(
+        "omega", "J", "frequencies", lambda r: np.array(r.problem.block.omega.values()), axes=("omega",)
+    ),
     Quantity(
         "structure",
         "hbar^2/J",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.parallel import first
+from qsim.core.run.loop import drive
+from qsim.trotter.deck import tasks as blocks
 from qsim.trotter.evolution import pilots
 from qsim.trotter.evolution.accuracy import (
     CHEBYSHEV_VECTORS,
@@ -18,15 +20,12 @@ from qsim.trotter.evolution.accuracy import (
     layers_per_step,
 )
 from qsim.trotter.evolution.carried import sector_choice
-from qsim.trotter.evolution.ensemble import Ensemble, together
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolution.shared import Round
-from qsim.trotter.evolution.trajectory import Trajectory
+from qsim.trotter.evolution.trajectories import Drifts, Trajectories
 from qsim.trotter.evolution.tuning import tuned
 from qsim.trotter.evolution.verification import verify
+from qsim.trotter.memory import memory
 from qsim.trotter.model.hamiltonian import conserved
-from qsim.trotter.observables.averages import Averages
-from qsim.trotter.problem import memory
 from qsim.trotter.sectors.states import whole_state
 from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
     from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-TASKS: Mapping[str, Callable[[TaskProblem, Monitor], TaskResult]] = {
-    "spectrum": spectrum.run,
-    "dynamics": dynamics.run,
-    "thermal": thermal.run,
-    "levels": levels.run,
+TASKS: Mapping[type, Callable[[Any, Monitor], TaskResult]] = {
+    blocks.Spectrum: spectrum.run,
+    blocks.Dynamics: dynamics.run,
+    blocks.Thermal: thermal.run,
+    blocks.Levels: levels.run,
 }
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
@@ -76,10 +75,10 @@ class Result:
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
-def run(problem: Problem | TaskProblem, monitor: Monitor) -> Result | TaskResult:
+def run(problem: Problem | TaskProblem[Any], monitor: Monitor) -> Result | TaskResult:
     """Do the task of a problem."""
     if isinstance(problem, TaskProblem):
-        return TASKS[problem.deck.task](problem, monitor)
+        return TASKS[type(problem.block)](problem, monitor)
     return evolve(problem, monitor)
 
 
@@ -87,79 +86,49 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
     for text in problem.notices:
         monitor.note(text)
-    comm, restored = monitor.comm, monitor.restored
-    if restored is None:
+    comm = monitor.comm
+
+    def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
-            how = first(comm, lambda: _chosen(problem, monitor))
-        averages, drifts, member = Averages(problem.group), Drifts(), 0
-        batch = together(problem, how)
-    else:
-        how = Choice(**restored["integration"])
-        averages, drifts = Averages(**restored["averages"]), Drifts(**restored["drifts"])
-        member, batch = int(restored["member"]), int(restored.get("batch", 1))
-    each = _steps(problem, how)
+            return first(comm, lambda: _chosen(problem, monitor))
+
+    made = Trajectories(problem, choose, monitor)
+    how, each = made.how, made.steps
     if how.dt is not None:
         monitor.note(
             f"{how.method}, {each} steps of at most {_longest(problem, how):.6g}, estimated error {how.error:.2g}"
         )
-    if batch > 1:
-        monitor.note(f"{batch} trajectories at a time")
-    trajectory: Trajectory | Ensemble | None = None
-    passes = 0
-    monitor.begin(each * problem.members, "steps", "evolve", done=None if restored is None else member * each)
+    if made.batch > 1:
+        monitor.note(f"{made.batch} trajectories at a time")
+    done = None if monitor.restored is None else made.member * each
     with monitor.stage("evolve"):
-        while member < problem.members:
-            part = Round(comm, member, batch, problem.members)
-            inner = None if restored is None else part.restored(restored, monitor)
-            restored = None
-            trajectory = (
-                Ensemble(problem, part.own, how, inner)
-                if batch > 1
-                else Trajectory(problem, part.own.start, how, inner)
-            )
-
-            def state(current: Trajectory | Ensemble = trajectory, part: Round = part) -> dict[str, Any]:
-                return {
-                    "integration": {**vars(how), "costs": dict(how.costs)},
-                    "averages": averages.state(),
-                    "drifts": vars(drifts),
-                    "batch": batch,
-                    **part.saved(current.state()),
-                }
-
-            trajectory.run(monitor, member * each, state)
-            for rows in part.results(trajectory.results()):
-                drifts.add(rows)
-                averages.add({name: values for name, values in rows.items() if not name.startswith("_")})
-            passes += sum(comm.allgather(trajectory.passes))
-            member = part.stop
-    monitor.end()
-    assert trajectory is not None  # there is at least one
+        drive(made, monitor, total=each * problem.members, unit="steps", what="evolve", done=done)
     if problem.spins >= BUSY_SPINS and problem.sector is None:
-        moved = 2.0 * passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
+        moved = 2.0 * made.passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
         monitor.note(
-            f"{passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
+            f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
     info: dict[str, tuple[Any, str, str]] = {}
-    if problem.deck.evolve.verify:
+    last = comm.size - 1  # the last rank has the last trajectory
+    if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
-            found = verify(problem, how, trajectory, monitor) if comm.rank == comm.size - 1 else ({}, how)
-        info, how = comm.bcast(found, root=comm.size - 1)  # the last rank has the last trajectory
+            found = verify(problem, how, made.current, monitor) if comm.rank == last else ({}, how)
+        info, how = comm.bcast(found, root=last)
     return Result(
         problem=problem,
         integration=how,
         model=problem.hamiltonian().at(0.0),
-        mean=averages.mean,
-        error=averages.errors(),
-        numbers=_numbers(problem, how, drifts, each),
-        psi=comm.bcast(_stored(problem, trajectory.psi), comm.size - 1),
+        mean=made.averages.mean,
+        error=made.averages.errors(),
+        numbers=_numbers(problem, how, made.drifts, each),
+        psi=comm.bcast(_stored(problem, made.current.psi), last),
         info=info,
     )
 
 
 def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
     """Return the state (2^N,) that the file holds, None if it is not asked for."""
-    if not problem.deck.observed("state"):
+    if not problem.asked.block("state"):
         return None
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
@@ -173,26 +142,11 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 
-@dataclass
-class Drifts:
-    """The largest drifts of any trajectory."""
-
-    energy: float = 0.0
-    norm: float = 0.0
-    sz: float = 0.0
-
-    def add(self, rows: Mapping[str, NDArray[np.float64]]) -> None:
-        """Take the rows of one trajectory."""
-        self.energy = max(self.energy, float(np.abs(rows["energy"] - rows["energy"][0]).max()))
-        self.norm = max(self.norm, float(np.abs(rows["norm"] - 1.0).max()))
-        self.sz = max(self.sz, float(np.abs(rows["total_sz"] - rows["total_sz"][0]).max()))
-
-
 def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
     kept = conserved(problem.hamiltonian())
     count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
     return {
-        "energy_drift": None if problem.deck.driven else drifts.energy,
+        "energy_drift": None if problem.models.driven else drifts.energy,
         "norm_drift": drifts.norm,
         "sz_drift": drifts.sz if "z" in kept else None,
         "conserved": " ".join(f"S{a}" for a in kept) or "none",
@@ -219,14 +173,14 @@ def _longest(problem: Problem, how: Choice) -> float | None:
 
 def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
-    block = problem.deck.evolve
-    machine = Machine(problem.deck.run.precision, problem.device.kind, _vectors(problem))
+    block = problem.evolution
+    machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
     if problem.sector is not None:
         sector = problem.sector
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
         return sector_choice(
-            problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.echo_sigma else [])
+            problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
         )
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one

@@ -8,8 +8,9 @@ import pytest
 
 from qsim.core.errors import DeviceError, FileError
 from qsim.core.results.compare import Tolerance, compare_results
-from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.results import open_results
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run.check import (
     Case,
     Folders,

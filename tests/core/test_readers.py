@@ -21,8 +21,9 @@ from qsim.core.physics.functions import spline
 from qsim.core.results.arrays import map_array, map_arrays, read_arrays
 from qsim.core.results.compare import Tolerance, compare_results
 from qsim.core.results.hdf5 import open_datasets
-from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.results import open_results
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.gaussian import open_cache

@@ -13,9 +13,10 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.jsonable import json_ready
-from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.results import open_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
 
 TABLES = (
     Table("time", ("time",), "a.u.", "output times"),
@@ -253,7 +254,7 @@ def test_failure_leaves_the_old_file_and_no_part(file, monkeypatch):
     def fail(*_args):
         raise OSError("disk full")
 
-    monkeypatch.setattr("qsim.core.results.results._write_provenance", fail)
+    monkeypatch.setattr("qsim.core.results.writing._write_provenance", fail)
     with pytest.raises(FileError, match="disk full"):
         write(file, overwrite=True)
     assert file.read_bytes() == before
@@ -266,7 +267,7 @@ def test_full_disk_is_a_file_error(tmp_path):
         import resource, signal
         import numpy as np
         from qsim.core.errors import FileError
-        from qsim.core.results.results import Content, write_results
+        from qsim.core.results.writing import Content, write_results
         from qsim.core.results.tables import Table
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

@@ -48,8 +48,8 @@ def test_errors_and_tables_are_printable():
 
 def test_control_characters_of_results_reach_no_terminal(tmp_path, monkeypatch):
     from qsim.cli import cli
-    from qsim.core.results.results import Content, write_results
     from qsim.core.results.tables import Scalar, Table
+    from qsim.core.results.writing import Content, write_results
 
     path = tmp_path / "a.h5"
     nasty = NASTY.replace("\0", "")

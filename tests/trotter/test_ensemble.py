@@ -241,8 +241,8 @@ def test_what_goes_together(trotter, changes, size):
     from qsim.trotter.evolution.accuracy import Choice
 
     problem = trotter.build(**{**DECK, **changes})
-    name = problem.deck.evolve.integrator
-    assert together(problem, Choice(name, problem.deck.evolve.dt, 0.0, 20, 1.0)) == size
+    name = problem.evolution.integrator
+    assert together(problem, Choice(name, problem.evolution.dt, 0.0, 20, 1.0)) == size
 
 
 class StopAfter(Monitor):
@@ -286,7 +286,7 @@ def test_threads_change_nothing(monkeypatch, trotter):
         problem.device = cpu(threads)
         how = trotter.run(**DECK).integration
         members = Ensemble(problem, range(6), how)
-        members.run(Monitor.silent(), 0, dict)
+        members.advance(lambda progress: None)
         found.append(members.results())
     for one, two in zip(*found, strict=True):
         for name, values in one.items():

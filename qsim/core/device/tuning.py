@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qsim import __version__
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device

@@ -20,10 +20,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import replacing
+
+R = TypeVar("R", bound="ResultsFile")
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from qsim.core.results.results import Results
+    from qsim.core.results.file import ResultsFile
 
 __all__ = [
     "COLORS",
@@ -219,7 +221,7 @@ class _Wanted(Exception):
         self.width, self.height = width, height
 
 
-def _asked_for(function: Callable[[Results], Figure | None], results: Results) -> tuple[str, float] | None:
+def _asked_for(function: Callable[[R], Figure | None], results: R) -> tuple[str, float] | None:
     """Return width and height of the figure that a function would draw; None if it has nothing to show."""
     token = _TARGET.set(_ASKED)
     try:
@@ -232,8 +234,8 @@ def _asked_for(function: Callable[[Results], Figure | None], results: Results) -
 
 
 def compose(
-    results: Results,
-    functions: Sequence[Callable[[Results], Figure | None]],
+    results: R,
+    functions: Sequence[Callable[[R], Figure | None]],
     most: int = 4,
     tallest: float = 7.5,
 ) -> Figure | None:
@@ -255,7 +257,7 @@ def compose(
     Figure or None
         None if no function has anything to show.
     """
-    rows: list[tuple[float, list[Callable[[Results], Figure | None]]]] = []
+    rows: list[tuple[float, list[Callable[[R], Figure | None]]]] = []
     waiting: int | None = None  # row of a single column that has room beside it
     parts, total = 0, 0.0
     for function in functions:
@@ -302,7 +304,7 @@ def entitle(fig: Figure, title: str) -> None:
             fig.suptitle(title.replace("$", r"\$"), fontsize=7, color="0.35", x=0.01, ha="left")
 
 
-def draw(function: Callable[[Results], Figure | None], results: Results) -> Figure | None:
+def draw(function: Callable[[R], Figure | None], results: R) -> Figure | None:
     """Return the figure that a method's function makes of a results file, in qsim's style."""
     with style():
         return function(results)

@@ -11,7 +11,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from qsim.core.results import plotting
 from qsim.core.results.tables import leaf, parent
 from qsim.core.text import format_scalar, printable
 
+R = TypeVar("R", bound="ResultsFile")
+
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from qsim.core.results.results import Results
+    from qsim.core.results.file import ResultsFile
 
 __all__ = ["as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
 
@@ -35,7 +37,7 @@ SHOWN = 12
 # ---------------------------------------------------------------------------------------------- text
 
 
-def scalar_rows(results: Results) -> list[tuple[str, str, str]]:
+def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
     module = _output(results.method)
     first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
@@ -47,7 +49,7 @@ def scalar_rows(results: Results) -> list[tuple[str, str, str]]:
     ]
 
 
-def as_text(results: Results) -> str:
+def as_text(results: ResultsFile) -> str:
     """Return a few lines: what was run, the first scalars, the names of the arrays."""
     rows = scalar_rows(results)
     width = max((len(name) for name, _, _ in rows[:SHOWN]), default=0)
@@ -60,7 +62,7 @@ def as_text(results: Results) -> str:
     return printable("\n".join(lines), newlines=True)
 
 
-def as_html(results: Results) -> str:
+def as_html(results: ResultsFile) -> str:
     """Return tables of scalars and arrays for notebooks; every text of the file is escaped."""
 
     def cell(text: str) -> str:
@@ -94,7 +96,7 @@ def as_html(results: Results) -> str:
 # -------------------------------------------------------------------------------------------- xarray
 
 
-def to_xarray(results: Results, group: str = "") -> xarray.Dataset:
+def to_xarray(results: ResultsFile, group: str = "") -> xarray.Dataset:
     """Return the arrays of a group as a dataset with named dimensions and coordinates.
 
     See `Results.to_xarray`.
@@ -123,7 +125,7 @@ def to_xarray(results: Results, group: str = "") -> xarray.Dataset:
     return xarray.Dataset(data, coords=coordinates, attrs=attributes | numbers)
 
 
-def _variable(results: Results, name: str) -> xarray.Variable:
+def _variable(results: ResultsFile, name: str) -> xarray.Variable:
     import xarray
 
     attributes = {"units": results.unit(name), "long_name": results.description(name)}
@@ -140,13 +142,13 @@ def _output(method: str) -> Any:
     return importlib.import_module(f"qsim.{method}.output")
 
 
-def figure_functions(results: Results) -> Mapping[str, Callable[[Results], Figure | None]]:
+def figure_functions(results: R) -> Mapping[str, Callable[[R], Figure | None]]:
     """Return the figure functions of the method of a results file by name."""
     return getattr(_output(results.method), "FIGURES", {})
 
 
 def plot(
-    results: Results, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+    results: ResultsFile, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
 ) -> Figure | SubFigure | None:
     """Draw a figure of the method, or an array against its coordinates.
 
@@ -165,7 +167,7 @@ def plot(
     return _plot_array(results, name, ax, line)
 
 
-def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -> Figure | SubFigure:
+def _plot_array(results: ResultsFile, name: str, ax: Any, line: Mapping[str, Any]) -> Figure | SubFigure:
     """Draw an array of one dimension as a line, of two as a map."""
     values = results[name]
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufc":
@@ -190,7 +192,7 @@ def _plot_array(results: Results, name: str, ax: Any, line: Mapping[str, Any]) -
     return cast("Figure | SubFigure", ax.figure)
 
 
-def _coordinate_name(results: Results, name: str, axis: int) -> str | None:
+def _coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
     """Return the array that holds the coordinate of an axis, the nearest one above; None for a plain index."""
     dim, group = results.dims(name)[axis], parent(name)
     while True:
@@ -202,7 +204,7 @@ def _coordinate_name(results: Results, name: str, axis: int) -> str | None:
         group = parent(group)
 
 
-def _coordinate(results: Results, name: str, axis: int) -> Any:
+def _coordinate(results: ResultsFile, name: str, axis: int) -> Any:
     found = _coordinate_name(results, name, axis)
     size = results.shape(name)[axis]
     if found is None:
@@ -211,6 +213,6 @@ def _coordinate(results: Results, name: str, axis: int) -> Any:
     return values if values.dtype.kind in "biuf" else np.arange(size)
 
 
-def _axis_labels(results: Results, name: str) -> list[str]:
+def _axis_labels(results: ResultsFile, name: str) -> list[str]:
     found = [_coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
     return [results.label(each) if each else dim for each, dim in zip(found, results.dims(name), strict=True)]

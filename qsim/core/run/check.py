@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim import __version__
 from qsim.core.errors import DeviceError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, Outcome, execute
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim import __version__
 from qsim.core.deck.load import changed_keys
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import write_text
 from qsim.core.results.plotting import figure, save, style
-from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary
 from qsim.core.results.tables import Table
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run.sweep import FAILED
 from qsim.core.text import printable
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Generic
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from qsim import __version__
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
@@ -29,8 +28,9 @@ from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
-from qsim.core.results.results import Content, open_results, write_results
+from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary, summary, write_summary
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
@@ -40,6 +40,7 @@ from qsim.core.run.provenance import collect
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qsim import __version__
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck

@@ -406,6 +406,17 @@ class TrotterDeck(Deck):
         return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
 
     @property
+    def block_of_task(self) -> tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels:
+        """Settings of the task; those of an evolution stand under ``evolve``."""
+        found: dict[str, tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels] = {
+            "spectrum": self.spectrum,
+            "dynamics": self.dynamics,
+            "thermal": self.thermal,
+            "levels": self.levels,
+        }
+        return found[self.task]
+
+    @property
     def driven(self) -> bool:
         """True if a term of the system depends on time."""
         return are_driven(self.system.terms)

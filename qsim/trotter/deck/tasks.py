@@ -35,6 +35,12 @@ class Frequencies(Block):
     to: _Frequency = Field(default=4.0, description="last")
     count: Annotated[PositiveCount, Field(ge=2, le=100_000)] = Field(default=401, description="how many")
 
+    def values(self) -> list[float]:
+        """Return the frequencies."""
+        import numpy as np
+
+        return [float(value) for value in np.linspace(self.first, self.to, self.count)]
+
 
 _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
 
@@ -55,6 +61,10 @@ class Dynamics(Block):
         default=150, description="products H psi for each q"
     )
 
+    def wave_numbers(self, spins: int) -> list[float]:
+        """Return the wave numbers of a chain of so many spins, in units of pi."""
+        return [2.0 * m / spins for m in range(spins)] if self.q == "all" else list(self.q)
+
 
 _Temperature = Annotated[float, Field(gt=1e-6, lt=1e9)]
 
@@ -66,6 +76,13 @@ class Temperatures(Block):
     to: _Temperature = Field(default=10.0, description="last, J")
     count: Annotated[PositiveCount, Field(ge=2, le=10_000)] = Field(default=60, description="how many")
     spacing: Literal["log", "linear"] = Field(default="log", description="even in log T, or in T")
+
+    def values(self) -> list[float]:
+        """Return the temperatures."""
+        import numpy as np
+
+        make = np.geomspace if self.spacing == "log" else np.linspace
+        return [float(value) for value in make(self.first, self.to, self.count)]
 
 
 class Thermal(Block):
@@ -81,6 +98,11 @@ class Thermal(Block):
     steps: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
         default=100, description="products H psi of each vector"
     )
+
+    def grid(self) -> list[float]:
+        """Return all temperatures."""
+        given = self.temperatures
+        return list(given) if isinstance(given, list) else given.values()
 
 
 class Levels(Block):

@@ -67,7 +67,7 @@ class SectorCarrier:
         linear = self.expansion.linear
         assert isinstance(linear, SectorOperator)
         asked = (
-            [pair for axes, given in self.problem.pairs.items() if axes != "zz" for pair in given]
+            [pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given]
             if pairs
             else []
         )
@@ -92,10 +92,9 @@ def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     NumericsError
         If the accuracy is out of reach, or the evolution too long.
     """
-    deck = problem.deck
-    accuracy = deck.evolve.accuracy
+    accuracy = problem.evolution.accuracy
     assert accuracy is not None  # the deck has seen to it
-    precision = "single" if deck.run.precision == "single" else "double"
+    precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
     tolerance = max(0.5 * accuracy / count, ulp)

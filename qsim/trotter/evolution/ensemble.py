@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.checkpoint import fitting
+from qsim.core.run.loop import Progress
 from qsim.trotter.evolution.batch import LARGEST, Batch
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.trajectory import way_back
@@ -19,11 +20,11 @@ from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.problem import Problem
     from qsim.trotter.states.vectors import Amplitudes
@@ -46,7 +47,7 @@ def together(problem: Problem, how: Choice) -> int:
         problem.spins <= LARGEST
         and how.method in METHODS
         and problem.hamiltonian().is_static
-        and (not problem.echo_sigma or problem.sigma().is_static)
+        and (not problem.asked.echo_sigma or problem.sigma().is_static)
     )
     return min(problem.members, MOST[problem.device.kind]) if fits else 1
 
@@ -74,7 +75,7 @@ class Ensemble:
         size = (len(members), 1 << problem.spins)
         self.batch = self._carried(None if restored is None else fitting(restored, "psi", size))
         self.other: Batch | None = None
-        if problem.echo is not None and problem.echo.overlap:
+        if problem.asked.echo is not None and problem.asked.echo.overlap:
             self.other = self._carried(
                 None if restored is None else fitting(restored, "other", size), perturbed=True
             )
@@ -134,11 +135,11 @@ class Ensemble:
         """Layers of a step as `Problem.pieces` counts them, for one state."""
         return max(1, self.how.layers * len(self.members) // LIGHTER[self.problem.device.kind])
 
-    def run(self, monitor: Monitor, done: int, state: Callable[[], dict[str, Any]]) -> int:
-        """Evolve and observe to the end; return the steps of all trajectories done by then."""
+    def advance(self, report: Report, done: int = 0) -> None:
+        """Evolve and observe to the end; `done` steps of the whole run were made before these trajectories."""
         problem, size = self.problem, len(self.members)
         done += size * sum(problem.steps(k, self.how.dt)[0] for k in range(self.reached))
-        self._observe(monitor, state)
+        self._observe(report)
         for k in range(self.reached, len(problem.times) - 1):
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
@@ -149,30 +150,29 @@ class Ensemble:
                         self.other.advance(self.how.method, dt, steps)
                     self.calls = number + 1
                     if begun + steps < count:
-                        monitor.step(done + size * (begun + steps), state)
+                        report(Progress(done + size * (begun + steps)))
                 begun += steps
             done += size * count
             self.reached, self.calls = k + 1, 0
-            self._observe(monitor, state)
-            monitor.step(done, state, energy=self.observers[0].rows["energy"][-1])
-        return done
+            self._observe(report)
+            report(Progress(done, {"energy": self.observers[0].rows["energy"][-1]}))
 
-    def _observe(self, monitor: Monitor, state: Callable[[], dict[str, Any]]) -> None:
+    def _observe(self, report: Report) -> None:
         """Observe at the time reached, unless that was done before the run was interrupted; the states keep their bits."""
         if len(self.observers[0].rows.get("energy", ())) > self.reached:
             return
-        echoes = self._echoes(monitor, state) if self.reached in self.problem.echo_at else None
+        echoes = self._echoes(report) if self.reached in self.problem.echo_at else None
         axes = "xyz" if any(observer.axes == "xyz" for observer in self.observers) else "z"
         moments, states = self.batch.measure(axes), self.batch.psi
         device = self.problem.device
-        cuts = [observables.entropies(device, states, cut) for cut in self.problem.cuts]
+        cuts = [observables.entropies(device, states, cut) for cut in self.problem.asked.cuts]
         for m, observer in enumerate(self.observers):
             found = observer.row(self.reached, moments[m], states[m], [values[m] for values in cuts])
             if echoes is not None:
                 found |= echoes[m]
             observer.record(self.reached, found)
 
-    def _echoes(self, monitor: Monitor, state: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+    def _echoes(self, report: Report) -> list[dict[str, Any]]:
         """Return the echoes at the time reached."""
         if self.other is not None:
             pairs = zip(self.other.psi, self.batch.psi, strict=True)
@@ -180,6 +180,6 @@ class Ensemble:
         back = self._carried(self.batch.psi.copy(), perturbed=True)
         for _, dt, steps in way_back(self.problem, self.reached, self.how.dt, self._layers):
             back.advance(self.how.method, dt, steps)
-            monitor.poll(state)
+            report(Progress())
         moments = back.measure("z", pairs=False)
         return [observer.echo(back.psi[m], moments[m]) for m, observer in enumerate(self.observers)]

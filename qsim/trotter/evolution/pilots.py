@@ -36,10 +36,10 @@ def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     """Return the pilots of a run with their Hamiltonians: forward, and back if an echo comes back another way."""
     member = _hardest(problem)
     hamiltonians = [problem.hamiltonian(member)]
-    if problem.echo_sigma:
+    if problem.asked.echo_sigma:
         hamiltonians.append(hamiltonians[0] + problem.sigma(member))
     # the state takes the memory that the first trajectory will take after it, and a part of it is enough
-    psi = None if is_random(problem.deck.initial) else problem.initial(member)
+    psi = None if is_random(problem.start) else problem.initial(member)
     made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
     _cut(made, problem)
     return Panel(made), hamiltonians
@@ -47,7 +47,7 @@ def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
 
 def _hardest(problem: Problem) -> int:
     """Return the first member of the realisation of the disorder whose steps have the largest error."""
-    ensemble = problem.deck.ensemble
+    ensemble = problem.models
     if ensemble.disorder == 1:
         return 0
     size = []
@@ -63,7 +63,7 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
 
     Narrow pulses are cut until a longer step elsewhere costs no accuracy in them.
     """
-    end, block = problem.times[-1], problem.deck.evolve
+    end, block = problem.times[-1], problem.evolution
     drives = [pilot.drive for pilot in made if pilot.drive is not None]
     if not drives:
         return
@@ -138,14 +138,14 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
     """Return functions that make the states from which a step is made: the initial one and a random one."""
 
     def initial() -> Any:
-        block, seed = problem.deck.initial, problem.seed
+        block, seed = problem.start, problem.models.seed
         return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=seed)
 
     def random() -> Any:
         block = RandomPhaseInitial(type="random_phase", seed=1)
         return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=1)
 
-    return [random] if is_random(problem.deck.initial) else [initial, random]
+    return [random] if is_random(problem.start) else [initial, random]
 
 
 class _Timed:

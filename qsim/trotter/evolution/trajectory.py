@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.checkpoint import fitting
+from qsim.core.run.loop import Progress
 from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
@@ -19,11 +20,11 @@ from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -46,7 +47,7 @@ class Carrier:
         self, problem: Problem, hamiltonian: Hamiltonian, psi: Amplitudes, how: Choice, own: bool = False
     ) -> None:
         self.hamiltonian, self.how, self.products = hamiltonian, how, 0
-        precision = problem.deck.run.precision
+        precision = problem.precision
         # a checkpoint may be continued on a device of another kind
         tiling = how.tiling[1] if how.tiling is not None and how.tiling[0] == problem.device.kind else ()
         self.evolver = Evolver(
@@ -125,7 +126,7 @@ class Trajectory:
         psi = problem.initial(member) if restored is None else device.asarray(fitting(restored, "psi", size))
         self.carrier = self._carrier(self.hamiltonian, psi, own=True)
         self.other: Any = None
-        if problem.echo is not None and problem.echo.overlap:
+        if problem.asked.echo is not None and problem.asked.echo.overlap:
             other = (
                 problem.initial(member)
                 if restored is None
@@ -189,11 +190,11 @@ class Trajectory:
 
     # -------------------------------------------------------------------------------------- evolution
 
-    def run(self, monitor: Monitor, done: int, state: Callable[[], dict[str, Any]]) -> int:
-        """Evolve and observe to the end; return the steps done by then in the whole run."""
+    def advance(self, report: Report, done: int = 0) -> None:
+        """Evolve and observe to the end; `done` steps of the whole run were made before this trajectory."""
         problem = self.problem
         done += sum(problem.steps(k, self.how.dt)[0] for k in range(self.reached))
-        self._observe(monitor, state)
+        self._observe(report)
         for k in range(self.reached, len(problem.times) - 1):
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
@@ -205,15 +206,14 @@ class Trajectory:
                         self.other.advance(start, dt, steps)
                     self.calls = number + 1
                     if begun + steps < count:
-                        monitor.step(done + begun + steps, state)
+                        report(Progress(done + begun + steps))
                 begun += steps
             done += count
             self.reached, self.calls = k + 1, 0
-            self._observe(monitor, state)
-            monitor.step(done, state, energy=self.rows["energy"][-1])
-        return done
+            self._observe(report)
+            report(Progress(done, {"energy": self.rows["energy"][-1]}))
 
-    def _observe(self, monitor: Monitor, state: Callable[[], dict[str, Any]]) -> None:
+    def _observe(self, report: Report) -> None:
         """Observe at the time reached, unless that was done before the run was interrupted."""
         if len(self.rows.get("energy", ())) > self.reached:
             return
@@ -223,19 +223,19 @@ class Trajectory:
             self.pending = self.observer.row(self.reached, moments, self.carrier.psi)
         found = dict(self.pending)
         if self.reached in self.problem.echo_at:
-            found |= self._echo(monitor, state)
+            found |= self._echo(report)
         self.pending = {}
         self.observer.record(self.reached, found)
 
-    def _echo(self, monitor: Monitor, state: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""
         if self.other is not None:
             return {"echo": observables.echo(self.other.psi, self.carrier.psi).echo}
         back = self._carrier(self.observer.perturbed, self.carrier.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
-            monitor.poll(state)
-        local = self.problem.echo.local is not None
+            report(Progress())
+        local = bool(self.problem.asked.echo_local)
         moments = back.measure("z", pairs=False) if local else None
         return self.observer.echo(back.psi, moments)
 

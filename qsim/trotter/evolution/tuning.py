@@ -83,7 +83,7 @@ def _timed(problem: Problem, candidates: Sequence[Sequence[Tile]]) -> list[float
     found = []
     with device.use():
         psi = device.xp.full(1 << problem.spins, 2.0 ** (-problem.spins / 2), problem.dtype)
-    precision = problem.deck.run.precision
+    precision = problem.precision
     for tiling in candidates:
         evolver = Evolver(device, model, psi, precision=precision, own=True, tiling=tiling)
         times = []

@@ -47,7 +47,7 @@ def verify(
     info: Info = {
         "verification_error": (distance, "", "||psi(dt) - psi(dt/2)|| at t_final, of the last trajectory")
     }
-    promised = max(how.error, problem.deck.evolve.accuracy or 0.0)
+    promised = max(how.error, problem.evolution.accuracy or 0.0)
     order = METHODS[how.method].order if how.method in METHODS else math.inf
     error = distance / (1.0 - 0.5**order)
     if error > TOLERATED * promised:
@@ -80,7 +80,7 @@ def _unsettled(error: float, promised: float) -> str:
 def _remedy(problem: Problem) -> str:
     return (
         "give a shorter evolve.dt"
-        if problem.deck.evolve.dt is not None
+        if problem.evolution.dt is not None
         else "ask for a smaller evolve.accuracy"
     )
 
@@ -95,7 +95,7 @@ class _Replay:
         self.member = member
         self.forward = self._carrier(self.observer.hamiltonian, problem.initial(member))
         self.other: Carrier | SectorCarrier | None = None
-        if problem.echo is not None and problem.echo.overlap:
+        if problem.asked.echo is not None and problem.asked.echo.overlap:
             self.other = self._carrier(self.observer.perturbed, problem.initial(member))
         self.echoes: list[float] = []
 
@@ -131,7 +131,7 @@ class _Replay:
         for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
             _halved(back, start, dt, steps)
         found = observables.echo(self.observer.psi0, back.psi)
-        self.echoes.append(found.echo if problem.echo.sigma else found.unnormalised)
+        self.echoes.append(found.echo if problem.asked.echo_sigma else found.unnormalised)
 
 
 def _halved(carrier: Carrier | SectorCarrier, start: float, dt: float, steps: int) -> None:

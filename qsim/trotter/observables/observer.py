@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.trotter.asked import AXES
 from qsim.trotter.observables import observables
-from qsim.trotter.problem import AXES
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ class Observer:
     def __init__(self, problem: Problem, member: int, target: Amplitudes | None = None) -> None:
         self.problem, self.target = problem, target
         self.hamiltonian = self.perturbed = problem.hamiltonian(member)
-        echo = problem.echo
+        echo = problem.asked.echo
         if echo is not None and echo.sigma:
             self.perturbed = self.hamiltonian + problem.sigma(member)
-        needs_start = problem.deck.observed("return_probability") or (echo is not None and not echo.overlap)
+        needs_start = problem.asked.block("return_probability") or (echo is not None and not echo.overlap)
         self.psi0: Any = problem.initial(member) if needs_start else None
         self.rows: dict[str, list[Any]] = {}
 
     @property
     def axes(self) -> str:
         """Axes along which the moments are needed: all that the energy or a deck entry asks for."""
-        asked = {"z", *self.problem.totals, *(axes[0] for axes in self.problem.pairs)}
+        asked = {"z", *self.problem.asked.totals, *(axes[0] for axes in self.problem.asked.pairs)}
         coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}
         return "z" if asked | coupled == {"z"} else "xyz"
 
@@ -88,12 +88,12 @@ class Observer:
             "norm": moments.norm,
             "energy": observables.energy(moments, self.hamiltonian, time),
         }
-        for a in problem.totals:
+        for a in problem.asked.totals:
             found[f"total_s{a}"] = observables.total(moments, a)
         for a in AXES:
-            if (sites := problem.sites(a)) is not None:
+            if (sites := problem.asked.sites(a)) is not None:
                 found[f"s{a}"] = observables.local(moments, a)[sites]
-        for axes, pairs in problem.pairs.items():
+        for axes, pairs in problem.asked.pairs.items():
             found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
         return found
 
@@ -103,16 +103,16 @@ class Observer:
         """Return the observables that need the amplitudes: entropies, overlaps, the variance of the energy."""
         problem = self.problem
         found: dict[str, Any] = {}
-        if problem.cuts:
-            more = entropies is None or problem.entropies or problem.schmidt
+        if problem.asked.cuts:
+            more = entropies is None or problem.asked.entropies or problem.asked.schmidt
             found |= self._entropies(psi) if more else {"entropy": np.array(entropies)}
-        if problem.deck.observed("return_probability"):
+        if problem.asked.block("return_probability"):
             found["return_probability"] = observables.fidelity(self.psi0, psi)
         if self.target is not None:
             found["fidelity"] = observables.fidelity(self.target, psi)
-        if problem.deck.observed("energy_variance") and moments.variance is not None:
+        if problem.asked.block("energy_variance") and moments.variance is not None:
             found["energy_variance"] = moments.variance
-        elif problem.deck.observed("energy_variance"):
+        elif problem.asked.block("energy_variance"):
             device = problem.device
             found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
         return found
@@ -120,11 +120,11 @@ class Observer:
     def _memory(self, moments: Moments) -> dict[str, Any]:
         """Return the observables that compare the polarisation with that at t = 0."""
         found: dict[str, Any] = {}
-        if self.problem.deck.observed("imbalance"):
+        if self.problem.asked.block("imbalance"):
             if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
                 self.rows["_pattern"] = [self._pattern(observables.local(moments, "z"))]
             found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
-        if (site := self.problem.autocorrelation_site) is not None:
+        if (site := self.problem.asked.autocorrelation_site) is not None:
             found["polarisation"] = observables.polarisation(moments)
             found["autocorrelation"] = float(found["polarisation"][site])
         return found
@@ -134,17 +134,18 @@ class Observer:
         problem = self.problem
         if problem.sector is None:
             cuts = [
-                Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut)) for cut in problem.cuts
+                Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut))
+                for cut in problem.asked.cuts
             ]
         else:
-            cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.cuts]
+            cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.asked.cuts]
         found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}
-        if "number" in problem.entropies:
+        if "number" in problem.asked.entropies:
             found["number_entropy"] = np.array([cut.number_entropy for cut in cuts])
-        if "renyi2" in problem.entropies:
+        if "renyi2" in problem.asked.entropies:
             found["renyi2"] = np.array([cut.renyi2 for cut in cuts])
-        if problem.schmidt:
-            values, sz = zip(*(cut.largest(problem.schmidt) for cut in cuts), strict=True)
+        if problem.asked.schmidt:
+            values, sz = zip(*(cut.largest(problem.asked.schmidt) for cut in cuts), strict=True)
             found["schmidt"] = np.array(values)
             if problem.sector is not None and problem.members == 1:
                 found["schmidt_sz"] = np.array(sz)
@@ -163,13 +164,13 @@ class Observer:
 
     def echo(self, back: Amplitudes, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""
-        block = self.problem.echo
+        asked = self.problem.asked
         result = observables.echo(self.psi0, back)
-        found: dict[str, Any] = {"echo": result.echo if block.sigma else result.unnormalised}
-        if not block.sigma:
+        found: dict[str, Any] = {"echo": result.echo if asked.echo_sigma else result.unnormalised}
+        if not asked.echo_sigma:
             found["echo_normalised"] = result.echo
-        if block.local is not None and moments is not None:
-            found["echo_local"] = observables.polarisation(moments)[list(block.local)]
+        if asked.echo_local and moments is not None:
+            found["echo_local"] = observables.polarisation(moments)[asked.echo_local]
         return found
 
     def record(self, reached: int, found: Mapping[str, Any]) -> None:
@@ -191,7 +192,7 @@ class Observer:
 
 def target(problem: Problem) -> Amplitudes | None:
     """Return the state of `fidelity`, None if it is not asked for."""
-    block = problem.deck.observed("fidelity")
+    block = problem.asked.block("fidelity")
     if block is None:
         return None
     from qsim.trotter.states import initial as states

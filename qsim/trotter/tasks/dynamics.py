@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
+    from qsim.trotter.deck.tasks import Dynamics
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.ground import Ground
     from qsim.trotter.tasks.problem import TaskProblem
@@ -42,10 +43,15 @@ class Computation:
     """The recurrences of all wave numbers; complete ones are kept in a checkpoint."""
 
     def __init__(
-        self, problem: TaskProblem, sector: Sector, ground: Ground, restored: Mapping[str, Any] | None
+        self,
+        problem: TaskProblem[Dynamics],
+        sector: Sector,
+        ground: Ground,
+        restored: Mapping[str, Any] | None,
     ) -> None:
         self.problem, self.sector, self.ground = problem, sector, ground
-        count, steps = len(problem.wave_numbers), problem.deck.dynamics.steps
+        self.wave_numbers = problem.block.wave_numbers(problem.spins)
+        count, steps = len(self.wave_numbers), problem.block.steps
         self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
         self.change = np.zeros(count)
         self.done = 0
@@ -59,18 +65,18 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
-        problem, block = self.problem, self.problem.deck.dynamics
+        problem, block = self.problem, self.problem.block
         target = target_of(self.sector, block.operator)
         operator = None if target is None else SectorOperator(problem.place, target, problem.model)
-        for number in range(self.done, len(problem.wave_numbers)):
+        for number in range(self.done, len(self.wave_numbers)):
             if operator is not None:
                 self._one(number, operator, report)
             self.done = number + 1
             report(Progress(self.done))
 
     def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
-        problem, block = self.problem, self.problem.deck.dynamics
-        device, factors = problem.place, wave(problem.spins, math.pi * problem.wave_numbers[number])
+        problem, block = self.problem, self.problem.block
+        device, factors = problem.place, wave(problem.spins, math.pi * self.wave_numbers[number])
         vector = self.ground.vector
         if block.operator == "sz":
             phi = weighted(self.sector, device, vector, factors)
@@ -93,7 +99,7 @@ class Computation:
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
-            omega, eta = problem.frequencies, block.broadening
+            omega, eta = np.array(block.omega.values()), block.broadening
             found = lorentzians(omega, eta, poles, weights)
             self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
 
@@ -111,7 +117,7 @@ def lorentzians(
     return np.asarray(((eta / math.pi) / ((omega[:, None] - poles) ** 2 + eta**2)) @ weights, np.float64)
 
 
-def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
+def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     """Find the ground state, and the spectral function of every wave number."""
     with monitor.stage("ground state"):
         sector, ground = lowest(problem)
@@ -119,10 +125,10 @@ def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
         f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
     )
     made = Computation(problem, sector, ground, monitor.restored)
-    total = len(problem.wave_numbers)
+    total = len(made.wave_numbers)
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="wave numbers", what="dynamics", done=made.done)
-    block, omega = problem.deck.dynamics, problem.frequencies
+    block, omega = problem.block, np.array(problem.block.omega.values())
     structure = np.zeros((total, omega.size))
     for k in range(total):
         known = np.isfinite(made.poles[k])
@@ -138,7 +144,7 @@ def run(problem: TaskProblem, monitor: Monitor) -> DynamicsResult:
     )
 
 
-def lowest(problem: TaskProblem) -> tuple[Sector, Ground]:
+def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     """Return the ground state of all sectors of the task.
 
     Raises

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
+    from qsim.trotter.deck.tasks import Levels
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.tasks.problem import TaskProblem
 
@@ -34,11 +35,11 @@ SAME = 1e-12  # of the size of the spectrum: spacings below are degeneracies
 class Computation:
     """The spectra of all realisations; complete ones are kept in a checkpoint."""
 
-    def __init__(self, problem: TaskProblem, restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: TaskProblem[Levels], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         size = problem.sectors[0].dimension
-        shape = (problem.deck.ensemble.disorder, size)
-        asked = problem.deck.levels.statistics
+        shape = (problem.models.disorder, size)
+        asked = problem.block.statistics
         self.kept = {"levels": np.zeros(shape)}
         if "participation" in asked:
             self.kept["participation"] = np.zeros(shape)
@@ -56,7 +57,7 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Diagonalise the realisations that are left."""
         problem, device = self.problem, self.problem.place
-        for member in range(self.done, problem.deck.ensemble.disorder):
+        for member in range(self.done, problem.models.disorder):
             sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
             matrix = matrix_of(SectorOperator(device, sector, model))
             xp = device.xp
@@ -106,7 +107,7 @@ def left_over(model: Model, inversion: bool) -> str:
     return ""
 
 
-def run(problem: TaskProblem, monitor: Monitor) -> LevelsResult:
+def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
     """Diagonalise all realisations and return their level statistics."""
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
@@ -118,12 +119,12 @@ def run(problem: TaskProblem, monitor: Monitor) -> LevelsResult:
             "like that of random levels"
         )
     made = Computation(problem, monitor.restored)
-    members = problem.deck.ensemble.disorder
+    members = problem.models.disorder
     with monitor.stage("levels"):
         drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
     levels = made.kept["levels"]
     third = levels.shape[1] // 3
-    inside = slice(third, 2 * third) if problem.deck.levels.window == "middle_third" else slice(None)
+    inside = slice(third, 2 * third) if problem.block.window == "middle_third" else slice(None)
     if levels[:, inside].shape[1] < 3:
         raise NumericsError(
             f"{levels.shape[1]} levels are too few for a gap ratio in this window",

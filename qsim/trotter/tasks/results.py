@@ -12,6 +12,7 @@ from qsim.trotter.tasks.problem import scale_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.tasks.problem import TaskProblem
 
@@ -36,7 +37,7 @@ class SpectrumResult:
     products : int
     """
 
-    problem: TaskProblem
+    problem: TaskProblem[Spectrum]
     sectors: list[Sector]
     levels: NDArray[np.float64]
     residuals: NDArray[np.float64]
@@ -46,7 +47,7 @@ class SpectrumResult:
     @property
     def order(self) -> list[tuple[int, int]]:
         """Sector and number of all levels, the lowest (highest) first."""
-        sign = -1.0 if self.problem.deck.spectrum.which == "highest" else 1.0
+        sign = -1.0 if self.problem.block.which == "highest" else 1.0
         places = [tuple(map(int, place)) for place in np.argwhere(np.isfinite(self.levels))]
         return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
 
@@ -86,7 +87,7 @@ class DynamicsResult:
         Change of the structure with the last fifth of the products, relative to its maximum.
     """
 
-    problem: TaskProblem
+    problem: TaskProblem[Dynamics]
     sector: Sector
     energy: float
     residual: float
@@ -119,7 +120,7 @@ class DynamicsResult:
             or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
         ):
             return None
-        q = np.pi * np.array(self.problem.wave_numbers)
+        q = np.pi * np.array(self.problem.block.wave_numbers(n))
         return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
 
 
@@ -137,7 +138,7 @@ class ThermalResult:
         Standard errors; None where every sector was diagonalised.
     """
 
-    problem: TaskProblem
+    problem: TaskProblem[Thermal]
     temperatures: NDArray[np.float64]
     values: NDArray[np.float64]
     errors: NDArray[np.float64] | None
@@ -160,7 +161,7 @@ class LevelsResult:
         Participation entropy, and that of half of the chain, of every eigenstate.
     """
 
-    problem: TaskProblem
+    problem: TaskProblem[Levels]
     levels: NDArray[np.float64]
     ratios: NDArray[np.float64]
     all_ratios: NDArray[np.float64]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
+    from qsim.trotter.deck.tasks import Spectrum
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.tasks.problem import TaskProblem
 
@@ -31,9 +32,9 @@ __all__ = ["run"]
 class Computation:
     """The search for the levels of all sectors; what is found of complete sectors is kept in a checkpoint."""
 
-    def __init__(self, problem: TaskProblem, restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: TaskProblem[Spectrum], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
-        block = problem.deck.spectrum
+        block = problem.block
         shape = (len(problem.sectors), block.levels)
         self.levels, self.residuals = np.full(shape, math.nan), np.full(shape, math.nan)
         self.done = self.products = 0
@@ -60,7 +61,7 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Find the levels of the sectors that are left."""
-        problem, block = self.problem, self.problem.deck.spectrum
+        problem, block = self.problem, self.problem.block
         sign = -1.0 if block.which == "highest" else 1.0
         for number in range(self.done, len(problem.sectors)):
             linear = SectorOperator(problem.place, problem.sectors[number], problem.model)
@@ -84,10 +85,8 @@ class Computation:
             report(Progress(self.done, {"energy": search.found.energies[0]}))
 
 
-def run(problem: TaskProblem, monitor: Monitor) -> SpectrumResult:
+def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     """Find the levels of all sectors and observe the lowest state."""
-    for text in problem.notices:
-        monitor.note(text)
     for sector in problem.sectors:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)
@@ -95,9 +94,11 @@ def run(problem: TaskProblem, monitor: Monitor) -> SpectrumResult:
         drive(made, monitor, total=len(problem.sectors), unit="sectors", what="levels", done=made.done)
     assert made.best is not None
     result = SpectrumResult(problem, problem.sectors, made.levels, made.residuals, products=made.products)
+    if not problem.block.vectors:
+        return result
     with monitor.stage("observe"):
         result.observed = observe(problem, problem.sectors[made.best[1]], made.best[2])
-    if result.degeneracy > 1 and problem.deck.observe:
+    if result.degeneracy > 1 and problem.asked.items:
         monitor.warn(
             f"{result.degeneracy} levels have the energy {result.levels[result.order[0]]:.12g}: what is observed is that of one "
             "state among them"
@@ -105,29 +106,28 @@ def run(problem: TaskProblem, monitor: Monitor) -> SpectrumResult:
     return result
 
 
-def observe(problem: TaskProblem, sector: Sector, psi: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def observe(problem: TaskProblem[Spectrum], sector: Sector, psi: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return what the deck asks for, in one state of a sector."""
-    deck = problem.deck
     operator = SectorOperator(problem.place, sector, problem.model)
-    across = {pair for axes, pairs in problem.pairs.items() if axes != "zz" for pair in pairs}
+    across = {pair for axes, pairs in problem.asked.pairs.items() if axes != "zz" for pair in pairs}
     factors = structure_axes(problem)
     if "xx" in factors:
         across |= {(j, k) for j in range(problem.spins) for k in range(j + 1, problem.spins)}
     moments = sector_moments(operator, psi, sorted(across))
     found: dict[str, NDArray[Any]] = {}
-    if deck.observed("sz") is not None:
+    if problem.asked.block("sz") is not None:
         found["sz"] = moments.s["z"] / moments.norm
-    for axes, pairs in problem.pairs.items():
+    for axes, pairs in problem.asked.pairs.items():
         j, k = np.array(pairs).T
         found[f"correlator_{axes}"] = moments.ss[axes[0]][j, k] / moments.norm
     for axes in factors:
         found[f"structure_factor_{axes}"] = structure_factor(moments.ss[axes[0]] / moments.norm)
-    spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.cuts]
+    spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.asked.cuts]
     if spectra:
         found["entropy"] = np.array([s.entropy for s in spectra])
         found["number_entropy"] = np.array([s.number_entropy for s in spectra])
         found["renyi2"] = np.array([s.renyi2 for s in spectra])
-    stored = max((item.entropy.spectrum for item in deck.observe if item.entropy is not None), default=0)
+    stored = problem.asked.schmidt
     if stored and spectra:
         found["schmidt"], found["schmidt_sz"] = map(
             np.array, zip(*(s.largest(stored) for s in spectra), strict=True)
@@ -135,9 +135,9 @@ def observe(problem: TaskProblem, sector: Sector, psi: NDArray[Any]) -> dict[str
     return found
 
 
-def structure_axes(problem: TaskProblem) -> list[str]:
+def structure_axes(problem: TaskProblem[Spectrum]) -> list[str]:
     """Return the axes of the structure factors that are asked for."""
-    asked = problem.deck.observed("structure_factor")
+    asked = problem.asked.block("structure_factor")
     if asked is None:
         return []
     return [asked] if isinstance(asked, str) else list(asked)

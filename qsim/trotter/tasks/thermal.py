@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
+    from qsim.trotter.deck.tasks import Thermal
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.tasks.problem import TaskProblem
 
@@ -43,7 +44,7 @@ class Computation:
         Of each sector: one row where it was diagonalised.
     """
 
-    def __init__(self, problem: TaskProblem, restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: TaskProblem[Thermal], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         self.energies: list[NDArray[np.float64]] = []
         self.weights: list[NDArray[np.float64]] = []
@@ -74,13 +75,13 @@ class Computation:
         return values[None], np.ones((1, values.size))
 
     def _sampled(self, number: int, report: Report) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        problem, block = self.problem, self.problem.deck.thermal
+        problem, block = self.problem, self.problem.block
         sector = problem.sectors[number]
         operator = SectorOperator(problem.place, sector, problem.model)
         energies = np.full((block.vectors, block.steps), np.inf)
         weights = np.zeros((block.vectors, block.steps))
         for k in range(block.vectors):
-            seed = (problem.seed << 20) + (number << 10) + k
+            seed = (problem.models.seed << 20) + (number << 10) + k
             made = chain(problem.place, operator, random_start(problem.place, sector.dimension, seed))
             for _ in range(block.steps):
                 report(Progress())
@@ -92,10 +93,10 @@ class Computation:
         return energies, weights
 
 
-def run(problem: TaskProblem, monitor: Monitor) -> ThermalResult:
+def run(problem: TaskProblem[Thermal], monitor: Monitor) -> ThermalResult:
     """Return thermal averages at all temperatures."""
     made = Computation(problem, monitor.restored)
-    sectors, block = problem.sectors, problem.deck.thermal
+    sectors, block = problem.sectors, problem.block
     exact = sum(sector.dimension <= EXACT for sector in sectors)
     monitor.note(
         f"{len(sectors)} sectors, {exact} of them diagonalised, {block.vectors} random vectors in each of the others"
@@ -106,10 +107,10 @@ def run(problem: TaskProblem, monitor: Monitor) -> ThermalResult:
 
 
 def averages(
-    problem: TaskProblem, energies: list[NDArray[np.float64]], weights: list[NDArray[np.float64]]
+    problem: TaskProblem[Thermal], energies: list[NDArray[np.float64]], weights: list[NDArray[np.float64]]
 ) -> ThermalResult:
     """Return energy, specific heat, susceptibility and entropy per site with their jackknife errors."""
-    temperatures = problem.temperatures
+    temperatures = np.array(problem.block.grid())
     low = min(float(e.min()) for e in energies)
     samples = max(len(e) for e in energies)
     sums = np.zeros((samples, temperatures.size, 4))  # Z, Z <E>, Z <E^2>, Z <Sz^2>; energies from the lowest
@@ -150,19 +151,20 @@ def averages(
 
 
 def _mean_sz(
-    problem: TaskProblem,
+    problem: TaskProblem[Thermal],
     energies: list[NDArray[np.float64]],
     weights: list[NDArray[np.float64]],
     low: float,
     samples: int,
 ) -> NDArray[np.float64]:
     """Return ``Z <Sz>`` of every sample and temperature; it vanishes where Sz and -Sz are alike."""
-    found = np.zeros((samples, problem.temperatures.size))
+    temperatures = np.array(problem.block.grid())
+    found = np.zeros((samples, temperatures.size))
     if problem.doubled:
         return found
     for sector, e, w in zip(problem.sectors, energies, weights, strict=True):
         up = np.where(np.isfinite(e), e - low, np.inf)
-        boltzmann = np.exp(-up[:, None, :] / problem.temperatures[None, :, None]) * w[:, None, :]
+        boltzmann = np.exp(-up[:, None, :] / temperatures[None, :, None]) * w[:, None, :]
         found += sector.sz * boltzmann.sum(axis=2)
     return found
 

@@ -25,7 +25,7 @@ def exact(problem, t, start=START):
 
     n = problem.spins
     up = n - np.bitwise_count(np.arange(1 << n))
-    H0 = dense(build_hamiltonian(System(spins=n, terms=problem.deck.initial.terms), seed=0).at(0.0))
+    H0 = dense(build_hamiltonian(System(spins=n, terms=problem.start.terms), seed=0).at(0.0))
     inside = np.flatnonzero(up == start["up"])
     psi = np.zeros(1 << n, complex)
     psi[inside] = np.linalg.eigh(H0[np.ix_(inside, inside)])[1][:, 0]

@@ -1,0 +1,77 @@
+"""The Hamiltonians of a run: of every trajectory, of the way back of its echo, and of the ground state that it starts in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qsim.trotter.deck.model import are_driven
+from qsim.trotter.model.hamiltonian import build_hamiltonian
+
+if TYPE_CHECKING:
+    from qsim.trotter.deck.couplings import System, Term
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+
+__all__ = ["GROUND_TERMS", "Models"]
+
+GROUND_TERMS = (
+    1000  # number of the first term of a ground state, by which its disorder is apart from all other
+)
+
+
+@dataclass(frozen=True)
+class Models:
+    """Couplings and fields of every trajectory.
+
+    Attributes
+    ----------
+    system : System
+        Spins and terms of the deck, checked.
+    seed : int
+        Seed of the run, for disorder without a seed of its own.
+    disorder, states : int
+        Realisations of the disorder, and trajectories of each of them, which stand in a row.
+    sigma_terms : sequence of Term
+        Perturbation of the way back of an echo.
+    ground_terms : sequence of Term
+        Of the Hamiltonian whose ground state the trajectories begin with.
+    """
+
+    system: System
+    seed: int
+    disorder: int = 1
+    states: int = 1
+    sigma_terms: Sequence[Term] = ()
+    ground_terms: Sequence[Term] = ()
+
+    @property
+    def spins(self) -> int:
+        """Number of spins N."""
+        return self.system.spins
+
+    @property
+    def driven(self) -> bool:
+        """True if a term of the system depends on time."""
+        return are_driven(self.system.terms)
+
+    def realisation(self, member: int) -> int:
+        """Return the number of the realisation of the disorder of a trajectory."""
+        return member // self.states
+
+    def hamiltonian(self, member: int = 0) -> Hamiltonian:
+        """Return the Hamiltonian of a trajectory."""
+        return build_hamiltonian(self.system, seed=self.seed, realisation=self.realisation(member))
+
+    def sigma(self, member: int = 0) -> Hamiltonian:
+        """Return the perturbation of the echo of a trajectory."""
+        return self._of(self.sigma_terms, len(self.system.terms), member)
+
+    def ground(self, member: int = 0) -> Hamiltonian:
+        """Return the Hamiltonian whose ground state a trajectory begins with."""
+        return self._of(self.ground_terms, GROUND_TERMS, member)
+
+    def _of(self, terms: Sequence[Term], first: int, member: int) -> Hamiltonian:
+        return build_hamiltonian(
+            self.system, seed=self.seed, realisation=self.realisation(member), terms=terms, first=first
+        )
