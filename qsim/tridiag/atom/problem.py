@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.polarization import Frame
-    from qsim.tridiag.deck.atom import AtomDeck, AtomObserved, Spectrum
+    from qsim.tridiag.atom.surface import Sphere
+    from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
+    from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tdse.pulses import LaserField
 
 __all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "setting"]
@@ -113,6 +115,8 @@ class AtomProblem:
         Charge that is seen from far away.
     make : function
         Lattice of another grid.
+    spheres : list of Sphere
+        Where the flux is recorded.
     every : int
         Steps between two samples of the trace.
     notices : list of str
@@ -133,6 +137,7 @@ class AtomProblem:
     absorber: Any
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
+    spheres: list[Sphere] = field(default_factory=list)
     every: int = 1
     notices: list[str] = field(default_factory=list)
 

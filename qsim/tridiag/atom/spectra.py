@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.propagator import AtomLattice
 
-__all__ = ["Photoelectrons", "scattering", "scattering_states", "window"]
+__all__ = ["Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
 QUIET = 1e-15  # norm of an l that gives nothing
 NODES = 64  # of the integral of the phase to infinity
@@ -67,6 +67,8 @@ class Photoelectrons:
         d2P/(dE dOmega), 1/hartree.
     phase : (k, l) float64 or None
         eta_l, of scattering states.
+    error : (k,) float64 or None
+        Claimed error of dP/dE.
     """
 
     energy: NDArray[np.float64]
@@ -75,6 +77,7 @@ class Photoelectrons:
     theta: NDArray[np.float64]
     angular: NDArray[np.float64]
     phase: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None
 
 
 def harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.complex128]:
@@ -223,7 +226,7 @@ def scattering_states(
     value = last[2]
     slope = (last[0] - 8.0 * last[1] + 8.0 * last[3] - last[4]) / (12.0 * h)
     r = float(grid.r[-3])
-    zeta, growth = _local(energy, l, tail, r)
+    zeta, growth = local_wave(energy, l, tail, r)
     turned = slope + 0.5 * growth / zeta * value  # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
@@ -250,10 +253,10 @@ def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int)
     return np.sqrt(np.maximum(square + 0.75 * (first / here) ** 2 - 0.5 * second / here, 1e-6))
 
 
-def _local(
+def local_wave(
     energy: NDArray[np.float64], l: int, tail: float, r: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return zeta and its slope at a radius."""
+    """Return the local wave number zeta of a Coulomb tail and its slope at a radius, (k,)."""
     h = STENCIL * r
     below, here, above = (_zeta(energy, l, tail, s, SWEEPS) for s in (r - h, r, r + h))
     return here, (above - below) / (2.0 * h)

@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount
-from qsim.core.deck.units import Energy, Length
+from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse
 from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
 from qsim.tridiag.deck.scan import Scan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
@@ -354,42 +355,6 @@ class AtomObserved:
     density: RadialMapStored = field(default_factory=RadialMapStored)
 
 
-# --------------------------------------------------------------------------------------------- spectra
-
-Energies = Annotated[list[Energy], Field(min_length=2, max_length=2)]
-
-
-class WindowSpectrum(Block):
-    """Window operator ``gamma^(2^order) / ((H - E)^(2^order) + gamma^(2^order))``: bound states and continuum."""
-
-    method: Literal["window"]
-    energy: Energies = Field(default=[-0.6, 1.0], description="first and last energy")
-    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=400, description="number of energies")
-    gamma: Annotated[Energy, SIZE] | None = Field(
-        default=None, description="half width of the window; by default the distance of the energies"
-    )
-    order: Annotated[PositiveCount, Field(le=4)] = Field(
-        default=2, description="exponent of the window, 1 to 4"
-    )
-    angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
-        default=None, description="number of polar angles of an angle-resolved spectrum; by default none"
-    )
-
-
-class ScatteringSpectrum(Block):
-    """Projection on scattering states of the atom: exact for an electron that is still in the box."""
-
-    method: Literal["scattering"]
-    energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
-    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
-    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91, description="number of polar angles, 0 to 180 degrees"
-    )
-
-
-Spectrum = Annotated[WindowSpectrum | ScatteringSpectrum, Field(discriminator="method")]
-
-
 # ---------------------------------------------------------------------------------------------- the deck
 
 
@@ -473,6 +438,14 @@ class AtomDeck(Deck):
         return LinearPolarization(type="linear") if self.laser is None else self.laser.polarization
 
     @property
+    def along(self) -> bool:
+        """Whether the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
+        one = self.polarization
+        return isinstance(one, LinearPolarization) and (
+            not any(one.direction[:2]) or all(level.l == 0 for level in self.initial)
+        )
+
+    @property
     def along_z(self) -> bool:
         """Whether the field conserves m."""
         one = self.polarization
@@ -535,13 +508,19 @@ class AtomDeck(Deck):
             if one.method in methods[:index]:
                 yield Finding(f"spectra.{index}.method", f"duplicate of spectra.{methods.index(one.method)}")
             low, high = one.energy
+            if isinstance(one, TsurffSpectrum):
+                yield from one.check(f"spectra.{index}", self.absorber)
+                if not self.along:
+                    yield Finding(
+                        f"spectra.{index}.method",
+                        "tsurff needs a field of constant direction, and an initial state of one m about it; scattering and "
+                        "window do not",
+                    )
             if low >= high:
                 yield Finding(
                     f"spectra.{index}.energy",
                     f"the first energy {low:g} must lie below the last, {high:g} hartree",
                 )
-            if one.method == "scattering" and low < 1e-4:
-                yield Finding(
-                    f"spectra.{index}.energy",
-                    f"scattering states have energies above 1e-4 hartree, found {low:g}",
-                )
+            if one.method != "window" and low < 1e-4:
+                what = "scattering states have" if one.method == "scattering" else "tsurff finds"
+                yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")

@@ -207,7 +207,10 @@ def photoelectron(r: Results) -> Figure | None:
         linewidth=0.8,
         label=str(r.scalars["pes_method"].value),
     )
-    for name in ("window", "scattering"):
+    if "pes_error" in r:
+        low, high = np.maximum(p - r["pes_error"], 1e-300), p + r["pes_error"]
+        ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
+    for name in ("window", "scattering", "tsurff"):
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
     omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))

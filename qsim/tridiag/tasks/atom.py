@@ -15,8 +15,8 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import observables
-from qsim.tridiag.atom.lanes import PlanarLanes
+from qsim.tridiag.atom import observables, surface
+from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_planar import planar_sums
@@ -64,6 +64,7 @@ class AtomEvolution:
             self.propagator = problem.propagator(lattice, found.lmax, None, found.dt)
             self.trace = [np.array([[0.0, *self.sums()]])]
             self.rows = [self._row(0)]
+            self.flux = [self._crossing(0)]
         else:
             lmax = int(restored["lmax"])
             self.propagator = problem.propagator(lattice, lmax, None, found.dt)
@@ -71,6 +72,7 @@ class AtomEvolution:
             self.propagator.step, self.propagator.lost = int(restored["step"]), float(restored["lost"])
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
+            self.flux = list(restored["flux"])
         self.start = self.propagator.step
 
     def sums(self) -> NDArray[np.float64]:
@@ -117,12 +119,22 @@ class AtomEvolution:
         sums = self.sums()
         if mark % problem.every == 0:
             self.trace.append(np.array([[float(mark), *sums]]))
+            self.flux.append(self._crossing(mark))
         if not math.isfinite(sums[0]):
             raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
         if mark in problem.frames:
             self.rows.append(self._row(mark))
             self._grow()
         return sums
+
+    def _crossing(self, step: int) -> NDArray[np.complex128]:
+        """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
+        problem, lanes = self.problem, self.propagator.lanes
+        if not problem.spheres or not isinstance(lanes, Lanes):
+            return np.zeros((0, 2, lanes.used), complex)
+        a = 0.0 if problem.velocity else float(problem.pulse.vector_potential(step * problem.setting.dt))
+        phi = self.propagator.phi
+        return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
 
     def _grow(self) -> None:
         """Add angular momenta where ``grid.lmax: auto`` asks for it."""
@@ -188,6 +200,7 @@ class AtomEvolution:
             "state": p.state.copy(),
             "trace": np.concatenate(self.trace),
             "rows": _stacked(self.rows),
+            "flux": _widened(self.flux),
         }
 
     def result(self) -> AtomResult:
@@ -201,6 +214,7 @@ class AtomEvolution:
             lanes=p.lanes,
             lost=p.lost,
             columns=self.columns,
+            flux=_widened(self.flux),
             speed=1e9 * self.seconds / self.worked if self.worked else None,
         )
 
@@ -220,6 +234,12 @@ def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
             values = [np.pad(value, (0, wide - value.size)) for value in values]
         out[name] = np.array(values)
     return out
+
+
+def _widened(flux: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
+    """Return the flux of all samples with the channels of the last, (samples, spheres, 2, used)."""
+    wide = flux[-1].shape[-1]
+    return np.array([np.pad(one, ((0, 0), (0, 0), (0, wide - one.shape[-1]))) for one in flux])
 
 
 def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:

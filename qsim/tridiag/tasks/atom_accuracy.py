@@ -157,6 +157,7 @@ class _Companions:
             levels=base.levels if k == 1.0 else level_states(lattice, wanted),
             observed=observed,
             spectra=[],
+            spheres=[],
             outputs=1,
             every=max(1, steps // SAMPLES),
         )

@@ -20,6 +20,7 @@ from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.atom.scan import AtomScan, settled
 from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,6 +157,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         make=make,
         notices=notices,
     )
+    made_problem.spheres = spheres(lattice, deck.spectra)
     made_problem.every = _interval(made_problem)
     return made_problem
 
@@ -206,9 +208,11 @@ def _interval(problem: AtomProblem) -> int:
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     steps, dt = problem.setting.steps, problem.setting.dt
     if not wanted:
-        return max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+        most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+        return flux_interval(problem.spectra, steps, dt, most)
     tops = []
     for block in wanted:
         omega = fundamental(problem, block.omega)
         tops.append(omega * highest_order(problem, block.max_order, omega))
-    return max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
+    most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
+    return flux_interval(problem.spectra, steps, dt, most)

@@ -112,6 +112,15 @@ SPECTRA: tuple[Q, ...] = (
         ("energy",),
     ),
     Q("pes_l", "1/hartree", "its parts by l", _spectrum("pes_l"), ("energy", "l_final")),
+    Q("pes_error", "1/hartree", "claimed error of pes (tsurff)", _spectrum("pes_error"), ("energy",)),
+    *(
+        Q(name, unit, text, _spectrum(name), ("tsurff_energy",))
+        for name, unit, text in (
+            ("tsurff_energy", "hartree", "energies of t-SURFF, where another method comes first"),
+            ("tsurff_pes", "1/hartree", "photoelectron spectrum by t-SURFF"),
+            ("tsurff_error", "1/hartree", "its claimed error"),
+        )
+    ),
     Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
     Q(
         "pad",

@@ -53,6 +53,8 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
+    flux : (samples, spheres, 2, used) complex128
+        u_l and its slope on the spheres, in velocity gauge.
     """
 
     problem: AtomProblem
@@ -68,6 +70,7 @@ class AtomResult:
     errors: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
+    flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
 
     def components(self, name: str) -> NDArray[np.float64]:
         """Return dipole, velocity, acceleration or field along the fine trace, (1 or 2, samples), a.u."""

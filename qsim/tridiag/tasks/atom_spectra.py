@@ -9,8 +9,9 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, spectra
-from qsim.tridiag.deck.atom import ScatteringSpectrum, WindowSpectrum
+from qsim.tridiag.deck.photoelectrons import ScatteringSpectrum, TsurffSpectrum, WindowSpectrum
 from qsim.tridiag.tasks.atom_attoclock import attoclock
+from qsim.tridiag.tasks.atom_surff import tsurff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.spectra import Photoelectrons
-    from qsim.tridiag.deck.atom import Spectrum
+    from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
 __all__ = ["photoelectrons"]
@@ -91,6 +92,8 @@ def photoelectrons(
                 monitor.warn(told)
         else:
             result.spectra |= {f"{block.method}_energy": found.energy, f"{block.method}_pes": found.spectrum}
+            if found.error is not None:
+                result.spectra["tsurff_error"] = found.error
 
 
 def _one(
@@ -103,6 +106,8 @@ def _one(
 ) -> Photoelectrons:
     """Return one spectrum."""
     problem = result.problem
+    if isinstance(block, TsurffSpectrum):
+        return tsurff(result, block, phi, state, monitor)
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         monitor.warn(
@@ -133,6 +138,9 @@ def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> str | N
         result.numbers["pes_total"] = float(np.trapezoid(found.spectrum[free], found.energy[free]))
         for k, energy in enumerate(_peaks(found.energy[free], found.spectrum[free])):
             result.peaks[f"peak_energy_{k}"] = energy
+    if found.error is not None:
+        result.spectra["pes_error"] = found.error
+        result.errors["pes_total"] = float(np.trapezoid(found.error[free], found.energy[free]))
     if found.phase is not None:
         result.spectra["scattering_phase"] = found.phase
     if isinstance(block, WindowSpectrum) and block.angles is None:
