@@ -117,6 +117,8 @@ class AtomProblem:
         Lattice of another grid.
     spheres : list of Sphere
         Where the flux is recorded.
+    scaled : function or None
+        V of complex radii, if a resonance is to be found.
     every : int
         Steps between two samples of the trace.
     notices : list of str
@@ -138,6 +140,7 @@ class AtomProblem:
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
     spheres: list[Sphere] = field(default_factory=list)
+    scaled: Callable[[Any], Any] | None = None
     every: int = 1
     notices: list[str] = field(default_factory=list)
 

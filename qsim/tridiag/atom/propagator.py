@@ -211,6 +211,7 @@ class Propagator:
         self.step += count
 
     def _run(self, stage: int, start: float, count: int, dt: float) -> None:
+        """Make `count` steps of length `dt` from a time on, with the tables of a stage."""
         count, dt = count * self.parts, dt / self.parts
         middle = start + (np.arange(count) + 0.5) * dt
         if isinstance(self.lanes, PlanarLanes):

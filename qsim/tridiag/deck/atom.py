@@ -12,7 +12,7 @@ from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, Po
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse
+from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse
 from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
 from qsim.tridiag.deck.scan import Scan
@@ -304,7 +304,8 @@ class RadialMapStored(Block):
     points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="columns at most")
 
 
-FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
+FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance")
+ANALYTIC = ("hydrogen", "yukawa", "tong_lin", "gsz", "muller_ar")  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
 
 
@@ -318,6 +319,9 @@ class AtomObservable(Block):
     acceleration: _Flag = False
     field: _Flag = False
     population_l: _Flag = False
+    resonance: Annotated[
+        bool, Field(description="position and rate of the level in a static field, by complex scaling")
+    ] = False
     populations: AtomPopulations | None = Field(default=None, description="level populations")
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
@@ -328,7 +332,8 @@ class AtomObservable(Block):
 
 
 _WORDS = Literal[
-    "norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "populations", "hhg", "gabor", "density"
+    "norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance",
+    "populations", "hhg", "gabor", "density",
 ]  # fmt: skip
 
 
@@ -352,6 +357,7 @@ class AtomObserved:
     norm_within: tuple[float, ...] = ()
     hhg: Hhg | None = None
     gabor: Gabor | None = None
+    resonance: bool = False
     density: RadialMapStored = field(default_factory=RadialMapStored)
 
 
@@ -425,6 +431,7 @@ class AtomDeck(Deck):
                 if value is not None:
                     found.setdefault(name, tuple(value) if isinstance(value, list) else value)
         found.setdefault("populations", AtomPopulations())
+        found["resonance"] = any(item.resonance for item in self.observe)
         return AtomObserved(**found)  # type: ignore[arg-type]
 
     @property
@@ -498,9 +505,28 @@ class AtomDeck(Deck):
                 yield Finding(
                     f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
                 )
+            if item.resonance:
+                yield from self._check_resonance(f"observe.{index}.resonance")
             for name in named:
                 if seen.setdefault(name, index) != index:
                     yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
+
+    def _check_resonance(self, key: str) -> Iterator[Finding]:
+        """Yield what stands against a resonance in a static field."""
+        pulses = [] if self.laser is None else self.laser.pulses
+        if not pulses or any(
+            not isinstance(pulse, StaticPulse) or pulse.duration is not None for pulse in pulses
+        ):
+            yield Finding(
+                key, "a resonance is that of a static field: pulses of shape static, without a duration"
+            )
+        elif not self.along or len(self.initial) > 1 or self.scan is not None:
+            yield Finding(key, "a resonance starts from one level, in a field along z, without a scan")
+        if self.atom.type not in ANALYTIC:
+            yield Finding(
+                key,
+                f"complex radii need a potential that is analytic: {', '.join(ANALYTIC)}; found {self.atom.type}",
+            )
 
     def _check_spectra(self) -> Iterator[Finding]:
         methods = [one.method for one in self.spectra]

@@ -20,7 +20,7 @@ from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_planar import planar_sums
-from qsim.tridiag.tasks import atom_accuracy, atom_spectra
+from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
@@ -262,6 +262,7 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     with monitor.stage("analyse"):
         result = evolution.result()
         analyse(result)
+        atom_resonance.find(result, monitor)
         atom_spectra.photoelectrons(result, evolution.state, monitor)
         atom_accuracy.claim(result, evolution.state, monitor, _companion)
         for _, text in warnings(result):

@@ -157,6 +157,8 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         make=make,
         notices=notices,
     )
+    if deck.observed.resonance:
+        made_problem.scaled = deck.atom.V
     made_problem.spheres = spheres(lattice, deck.spectra)
     made_problem.every = _interval(made_problem)
     return made_problem

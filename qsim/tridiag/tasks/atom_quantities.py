@@ -55,6 +55,22 @@ NUMBERS: tuple[Q, ...] = (
         when=lambda r: bool(r.methods),
     ),
     Q(
+        "resonance_energy",
+        "hartree",
+        "energy of the resonance in the static field, by complex scaling",
+        _number("resonance_energy"),
+        when=_found("resonance_energy"),
+        headline=True,
+    ),
+    Q(
+        "resonance_rate",
+        "a.u.",
+        "decay rate of the resonance in the static field, by complex scaling",
+        _number("resonance_rate"),
+        when=_found("resonance_rate"),
+        headline=True,
+    ),
+    Q(
         "attoclock_angle",
         "deg",
         "angle from -A at the peak of |E| to the maximum of the azimuths, in the sense of the field",
