@@ -124,7 +124,8 @@ def _follow(level: Level, field: float, lmax: int, box: float, finer: float) -> 
     free, coupling, right = (matrix[order][:, order] for matrix in (free, coupling, right))
     start = np.zeros(free.shape[0], dtype=complex)
     start[np.flatnonzero((order >= here.start) & (order < here.stop))] = 1.0
-    found, x = [], start
+    found: list[complex] = []
+    x = start
     energy: complex = level.energy
     for stage in range(STAGES + 1):
         f = field * stage / STAGES

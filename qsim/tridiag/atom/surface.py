@@ -158,7 +158,9 @@ class _Free:
 
 def _free(k: NDArray[np.float64], lanes: Lanes, radius: float, cosine: NDArray[np.float64]) -> _Free:
     wave, slope = _waves(k, lanes.ls, radius)
-    return _Free(k, wave, slope, (-1j) ** lanes.ls[:, None] * harmonics(lanes, cosine), cosine)
+    return _Free(
+        k, wave, slope, np.asarray((-1j) ** lanes.ls[:, None] * harmonics(lanes, cosine), complex), cosine
+    )
 
 
 def harmonics(lanes: Lanes, cosine: NDArray[np.float64]) -> NDArray[np.float64]:

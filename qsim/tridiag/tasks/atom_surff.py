@@ -73,7 +73,7 @@ class _Flux:
         lanes = result.lanes
         assert isinstance(lanes, Lanes)  # the deck has seen to it
         self.lanes = lanes
-        self.energy = np.linspace(*block.energy, block.points)
+        self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
         self.theta = np.linspace(0.0, math.pi, block.angles)
         self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
         reach = math.sqrt(2.0 * block.energy[1]) * float(np.abs(self.alpha).max())
