@@ -23,7 +23,7 @@ from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
-from qsim.tridiag.tasks.atom_result import QUANTITIES
+from qsim.tridiag.tasks.atom_result import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ class _Companions:
         )
         lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
-        start = [(one.n, one.l) for one in base.initial]
+        start = [(one.n, one.l) for one in base.start]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         problem = replace(
             base,
@@ -148,6 +148,7 @@ class _Companions:
             levels=base.levels if k == 1.0 else level_states(lattice, wanted),
             observed=observed,
             spectra=[],
+            spheres=[],
             outputs=1,
             every=max(1, steps // SAMPLES),
         )
@@ -156,5 +157,5 @@ class _Companions:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = scalars((one for one in QUANTITIES if one.error is not None), result)
+    found = scalars(COMPARED, result)
     return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}
