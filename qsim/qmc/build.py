@@ -17,7 +17,7 @@ from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
-from qsim.qmc.deck.wavefunction import Pyscf
+from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.twists import twists_of
@@ -66,7 +66,7 @@ class TrialFunction:
         notes = trial.Notes()
         wavefunction = trial.build_wavefunction(
             _system_block(deck),
-            deck.wavefunction,
+            _wavefunction_block(deck),
             folder=self.folder,
             notes=notes,
             coulomb=deck.coulomb,
@@ -94,6 +94,15 @@ def _system_block(deck: QmcDeck) -> blocks.System:
         for symbol, value in block.pseudopotentials.items()
     }
     return block.model_copy(update={"pseudopotentials": potentials})
+
+
+def _wavefunction_block(deck: QmcDeck) -> blocks.Wavefunction:
+    """Return the wavefunction with a file of orbitals that does not depend on the current folder."""
+    block = deck.wavefunction
+    if not isinstance(block.orbitals, Eshdf | Imported):
+        return block
+    orbitals = block.orbitals.model_copy(update={"file": block.orbitals.file.absolute()})
+    return block.model_copy(update={"orbitals": orbitals})
 
 
 # -------------------------------------------------------------------------------------------------- plan

@@ -349,10 +349,14 @@ def density(r: Results) -> Figure | None:
     x, y, z = (r[f"{group}/density_{axis}"] for axis in "xyz")
     values = r[f"{group}/density_up"] + r[f"{group}/density_down"]
     # atoms of a planar molecule should be seen: integrate along the axis in which they spread least
-    atoms = np.array([atom[1:4] for atom in r.deck["system"]["atoms"]] or [[0.0, 0.0, 0.0]], float)
+    crystal = (
+        r.deck["system"].get("cell") == "periodic"
+    )  # whose axes are its lattice vectors, in any directions
+    listed = [] if crystal else r.deck["system"]["atoms"]
+    atoms = np.array([atom[1:4] for atom in listed] or [[0.0, 0.0, 0.0]], float)
     axis = int(np.argmin(np.ptp(atoms, axis=0)[::-1]))  # z first
     axis = 2 - axis
-    grids, names = [x, y, z], "xyz"
+    grids, names = [x, y, z], ("a_1", "a_2", "a_3") if crystal else ("x", "y", "z")
     width = float(grids[axis][1] - grids[axis][0]) if grids[axis].size > 1 else 1.0
     flat = values.sum(axis=axis) * width
     a, b = (k for k in range(3) if k != axis)
@@ -367,7 +371,7 @@ def density(r: Results) -> Figure | None:
     bar = fig.colorbar(image, ax=ax, label="electrons per bohr$^2$")
     bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
     bar.ax.yaxis.set_major_formatter("{x:.2g}")
-    for atom, place in zip(r.deck["system"]["atoms"], atoms, strict=False):
+    for atom, place in zip(listed, atoms, strict=False):
         ax.annotate(str(atom[0]), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
     ax.set_aspect("equal")
     ax.grid(visible=False)

@@ -159,6 +159,7 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
     agreed(comm, lambda: require_one_deck(job.loaded, (job.options.resume, job.options.force), comm))
     if job.options.dry_run:
         plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+        notices += about_ranks(device, plan, comm)
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
     with ExitStack() as stack:
         lock = first(comm, lambda: _locked(job, stack))
@@ -183,6 +184,7 @@ def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[st
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+    notices += about_ranks(device, plan, comm)
     restored = first(comm, lambda: _restore(job, device))
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
         monitor.comm = comm
@@ -242,7 +244,6 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
-    notices += about_ranks(device, plan, comm)
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, compose, figure
-from qsim.tridiag.figures import atom
+from qsim.tridiag.figures import atom, atom_scan
 from qsim.tridiag.figures import systems as figures_systems
 from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
 
@@ -418,6 +418,8 @@ def _by_task(
     """Return the function that draws a figure of either task."""
 
     def draw(r: Results) -> Figure | None:
+        if atom_scan.is_scan(r):
+            return atom_scan.scan(r) if line is overview else None
         return radial(r) if atom.is_atom(r) else line(r)
 
     draw.__doc__ = line.__doc__
@@ -441,5 +443,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **{name: _by_task(draw, _ATOM.get(name, draw)) for name, draw in _LINE.items()},
     "angular": atom.angular,
     "momentum": atom.momentum,
+    "attoclock": atom.attoclock,
+    "scan": atom_scan.scan,
     **figures_systems.FIGURES,
 }
