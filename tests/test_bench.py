@@ -1,4 +1,4 @@
-"""The bench: every case can be imported and is listed."""
+"""The bench: every case can be imported and is listed; the page on measured speed is that of the records."""
 
 import json
 import subprocess
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench import report  # noqa: E402
 
 
 def test_cases_of_every_method_are_listed():
@@ -44,3 +47,32 @@ def test_ranks_that_make_no_sense_are_refused():
     command = [sys.executable, "bench/run.py", "--ranks", "1,many"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 2
+
+
+def test_the_page_on_speed_is_that_of_the_records():
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(), "python bench/report.py"
+
+
+def test_the_page_on_speed_shows_what_a_record_holds(tmp_path):
+    row = {
+        "label": "N=4: a step",
+        "seconds": 2e-3,
+        "flops": 3e9,
+        "bytes": 4e6,
+        "floor_s": 1e-3,
+        "bound": "flops",
+    }
+    row |= {"fraction": 0.5, "ratio": 7.25}
+    other = {"label": "N=4: PyQMC", "seconds": 4.0}
+    goal = {"goal": "fast", "value": 2.0, "relation": "<=", "limit": 1.0, "unit": "s", "met": False}
+    entry = {"case": "trotter-step", "summary": "steps", "device": "cpu", "status": "done", "message": ""}
+    entry |= {"rows": [row, other], "goals": [goal], "notes": []}
+    ceilings = {"copy": 1e10, "fma": 2e10, "dgemm": 3e10, "fma_latency": 1e-9}
+    device = {"name": "a processor", "ceilings": ceilings}
+    record = {"devices": {"cpu": device}, "created": "2026-01-01", "commit": "abcdefghij", "cases": [entry]}
+    (tmp_path / "trotter-cpu.json").write_text(json.dumps(record))
+    text = report.page(tmp_path)
+    assert "| N=4: a step | 2.00 ms | 3.00 G | 4.00 MB | 1.00 ms (flops) | 50.0 % | ratio 7.25 |" in text
+    assert "| *N=4: PyQMC* | 4.00 s |" in text
+    assert "**not met** | `trotter-step` | `trotter-cpu` | fast | 2.00 | ≤ 1 s |" in text
+    assert "10.0 GB/s | 20.0 Gflop/s | 30.0 Gflop/s" in text

@@ -43,6 +43,7 @@ DRAWN = {
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
     "trotter/mbl_ensemble": "gap_ratio",
+    "trotter/ring_momenta": "levels",
     "trotter/structure_factor": "spectral",
     "trotter/thermal_ladder": "thermal",
 }

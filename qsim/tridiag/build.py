@@ -51,6 +51,7 @@ POINT_BYTES = {
 # per point, beside the arrays of a propagation, on a GPU: measured (H100) for numerov; three_point needs one complex array less
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
 EXACT_ARRAYS = 8  # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
+STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9  # of a step, on one core: measured, observations included
 LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
@@ -100,7 +101,8 @@ def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
-    work = Work(flops=24.0 * n * steps, reduce="time.t_final")
+    core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core)
     return Plan(
         _memory(blocks, steps, dt),
         sizes=sizes,

@@ -130,6 +130,11 @@ class Propagation:
         """Whether the kernel works in velocity gauge."""
         return self.pulse.gauge == "velocity"
 
+    @property
+    def t_final(self) -> float:
+        """Duration, a.u."""
+        return self.steps * self.dt
+
     def field_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return E at a time or at an array of times, a.u."""
         return self.pulse.electric(time)

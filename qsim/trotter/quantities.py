@@ -43,6 +43,13 @@ def _pairs(axes: str) -> Any:
     return found
 
 
+def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
+    found = [getattr(sector, "momentum", None) for sector in result.sectors]
+    return (
+        None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
+    )
+
+
 def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
     cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
     return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
@@ -97,6 +104,14 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         "total Sz of the sectors",
         lambda r: np.array([s.sz for s in r.sectors]),
         axes=("sector_sz",),
+    ),
+    Quantity(
+        "sector_momentum",
+        "pi",
+        "momentum of the sectors",
+        _momenta,
+        axes=("sector_sz",),
+        when=lambda r: _momenta(r) is not None,
     ),
     Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
     Quantity(
@@ -214,10 +229,47 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         "change_max",
         "",
         "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
-        lambda r: float(r.change.max()),
+        lambda r: None if r.change is None else float(r.change.max()),
         headline=True,
+        when=lambda r: r.change is not None,
     ),
-    Quantity("broadening", "J", "half width of the Lorentzians", lambda r: r.problem.block.broadening),
+    Quantity(
+        "broadening",
+        "J",
+        "half width of the Lorentzians",
+        lambda r: r.problem.block.broadening,
+        when=lambda r: r.moments is None,
+    ),
+    Quantity(
+        "resolution",
+        "J",
+        "standard deviation of a peak in the middle of the band, pi R / M, of kpm",
+        lambda r: r.resolution,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "captured",
+        "",
+        "least share of a static factor that lies within the frequencies, of kpm",
+        lambda r: r.captured,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_lower",
+        "J",
+        "lower end of the band of kpm",
+        lambda r: r.edges[0],
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_upper",
+        "J",
+        "upper end of the band of kpm",
+        lambda r: r.edges[1],
+        when=lambda r: r.moments is not None,
+    ),
     Quantity("operator", "", "operator S_q", lambda r: r.problem.block.operator),
     Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
     Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
@@ -235,7 +287,8 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "structure",
         "hbar^2/J",
-        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening",
+        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening; of kpm a peak of the "
+        "resolution",
         lambda r: r.structure,
         axes=("q", "omega"),
         note="S_q = N^(-1/2) sum_j exp(iqj) S_j",
@@ -244,6 +297,13 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         "static", "hbar^2", "<0|S_q^dagger S_q|0>, the integral of S(q, w)", lambda r: r.static, axes=("q",)
     ),
     Quantity("first_moment", "hbar^2 J", "integral of w S(q, w)", lambda r: r.first_moment, axes=("q",)),
+    Quantity(
+        "moments",
+        "hbar^2",
+        "<0|S_q^dagger T_k((H - c)/R) S_q|0>, the moments of kpm",
+        lambda r: r.moments,
+        axes=("q", "moment"),
+    ),
     Quantity(
         "poles",
         "J",

@@ -147,8 +147,8 @@ class OutputStage(Protocol[R_contra]):
     writes what the deck asks for beside the results file and returns the paths; with it comes ``extra_paths(deck,
     stem)``, the paths that it and the run may write, which are then neither overwritten without --force nor left over by it.
 
-    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`,
-    and makes the rest of it.
+    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`
+    or a mapping from tasks to such tuples, and makes the rest of it.
     """
 
     @property

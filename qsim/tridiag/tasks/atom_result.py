@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.atom.problem import intensity
 from qsim.tridiag.deck.atom import level_name
+from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, spectrum, traces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Scalar, Table
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.propagator import Lanes
 
@@ -51,6 +49,8 @@ class AtomResult:
     methods : list of str
         Methods of the spectra, in the order of the deck.
     """
+
+    task: ClassVar[str] = "atom"
 
     problem: AtomProblem
     frames: dict[str, NDArray[Any]]
@@ -107,50 +107,20 @@ class AtomResult:
         below = [k for k, level in enumerate(self.problem.levels) if level.energy < lowest - 1e-6]
         return float(self.frames["populations"][-1, below].sum())
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return quantities.tables(QUANTITIES)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        return quantities.arrays(QUANTITIES, self)
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers, with their errors."""
-        from dataclasses import replace
-
-        found = quantities.scalars(QUANTITIES, self)
-        return {
-            name: replace(scalar, error=self.errors[name]) if name in self.errors else scalar
-            for name, scalar in found.items()
-        }
-
 
 Q = Quantity[AtomResult]
 
 
-def _laser(r: AtomResult) -> bool:
-    return bool(r.problem.pulse.pulses)
-
-
-def _carrier(r: AtomResult) -> bool:
-    return r.problem.pulse.omega is not None
+def _errors(r: AtomResult) -> dict[str, float]:
+    return r.errors
 
 
 def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
 
 
-def _spectrum(name: str) -> Any:
-    return lambda r: r.spectra.get(name)
-
-
 def _frame(name: str) -> Any:
     return lambda r: r.frames.get(name)
-
-
-def _peak(r: AtomResult) -> float:
-    return r.problem.pulse.peak(r.problem.t_final)
 
 
 def _level_populations(r: AtomResult) -> dict[str, float]:
@@ -168,7 +138,14 @@ def _within(r: AtomResult) -> dict[str, float]:
 
 
 QUANTITIES: tuple[Q, ...] = (
-    Q("norm_final", "", "norm in the box at the end", lambda r: r.final("norm"), headline=True),
+    Q(
+        "norm_final",
+        "",
+        "norm in the box at the end",
+        lambda r: r.final("norm"),
+        headline=True,
+        error=_errors,
+    ),
     Q(
         "error_estimate",
         "",
@@ -177,19 +154,43 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: "norm_final" in r.errors,
     ),
     Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0])),
-    Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True),
+    Q(
+        "population_*",
+        "",
+        "population of the level * at the end",
+        _level_populations,
+        headline=("population_1s",),
+        error=_errors,
+    ),
+    Q(
+        "norm_within_*",
+        "",
+        "norm within * bohr at the end",
+        _within,
+        when=lambda r: bool(r.problem.observed.norm_within),
+        error=_errors,
+    ),
+    Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True, error=_errors),
     Q(
         "energy_final",
         "hartree",
         "field-free energy at the end, not divided by the norm",
         _number("energy_final"),
+        headline=True,
+        error=_errors,
     ),
+    Q("dipole_final", "bohr", "<z> at the end", lambda r: r.final("dipole"), error=_errors),
+    *CUTOFF,
+    Q("steps", "", "time steps", lambda r: r.problem.setting.steps, headline=True),
+    Q("dt", "a.u.", "time step", lambda r: r.problem.setting.dt),
+    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
     Q(
         "bound_population",
         "",
         "population of all levels of the box below 0",
         _number("bound_population"),
         headline=True,
+        error=_errors,
     ),
     Q(
         "continuum_population",
@@ -197,6 +198,7 @@ QUANTITIES: tuple[Q, ...] = (
         "1 minus bound_population: positive energies, and what was absorbed",
         lambda r: float(r.frames["norm"][0]) - float(r.numbers["bound_population"] or 0.0),
         headline=True,
+        error=_errors,
     ),
     Q(
         "rate",
@@ -205,17 +207,9 @@ QUANTITIES: tuple[Q, ...] = (
         _number("rate"),
         when=lambda r: "rate" in r.numbers,
         headline=True,
+        error=_errors,
     ),
     Q("core_population", "", "population of levels below the initial one", lambda r: r.core),
-    Q("population_*", "", "population of the level * at the end", _level_populations),
-    Q(
-        "norm_within_*",
-        "",
-        "norm within * bohr at the end",
-        _within,
-        when=lambda r: bool(r.problem.observed.norm_within),
-    ),
-    Q("dipole_final", "bohr", "<z> at the end", lambda r: r.final("dipole")),
     Q("lmax", "", "largest angular momentum at the end", lambda r: r.lanes.lmax),
     Q(
         "lmax_population",
@@ -233,50 +227,10 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the run", lambda r: r.problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.problem.lattice.grid.points),
     Q("rmax", "bohr", "radius of the wall", lambda r: r.problem.lattice.grid.wall),
-    Q("steps", "", "time steps", lambda r: r.problem.setting.steps, headline=True),
-    Q("dt", "a.u.", "time step", lambda r: r.problem.setting.dt),
-    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
     Q("ns_per_point_step", "ns", "time per radial point, l and step", lambda r: r.speed),
     Q("ionisation_potential", "hartree", "Ip of the initial state", lambda r: r.problem.ip),
-    Q("field_peak", "a.u.", "largest |E(t)|", _peak, when=_laser),
-    Q(
-        "intensity_peak",
-        "W/cm2",
-        "intensity at the peak field, linear polarisation",
-        lambda r: intensity(_peak(r)),
-        when=_laser,
-    ),
-    Q("omega", "hartree", "carrier frequency", lambda r: r.problem.pulse.omega, when=_carrier),
-    Q(
-        "up",
-        "hartree",
-        "ponderomotive energy E0^2 / (4 omega^2)",
-        lambda r: r.problem.pulse.up,
-        when=_carrier,
-    ),
-    Q("quiver_radius", "bohr", "E0 / omega^2", lambda r: r.problem.pulse.quiver, when=_carrier),
-    Q(
-        "keldysh",
-        "",
-        "Keldysh parameter sqrt(Ip / (2 Up))",
-        lambda r: r.problem.pulse.keldysh(r.problem.ip),
-        when=_carrier,
-    ),
-    Q(
-        "hhg_cutoff_order",
-        "",
-        "order where the averaged spectrum has fallen one decade below its plateau",
-        _number("hhg_cutoff_order"),
-        when=lambda r: "hhg_cutoff_order" in r.numbers,
-        headline=True,
-    ),
-    Q(
-        "hhg_cutoff_classical",
-        "",
-        "(Ip + 3.17 Up) / omega",
-        _number("hhg_cutoff_classical"),
-        when=lambda r: "hhg_cutoff_classical" in r.numbers,
-    ),
+    *FIELD,
+    KELDYSH,
     Q(
         "peak_energy_*",
         "hartree",
@@ -384,44 +338,23 @@ QUANTITIES: tuple[Q, ...] = (
         ("r_density",),
     ),
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
-    Q("trace/time", "a.u.", "times of the fine trace", lambda r: r.traced("time"), ("sample",)),
-    Q("trace/norm", "", "norm", lambda r: r.traced("norm"), ("sample",)),
-    Q("trace/dipole", "bohr", "<z>", lambda r: r.traced("dipole"), ("sample",)),
-    Q("trace/velocity", "a.u.", "integral of the acceleration", lambda r: r.traced("velocity"), ("sample",)),
-    Q("trace/acceleration", "a.u.", "-<cos(theta) V'> - E", lambda r: r.traced("acceleration"), ("sample",)),
-    Q("trace/field", "a.u.", "electric field E(t)", lambda r: r.traced("field"), ("sample",)),
-    Q("hhg_order", "", "harmonic order", _spectrum("hhg_order"), ("hhg_order",)),
-    Q(
-        "hhg_spectrum",
-        "a.u.",
-        "|int s(t) w(t) exp(-i h omega t) dt|^2",
-        _spectrum("hhg_spectrum"),
-        ("hhg_order",),
-    ),
-    Q("gabor_time", "a.u.", "times of the time-frequency map", _spectrum("gabor_time"), ("gabor_time",)),
-    Q("gabor_order", "", "harmonic orders of the map", _spectrum("gabor_order"), ("gabor_order",)),
-    Q(
-        "hhg_gabor",
-        "a.u.",
-        "power of the acceleration",
-        _spectrum("hhg_gabor"),
-        ("gabor_time", "gabor_order"),
-    ),
-    Q("energy", "hartree", "energies of the photoelectron spectrum", _spectrum("energy"), ("energy",)),
+    *traces("<z>", "-<cos(theta) V'> - E"),
+    *HARMONICS,
+    Q("energy", "hartree", "energies of the photoelectron spectrum", spectrum("energy"), ("energy",)),
     Q(
         "pes",
         "1/hartree",
         "photoelectron spectrum dP/dE of the first method of the deck",
-        _spectrum("pes"),
+        spectrum("pes"),
         ("energy",),
     ),
-    Q("pes_l", "1/hartree", "its parts by l", _spectrum("pes_l"), ("energy", "l_final")),
-    Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
+    Q("pes_l", "1/hartree", "its parts by l", spectrum("pes_l"), ("energy", "l_final")),
+    Q("theta", "rad", "polar angles", spectrum("theta"), ("theta",)),
     Q(
         "pad",
         "1/hartree",
         "d2P/(dE dOmega)",
-        _spectrum("pad"),
+        spectrum("pad"),
         ("energy", "theta"),
         note="times 2 pi sin(theta) dtheta gives dP/dE",
     ),
@@ -429,44 +362,44 @@ QUANTITIES: tuple[Q, ...] = (
         "scattering_phase",
         "rad",
         "phase eta_l of the scattering states",
-        _spectrum("scattering_phase"),
+        spectrum("scattering_phase"),
         ("energy", "l_final"),
     ),
-    Q("momentum_x", "a.u.", "momentum across the field", _spectrum("momentum_x"), ("momentum_x",)),
-    Q("momentum_z", "a.u.", "momentum along the field", _spectrum("momentum_z"), ("momentum_z",)),
+    Q("momentum_x", "a.u.", "momentum across the field", spectrum("momentum_x"), ("momentum_x",)),
+    Q("momentum_z", "a.u.", "momentum along the field", spectrum("momentum_z"), ("momentum_z",)),
     Q(
         "momentum_map",
         "a.u.",
         "d3P/dk^3 = (dP/dE dOmega) / k at p_y = 0",
-        _spectrum("momentum_map"),
+        spectrum("momentum_map"),
         ("momentum_z", "momentum_x"),
     ),
     Q(
         "window_energy",
         "hartree",
         "energies of the window operator, where another method comes first",
-        _spectrum("window_energy"),
+        spectrum("window_energy"),
         ("window_energy",),
     ),
     Q(
         "window_pes",
         "1/hartree",
         "photoelectron spectrum by the window operator",
-        _spectrum("window_pes"),
+        spectrum("window_pes"),
         ("window_energy",),
     ),
     Q(
         "scattering_energy",
         "hartree",
         "energies of the projection, where another method comes first",
-        _spectrum("scattering_energy"),
+        spectrum("scattering_energy"),
         ("scattering_energy",),
     ),
     Q(
         "scattering_pes",
         "1/hartree",
         "photoelectron spectrum by projection on scattering states",
-        _spectrum("scattering_pes"),
+        spectrum("scattering_pes"),
         ("scattering_energy",),
     ),
 )

@@ -7,8 +7,7 @@ exactly the calls that the uninterrupted one would have made.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from dataclasses import field as attribute
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.problem import PSI_LIMIT
 from qsim.tridiag.tasks.observer import Observer
+from qsim.tridiag.tasks.propagate_result import Propagated
 from qsim.tridiag.tdse.shared import SharedPropagator
 
 if TYPE_CHECKING:
@@ -34,43 +34,10 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.model import Photoelectron
     from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.problem import Propagation
-    from qsim.tridiag.tasks.accuracy import Accuracy
 
 TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
 UNSURE = 0.02  # error of a population or norm above which a warning is given
 WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, above which a warning is given
-
-
-@dataclass
-class Propagated:
-    """Result of a propagation; see ``output.py`` for the names in the file.
-
-    Attributes
-    ----------
-    frames : dict of arrays, one row an output time
-        norm, dipole, acceleration, velocity, energy, density, wall_density, populations, norm_within, norm_right.
-    trace : (samples, 4) float64
-        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
-    psi : (points,) complex
-        State at the end.
-    info : dict
-        How the steps were done.
-    spectra : dict of arrays
-        What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
-    numbers : dict
-        Scalars of the analysis.
-    accuracy
-        Errors of the headline numbers.
-    """
-
-    problem: Propagation
-    frames: dict[str, NDArray[Any]]
-    trace: NDArray[np.float64]
-    psi: NDArray[Any]
-    info: dict[str, Any]
-    spectra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
-    numbers: dict[str, float | int | None] = attribute(default_factory=dict)
-    accuracy: Accuracy | None = None
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
@@ -309,35 +276,12 @@ def _remedies(problem: Propagation) -> dict[str, str]:
     }
 
 
-def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
-    """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
-    problem, trace = result.problem, result.trace
-    time = np.asarray(trace[:, 0] * problem.dt)
-    if name == "time":
-        return time
-    if name == "norm":
-        return np.asarray(trace[:, 1])
-    if name == "dipole":
-        return np.asarray(trace[:, 2])
-    field = np.asarray(problem.field_at(time), float)
-    if name == "field":
-        return field
-    acceleration = np.asarray(-trace[:, 3] - field)
-    if name == "acceleration":
-        return acceleration
-    # Ehrenfest: the integral of the acceleration, which holds no flux into the absorber
-    from scipy.integrate import cumulative_simpson
-
-    start = float(result.frames["velocity"][0])
-    return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
-
-
 def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = trace_of(result, "time"), trace_of(result, block.form)
+    time, signal = result.traced("time"), result.traced(block.form)
     order, power = spectra.hhg(time, signal, omega, block.window, top, form=block.form)
     result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
     classical = problem.classical_cutoff(omega)
@@ -352,7 +296,7 @@ def _time_frequency(result: Propagated, block: Gabor) -> None:
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = trace_of(result, "time"), trace_of(result, "acceleration")
+    time, signal = result.traced("time"), result.traced("acceleration")
     t, order, power = spectra.gabor(time, signal, omega, max_order=top, width=block.width)
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 

@@ -81,6 +81,12 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "dynamics.omega.to", f"must lie above from = {block.omega.first:g}, found {block.omega.to:g}"
         )
+    if block.method == "kpm" and "broadening" in block.model_fields_set:
+        yield Finding(
+            "dynamics.broadening",
+            "kpm has the resolution pi R / M of its M = 2 steps + 1 moments, R half of the band width; leave broadening out, and "
+            "set dynamics.steps",
+        )
     if block.operator != "sz" and isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
         yield Finding(
             "sector.inversion",

@@ -48,17 +48,20 @@ _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
 class Dynamics(Block):
     """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
 
-    method: Literal["lanczos"] = Field(default="lanczos", description="continued fraction of Lanczos")
+    method: Literal["lanczos", "kpm"] = Field(
+        default="lanczos",
+        description="lanczos: continued fraction, poles; kpm: kernel polynomials, one resolution for the whole band",
+    )
     operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
     q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
         default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
     )
     omega: Frequencies = Field(default=Frequencies(), description="frequencies", validate_default=True)
     broadening: Annotated[float, Field(ge=1e-6, le=1e3)] = Field(
-        default=0.05, description="half width at half maximum of the Lorentzians, J"
+        default=0.05, description="half width at half maximum of the Lorentzians, J; not of kpm"
     )
     steps: Annotated[PositiveCount, Field(le=5000)] = Field(
-        default=150, description="products H psi for each q"
+        default=150, description="products H psi for each q; of kpm M = 2 steps + 1 moments"
     )
 
     def wave_numbers(self, spins: int) -> list[float]:
