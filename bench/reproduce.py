@@ -64,7 +64,7 @@ def _made(each: Item, work: Work, *, force: bool) -> bool:
         return True
     path = work.folder / each.paper / f"{each.name}.json"
     try:
-        if force or not path.exists():
+        if force or not path.exists() or not work.is_served_by(Kept.read(path)):
             print(f"{each.key}: {each.title} (about {each.seconds:g} s)", flush=True)
             begun = time.perf_counter()
             data = each.compute(work)

@@ -38,6 +38,7 @@ DRAWN = {
     "tridiag/scaling": "time_vs_blocks optimum_vs_n",
     "tridiag/solve_file": "solution",
     "trotter/disorder_quench": "overview sz_map entropy curves",
+    "trotter/floquet_brickwork": "overview sz_map entropy curves",
     "trotter/heisenberg_ground": "levels structure_factor cuts",
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",

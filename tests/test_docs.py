@@ -252,7 +252,7 @@ def test_reference_of_decks_describes_every_block_once_with_an_example(method, m
     text = reference(method, model)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     tables = text.count("| key | type |")
-    assert len(headings) < 65
+    assert len(headings) == len(set(headings)) < 65
     assert tables - 1 <= text.count("```yaml") <= tables, "the whole deck alone has none"
     anchors = {re.sub(r"[^\w-]", "", heading.lower()) for heading in headings}
     assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= anchors
@@ -280,6 +280,17 @@ def test_every_method_has_its_theory_page():
     assert all(
         f"theory/{method}" in (ROOT / "README.md").read_text("utf-8") for method in methods.available()
     )
+
+
+def test_theory_pages_have_four_parts_and_no_misprints():
+    parts = ["Physics", "Implementation", "Validation", "Performance", "Limits", "References"]
+    for page in (ROOT / "docs/theory").glob("*.md"):
+        headings = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.M)
+        if page.stem == "misprints":
+            assert set(headings) == {f"`{method}`" for method in methods.available()}
+        else:
+            assert [heading for heading in headings if heading in parts] == parts, page.name
+            assert not any("isprint" in heading for heading in headings), page.name
 
 
 def test_the_job_template_is_valid_shell():

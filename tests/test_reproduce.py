@@ -9,10 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+pytest.importorskip(
+    "bench.papers", reason="the bench is part of a checkout only", exc_type=ModuleNotFoundError
+)
 
 from bench import reproduce  # noqa: E402
 from bench.papers import report, sturmian, tridiag, trotter, work  # noqa: E402
-from bench.papers.item import ITEMS, Number, items_of, number, papers  # noqa: E402
+from bench.papers.item import ITEMS, Kept, Number, items_of, number, papers  # noqa: E402
 
 FIGURES = {
     "qoc": range(1, 7),
@@ -63,6 +66,25 @@ def test_quick_items_run_and_are_kept(key, tmp_path, capsys):
 @pytest.mark.slow
 def test_all_items_run_in_small_form(tmp_path):
     assert reproduce.main(["all", "--quick", "-o", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("quick", "source", "gpu", "served"),
+    [
+        (False, None, None, True),
+        (True, None, None, False),
+        (False, "a GPU, record x", None, True),
+        (False, "a GPU, record x", "cuda:0", False),
+        (False, work.NOT_RUN, "cuda:0", False),
+        (False, f"cuda:0{work.THIS_RUN}", "cuda:0", True),
+        (False, None, "cuda:0", True),
+    ],
+)
+def test_an_item_is_computed_again_if_more_is_asked_for(quick, source, gpu, served, tmp_path):
+    """Small sizes do not stand for the others, nor a record for a GPU that is there."""
+    data = {} if source is None else {"cuda_from": source}
+    kept = Kept(data, 1.0, "cpu", "0", None, "2026-01-01", quick=quick)
+    assert work.Work(tmp_path, gpu).is_served_by(kept) is served
 
 
 def test_unknown_items_are_refused(tmp_path, capsys):

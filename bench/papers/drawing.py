@@ -23,4 +23,4 @@ def panels(rows: int, columns: int, height: float = ROW) -> tuple[Figure, Any]:
 
 def device_of(source: str) -> str:
     """Return the device of a source such as ``NVIDIA H200, record x``, for a title."""
-    return source.partition(", record")[0].partition(", this run")[0]
+    return source.partition(", record")[0].removesuffix(", this run")

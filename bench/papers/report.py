@@ -77,7 +77,7 @@ def _section(each: Item, kept: Kept | None, images: str) -> str:
         return f"{heading}\nNothing to compute: {each.note}.\n"
     if kept is None:
         return f"{heading}\nNot run.\n"
-    about = f"{kept.seconds:.0f} s on {kept.device}."
+    about = f"{kept.seconds:.0f} s on {kept.device}, {kept.created[:10]}."
     if where := kept.data.get("cuda_from"):
         about += f" GPU: {where}."
     if kept.quick:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import CASES, Bench
+from bench.papers.item import Kept
 from qsim.core.device.device import Device, cpu
 from qsim.core.results.results import Results, open_results
 from qsim.core.run.pipeline import Options, execute
@@ -15,6 +16,7 @@ from qsim.core.run.pipeline import Options, execute
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "bench/results"
 NOT_RUN = "not run: needs a GPU"
+THIS_RUN = ", this run"
 
 Row = dict[str, Any]
 
@@ -36,9 +38,14 @@ class Work:
         self.folder, self.gpu, self.quick = folder, gpu, quick
         self.core = cpu(1)
 
+    @property
+    def _small(self) -> str:
+        """What tells the folders of small sizes from the others."""
+        return "-quick" if self.quick else ""
+
     def results(self, method: str, deck: str, overrides: Sequence[str] = (), name: str = "") -> Results:
         """Return the results of a deck of ``inputs``, run now unless they are there; a stopped run is continued."""
-        target = self.folder / method / "runs" / f"{name or deck}.h5"
+        target = self.folder / method / f"runs{self._small}" / f"{name or deck}.h5"
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             options = Options(
@@ -53,6 +60,12 @@ class Work:
             execute(method, ROOT / "inputs" / method / f"{deck}.yaml", options)
         return open_results(target)
 
+    def is_served_by(self, kept: Kept) -> bool:
+        """Return whether an item that was computed is what is asked for: these sizes, and the GPU if there is one."""
+        source = kept.data.get("cuda_from")
+        on_gpu = source is None or self.gpu is None or str(source).endswith(THIS_RUN)
+        return kept.quick == self.quick and on_gpu
+
     def case(self, name: str) -> list[Row]:
         """Return the rows of a case of the bench on one core, measured now unless they are there."""
         return self._measured(name, self.core)
@@ -60,12 +73,12 @@ class Work:
     def gpu_case(self, name: str) -> tuple[list[Row], str]:
         """Return the rows of a case on a GPU and where they come from; no rows and a reason where there are none."""
         if self.gpu is not None:
-            return self._measured(name, self.gpu), f"{self.gpu}, this run"
+            return self._measured(name, self.gpu), f"{self.gpu}{THIS_RUN}"
         found = recorded(name)
         return found if found is not None else ([], NOT_RUN)
 
     def _measured(self, name: str, device: Device) -> list[Row]:
-        path = self.folder / "cases" / f"{name}.{device.kind}.json"
+        path = self.folder / f"cases{self._small}" / f"{name}.{device.kind}.json"
         if path.exists():
             return list(json.loads(path.read_text(encoding="utf-8")))
         bench = Bench(device, self.core, self.quick, say=lambda text: None)

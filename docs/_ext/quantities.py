@@ -32,7 +32,7 @@ def reference(declared: Mapping[str, Iterable[Quantity[Any]]] | Iterable[Quantit
     if not isinstance(declared, Mapping):
         return quantity_reference(declared)
     return "\n\n".join(
-        f"## Task `{task}`\n\n{quantity_reference(quantities, level=3)}"
+        f"## {task.capitalize()}\n\n{quantity_reference(quantities, level=3)}"
         for task, quantities in declared.items()
     )
 

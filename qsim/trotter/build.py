@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
 MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
+MOST_QUASI = 4000  # states of a cycle that is diagonalised: a minute
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -205,6 +206,13 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
                 f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
             )
         )
+    if deck.task == "floquet" and deck.floquet.quasienergies and max(states) > MOST_QUASI:
+        findings.append(
+            Finding(
+                "floquet.quasienergies",
+                f"{max(states)} states are too many to diagonalise a cycle, at most {MOST_QUASI}; leave quasienergies out",
+            )
+        )
     parts = task_memory(problem, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     return Plan(
@@ -278,4 +286,5 @@ def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
         block=deck.block_of_task,
         sector=deck.sector,
         device=device,
+        start=deck.initial if deck.task == "floquet" else None,
     )

@@ -28,7 +28,7 @@ from qsim.trotter.evolution.verification import verify
 from qsim.trotter.memory import memory
 from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.sectors.states import whole_state
-from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
+from qsim.trotter.tasks import dynamics, floquet, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ TASKS: Mapping[type, Callable[[Any, Monitor], TaskResult]] = {
     blocks.Dynamics: dynamics.run,
     blocks.Thermal: thermal.run,
     blocks.Levels: levels.run,
+    blocks.Floquet: floquet.run,
 }
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 

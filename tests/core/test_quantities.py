@@ -1,12 +1,17 @@
 """Quantities: one declaration gives arrays, scalars, headline and the page of the documentation."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase as fnmatch
 
 import numpy as np
 import pytest
 
+from qsim import methods
 from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.run.stages import stage
+
+METHODS = methods.available()
 
 
 @dataclass
@@ -85,7 +90,7 @@ def test_axes_that_depend_on_the_result():
     )
     assert [table.dims for table in tables(declared)] == [("batch", "row"), ("row",)]
     assert [table.dims for table in tables(declared, Result(np.zeros(3)))] == [("row",), ("row",)]
-    assert "without some of these axes in some runs" in quantity_reference(declared)
+    assert "; other axes in some runs" in quantity_reference(declared)
 
 
 def test_errors_by_name():
@@ -118,3 +123,20 @@ def test_the_page_of_several_tasks_has_a_level_below():
     page = quantity_reference(shown("a"), level=3)
     assert page.startswith("### Scalars\n")
     assert "Arrays" not in page
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_declares_its_quantities_once(method):
+    """Scalars and arrays of a task have names of their own; what is shown first, and the page, follow from them."""
+    output = stage(method, "output")
+    declared = output.QUANTITIES
+    tasks = list(declared.values()) if isinstance(declared, dict) else [declared]
+    assert headline(*tasks) == output.HEADLINE
+    for task in tasks:
+        for kind in (True, False):
+            names = [quantity.name for quantity in task if (quantity.axes is None) is kind]
+            assert len(names) == len(set(names))
+        page = quantity_reference(task)
+        assert page.count("\n| `") == len(task)
+        found = [quantity.name for quantity in task if quantity.axes is None]
+        assert all(any(fnmatch(name, one) for one in found) for name in headline(task))

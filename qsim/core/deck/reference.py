@@ -66,12 +66,15 @@ class _Writer:
                 if family in self.places:
                     known.append(self.places[family])
                 else:
-                    self.places[family] = place + suffix
-                    below.append((place + suffix, inner))
+                    here = place + suffix
+                    if here in self.places.values():  # other blocks under the same key of another type
+                        here += f" ({title.rpartition('`: ')[2].replace('`', '')})"
+                    self.places[family] = here
+                    below.append((here, inner))
             rows.append(_row(key, info, known))
         self.parts.append("\n".join([_HEADER, *rows]))
         if path and model in self.examples:
-            self.parts.append(f"```yaml\n{self.examples[model](path)}\n```")
+            self.parts.append(f"```yaml\n{self.examples[model](path.partition(' (')[0])}\n```")
         for place, inner in below:
             self.below(place, inner)
 

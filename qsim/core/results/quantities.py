@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
@@ -54,8 +54,8 @@ class Quantity(Generic[R]):
     label
         Text for plot axes; by default the last part of the name.
     headline
-        True for a scalar that is shown first at the end of a run, in the order of declaration.  Where the name has a ``*``, the
-        names that are.
+        True for a scalar that is shown first at the end of a run, in the order of declaration; or the names that are shown first
+        in this place: some of those that a ``*`` stands for, or those of quantities declared further below.
     """
 
     name: str
@@ -138,11 +138,11 @@ def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
         if quantity.axes is not None:
             continue
         for name, value in quantity.named(result):
-            if isinstance(value, Scalar):
-                found[name] = value
-                continue
             error = quantity.claimed(result, name)
-            found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            if not isinstance(value, Scalar):
+                found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            else:
+                found[name] = value if error is None else replace(value, error=error)
     return found
 
 
@@ -184,7 +184,7 @@ def quantity_reference(quantities: Iterable[Quantity[Any]], level: int = 2) -> s
             single.append(f"| {_code(quantity.name)} | {unit} | {_plain(quantity.text)}{claim} |")
         else:
             note = f"; {_plain(quantity.note)}" if quantity.note else ""
-            note += "; without some of these axes in some runs" if quantity.axes_of is not None else ""
+            note += "; other axes in some runs" if quantity.axes_of is not None else ""
             axes = ", ".join(map(_code, quantity.axes))
             many.append(f"| {_code(quantity.name)} | {axes} | {unit} | {_plain(quantity.text)}{note} |")
     sections = (("Scalars", single), ("Arrays", many))

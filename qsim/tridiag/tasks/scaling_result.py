@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 __all__ = ["QUANTITIES", "ScalingResult"]
@@ -91,13 +90,15 @@ class ScalingResult:
 Q = Quantity[ScalingResult]
 
 
-def _by_iterations(name: str, text: str, blocks: Callable[[ScalingResult], NDArray[np.int64]]) -> Q:
-    """Return the quantity of the best number of blocks of the first size for each number of partitions."""
-
-    def found(r: ScalingResult) -> dict[str, int]:
-        return {f"{name}_{i}": int(b) for i, b in zip(r.iterations, blocks(r)[0], strict=True)}
-
-    return Q(f"{name}_*", "", f"{text} with * partitions", found)
+def _by_iterations(r: ScalingResult) -> dict[str, Scalar]:
+    """Return the best numbers of blocks of the first size, measured and of the model, for each number of partitions."""
+    out: dict[str, Scalar] = {}
+    for count, measured, predicted in zip(r.iterations, r.measured[0], r.predicted[0], strict=True):
+        out[f"optimum_blocks_{count}"] = Scalar(int(measured), description=f"fastest with {count} partitions")
+        out[f"optimum_model_{count}"] = Scalar(
+            int(predicted), description=f"cost model with {count} partitions"
+        )
+    return out
 
 
 QUANTITIES: tuple[Q, ...] = (
@@ -122,8 +123,12 @@ QUANTITIES: tuple[Q, ...] = (
     Q("rows", "", "rows of the first size", lambda r: r.sizes[0]),
     Q("rows_per_second", "1/s", "rows of the fastest solution", lambda r: r.sizes[0] / r.best),
     Q("system", "", "what was solved", lambda r: r.name),
-    _by_iterations("optimum_blocks", "fastest", lambda r: r.measured),
-    _by_iterations("optimum_model", "cost model", lambda r: r.predicted),
+    Q(
+        "optimum_*",
+        "",
+        "best number of blocks, fastest and by the cost model, for each number of partitions",
+        _by_iterations,
+    ),
     Q(
         "optimum_exponent",
         "",

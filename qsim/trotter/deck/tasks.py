@@ -4,11 +4,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, PositiveCount
+from qsim.core.deck.blocks import Block, Count, PositiveCount
 
-__all__ = ["TASKS", "Dynamics", "Frequencies", "Levels", "Spectrum", "Temperatures", "Thermal"]
+__all__ = [
+    "TASKS",
+    "CycleStep",
+    "Dynamics",
+    "Floquet",
+    "Frequencies",
+    "Levels",
+    "Spectrum",
+    "Temperatures",
+    "Thermal",
+]
 
-TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
 
 
 class Spectrum(Block):
@@ -119,4 +129,34 @@ class Levels(Block):
             default=["gap_ratio"],
             description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
         )
+    )
+
+
+class CycleStep(Block):
+    """A step of a cycle: some terms of the system for some time."""
+
+    terms: Annotated[list[Count], Field(min_length=1)] = Field(
+        description="numbers of the terms of system.terms that act together, from 0",
+        json_schema_extra={"example": [0]},
+    )
+    time: Annotated[float, Field(gt=1e-12, lt=1e6)] = Field(
+        description="how long, 1/J", json_schema_extra={"example": 0.8}
+    )
+
+
+class Floquet(Block):
+    """A cycle of constant Hamiltonians, repeated; the state is observed between cycles."""
+
+    cycle: Annotated[list[CycleStep], Field(max_length=64)] = Field(
+        default=[],
+        description="steps of the cycle, the first acts first; must be given",
+        json_schema_extra={"example": [{"terms": [0], "time": 0.8}]},
+    )
+    cycles: Annotated[PositiveCount, Field(le=1_000_000)] = Field(default=100, description="how many cycles")
+    every: PositiveCount = Field(default=1, description="cycles from one observation to the next")
+    accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] = Field(
+        default=1e-10, description="error of the state after the last cycle"
+    )
+    quasienergies: bool = Field(
+        default=False, description="whether to diagonalise the cycle, of at most 4000 states"
     )

@@ -13,12 +13,12 @@ from qsim.trotter.tasks.problem import scale_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
+    from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.symmetric import AnySector
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["DynamicsResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
+__all__ = ["DynamicsResult", "FloquetResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
 
 EPS = 2.2e-16
 SAME = 10.0  # times the residuals: levels closer than that may be one level
@@ -210,4 +210,43 @@ class LevelsResult:
         return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
 
 
-TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult
+@dataclass
+class FloquetResult:
+    """A state after every few cycles.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+    rows : dict of arrays
+        ``cycle``, ``norm``, ``sz`` and what was asked for, one row per observation.
+    error : float
+        Claimed error of the last state.
+    products : int
+    quasienergies : (D,) float64 or None
+    ratio : float or None
+        Mean gap ratio of the quasi-energies.
+    """
+
+    problem: TaskProblem[Floquet]
+    sector: Sector
+    rows: dict[str, NDArray[Any]]
+    error: float
+    products: int
+    quasienergies: NDArray[np.float64] | None = None
+    ratio: float | None = None
+
+    @property
+    def period(self) -> float:
+        """Duration of a cycle."""
+        return sum(step.time for step in self.problem.block.cycle)
+
+    def row(self, name: str) -> NDArray[Any] | None:
+        """Return what was observed, None if it was not; of one cut without the axis of the cuts."""
+        found = self.rows.get(name)
+        if found is not None and found.ndim == 2 and name != "sz" and found.shape[1] == 1:
+            return np.asarray(found[:, 0])
+        return found
+
+
+TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult
