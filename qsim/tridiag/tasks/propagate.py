@@ -18,8 +18,8 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
-from qsim.tridiag.problem import PSI_LIMIT
 from qsim.tridiag.tasks.propagate_result import Propagated
+from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
