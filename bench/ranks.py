@@ -229,6 +229,26 @@ def _trotter_strong(setting: Setting) -> Measured:
     return _deck(setting, deck, _largest(members, setting.comm.size))
 
 
+def _trotter_state(setting: Setting) -> Measured:
+    """Time steps of one state, the same amplitudes per rank; the ranks are a power of two."""
+    from qsim.core.device.links import links_of
+    from qsim.trotter.evolution.distributed import SharedEvolver, bits_of
+    from qsim.trotter.evolution.integrators import course
+    from qsim.trotter.model.hamiltonian import Model
+
+    device, comm = setting.device, setting.comm
+    g, local = bits_of(comm.size), setting.pick(12, 22, 33)
+    spins = local + g
+    ring = np.roll(np.eye(spins), 1, axis=1)
+    model = Model(spins, np.array([ring + ring.T] * 3), np.zeros((3, spins)))
+    psi = device.xp.full(1 << local, 2.0 ** (-0.5 * spins), complex)
+    run = SharedEvolver(device, model, psi, links_of(comm, device))
+    seconds = _median(setting, lambda: run.advance("ts4", 0.05, 1))
+    layers = course(run.present, "ts4", 0.05, 1).total
+    sent = layers * (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local
+    return Measured(seconds, 1.0, layers * (comm.size - 1.0), sent)
+
+
 CASES = {
     item.name: item
     for item in (
@@ -238,6 +258,7 @@ CASES = {
         Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT),
         Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK),
         Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
+        Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
         Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong),
     )
 }  # fmt: skip

@@ -18,7 +18,6 @@ from qsim.tridiag.deck.laser import CarrierPulse
 from qsim.tridiag.problem import (
     DENSITY_POINTS,
     LEAST,
-    PSI_LIMIT,
     SAMPLES_PER_PERIOD,
     Blame,
     Problem,
@@ -27,7 +26,7 @@ from qsim.tridiag.problem import (
     SolveProblem,
 )
 from qsim.tridiag.tdse import absorbers, potentials
-from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.lattice import PSI_LIMIT, Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:

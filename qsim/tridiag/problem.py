@@ -41,7 +41,6 @@ __all__ = [
     "DENSITY_POINTS",
     "LEAST",
     "PIECE",
-    "PSI_LIMIT",
     "SAMPLES_PER_PERIOD",
     "Blame",
     "Problem",
@@ -55,7 +54,6 @@ SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
 LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
-PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 Blame = Callable[[str, str], NoReturn]

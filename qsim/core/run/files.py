@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import temporary_name
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RunFiles",
     "figure_paths",
+    "paths_in",
     "refuse_existing",
     "refuse_inputs",
     "refuse_unusable",
@@ -272,3 +275,18 @@ def same_file(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except (OSError, ValueError):
         return False
+
+
+def paths_in(value: object) -> Iterator[Path]:
+    """Yield the files that a deck names."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, BaseModel):
+        for item in value.__dict__.values():
+            yield from paths_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from paths_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from paths_in(item)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from qsim.core.deck.blocks import Deck
@@ -36,6 +35,7 @@ from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import (
     RunFiles,
     figure_paths,
+    paths_in,
     refuse_inputs,
     refuse_unusable,
     remove,
@@ -326,21 +326,6 @@ def _refuse_what_cannot_be_written(job: _Job[D, P, R]) -> None:
     refuse_inputs(job.written(), paths_in(job.loaded.deck))
     if job.figures:
         ready()
-
-
-def paths_in(value: object) -> Iterator[Path]:
-    """Yield the files that a deck names."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, BaseModel):
-        for item in value.__dict__.values():
-            yield from paths_in(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from paths_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from paths_in(item)
 
 
 def _listed(paths: Sequence[Path]) -> str:

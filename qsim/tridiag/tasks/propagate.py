@@ -18,10 +18,8 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
-from qsim.tridiag.problem import PSI_LIMIT
-from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tasks.propagate_result import Propagated
-from qsim.tridiag.tdse.shared import SharedPropagator
+from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,6 +68,10 @@ class Evolution:
     def __init__(
         self, problem: Propagation, restored: Mapping[str, Any] | None = None, comm: Comm | None = None
     ) -> None:
+        # with the kernels, which the names of results do not need
+        from qsim.tridiag.tasks.observer import Observer
+        from qsim.tridiag.tdse.shared import SharedPropagator
+
         self.problem = problem if restored is None else _as_before(problem, restored)
         self.comm = SerialComm() if comm is None else comm
         if restored is None:

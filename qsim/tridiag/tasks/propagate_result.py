@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.problem import PSI_LIMIT
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
+from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -105,7 +105,7 @@ def initial_part(
     if isinstance(block, blocks.ProductInitial | blocks.PolarisedInitial):
         theta, phi = _angles(block, spins)
         above = product_state(theta[n:], phi[n:], cpu(1), complex) if n < spins else np.ones(1)
-        return product_state(theta[:n], phi[:n], device, dtype) * np.dtype(dtype).type(above[part.start >> n])
+        return product_state(theta[:n], phi[:n], device, dtype) * complex(above[part.start >> n])
     if not isinstance(block, blocks.IsingInitial):
         raise ValueError("only product states have parts")
     with device.use():
