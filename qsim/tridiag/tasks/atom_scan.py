@@ -168,7 +168,7 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
     share = below(x, yields, float(x[-1]), block.dimensions)
     if share > EXTRAPOLATED:
         monitor.warn(
-            f"{share:.2g} of the yield of the focus comes from below the first intensity of the scan, where it is "
+            f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
             f"extrapolated: add lower ones"
         )
     pes = result.stacked("pes")
