@@ -40,11 +40,13 @@ DRAWN = {
     "tridiag/solve_file": "solution",
     "tridiag/xuv_ir_streaking": "scan",
     "trotter/disorder_quench": "overview sz_map entropy curves",
+    "trotter/floquet_brickwork": "overview sz_map entropy curves",
     "trotter/heisenberg_ground": "levels structure_factor cuts",
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
     "trotter/mbl_ensemble": "gap_ratio",
+    "trotter/ring_momenta": "levels",
     "trotter/structure_factor": "spectral",
     "trotter/thermal_ladder": "thermal",
 }

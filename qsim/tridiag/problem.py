@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.tridiag.deck.electron import Absorber, Initial
     from qsim.tridiag.deck.model import (
         Observed,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_ORDERS",
     "DENSITY_POINTS",
+    "LEAST",
     "PIECE",
+    "PSI_LIMIT",
     "SAMPLES_PER_PERIOD",
     "Blame",
     "Problem",
@@ -51,6 +54,8 @@ __all__ = [
 SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
+LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
+PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 Blame = Callable[[str, str], NoReturn]
@@ -126,6 +131,11 @@ class Propagation:
         """Whether the kernel works in velocity gauge."""
         return self.pulse.gauge == "velocity"
 
+    @property
+    def t_final(self) -> float:
+        """Duration, a.u."""
+        return self.steps * self.dt
+
     def field_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return E at a time or at an array of times, a.u."""
         return self.pulse.electric(time)
@@ -190,8 +200,19 @@ class Propagation:
             return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
-    def propagator(self, psi0: NDArray[np.complex128], start: int) -> Propagator | SolverPropagator:
+    def propagator(
+        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
+    ) -> Propagator | SolverPropagator:
         """Return the propagator of the deck at a state and a step.
+
+        Parameters
+        ----------
+        psi0 : (n,) complex
+            State, of the whole grid.
+        start
+            Steps done before.
+        links
+            To other processes that carry parts of the grid, if there are any.
 
         Raises
         ------
@@ -205,6 +226,15 @@ class Propagation:
         how = Stepping(
             self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
         )
+        if links is not None and links.size > 1:
+            from qsim.tridiag.tdse.shared import SharedPropagator
+
+            try:
+                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+            made.step = start
+            return made
         # psi0 is worked on in place
         arguments = (self.device, self.lattice, np.array(psi0), self.dt, *self.fields(), how)
         if solver.type == "nshape":

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from qsim.tridiag.problem import Problem
     from qsim.tridiag.tasks.atom_result import AtomResult
     from qsim.tridiag.tasks.atom_scan import AtomScanResult
-    from qsim.tridiag.tasks.propagate import Propagated
-    from qsim.tridiag.tasks.scaling import ScalingResult
+    from qsim.tridiag.tasks.propagate_result import Propagated
+    from qsim.tridiag.tasks.scaling_result import ScalingResult
     from qsim.tridiag.tasks.solve_result import SolveResult
 
     Result = Propagated | SolveResult | ScalingResult | AtomResult | AtomScanResult

@@ -1,12 +1,17 @@
 """Quantities: one declaration gives arrays, scalars, headline and the page of the documentation."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase as fnmatch
 
 import numpy as np
 import pytest
 
+from qsim import methods
 from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
 from qsim.core.results.tables import Scalar, Table
+from qsim.core.run.stages import stage
+
+METHODS = methods.available()
 
 
 @dataclass
@@ -74,3 +79,64 @@ def test_a_scalar_states_its_own_unit_error_and_meaning():
         Quantity("sigma_*", "", "cross section", lambda r: {"sigma_2p": Scalar(1.0, "kb", 0.1, "of 2p")}),
     )
     assert scalars(declared, None) == {"sigma_2p": Scalar(1.0, "kb", 0.1, "of 2p")}
+
+
+def test_axes_that_depend_on_the_result():
+    declared = (
+        Quantity(
+            "x", "", "x", lambda r: r.x, ("batch", "row"), axes_of=lambda r: ("batch", "row")[-r.x.ndim :]
+        ),
+        Quantity("y", "", "y", lambda r: r.x, ("row",)),
+    )
+    assert [table.dims for table in tables(declared)] == [("batch", "row"), ("row",)]
+    assert [table.dims for table in tables(declared, Result(np.zeros(3)))] == [("row",), ("row",)]
+    assert "; other axes in some runs" in quantity_reference(declared)
+
+
+def test_errors_by_name():
+    """A mapping serves all names of a pattern; a name that it does not have has no error."""
+    declared = [
+        Quantity("p_*", "", "p", lambda r: {"p_0": 0.5, "p_1": 0.25}, error=lambda r: {"p_1": 0.1, "q": 0.2}),
+        Quantity("q", "", "q", lambda r: 1.0, error=lambda r: {"p_1": 0.1, "q": 0.2}),
+    ]
+    assert {name: s.error for name, s in scalars(declared, None).items()} == {
+        "p_0": None,
+        "p_1": 0.1,
+        "q": 0.2,
+    }
+
+
+def shown(*names):
+    return [Quantity(name, "", "", lambda r: 1.0, headline=True) for name in names]
+
+
+def test_headline_of_a_pattern_and_of_several_tasks():
+    pattern = Quantity("p_*", "", "", lambda r: {}, headline=("p_0", "p_2"))
+    assert headline([*shown("a"), pattern, Quantity("b", "", "", lambda r: 1.0)]) == ("a", "p_0", "p_2")
+    # the order of every task is kept, whichever comes first
+    assert headline(shown("a", "c", "e"), shown("b", "c", "d", "e"), shown("d")) == ("a", "b", "c", "d", "e")
+    with pytest.raises(ValueError, match="opposite order: a, b"):
+        headline(shown("a", "b"), shown("b", "a"))
+
+
+def test_the_page_of_several_tasks_has_a_level_below():
+    page = quantity_reference(shown("a"), level=3)
+    assert page.startswith("### Scalars\n")
+    assert "Arrays" not in page
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_declares_its_quantities_once(method):
+    """Scalars and arrays of a task have names of their own; what is shown first, and the page, follow from them."""
+    output = stage(method, "output")
+    declared = output.QUANTITIES
+    tasks = list(declared.values()) if isinstance(declared, dict) else [declared]
+    assert headline(*tasks) == output.HEADLINE
+    for task in tasks:
+        for kind in (True, False):
+            names = [quantity.name for quantity in task if (quantity.axes is None) is kind]
+            assert len(names) == len(set(names))
+        page = quantity_reference(task)
+        assert page.count("\n| `") == len(task)
+        found = [quantity.name for quantity in task if quantity.axes is None]
+        assert all(any(fnmatch(name, one) for one in found) for name in headline(task))

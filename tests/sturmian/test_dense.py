@@ -13,6 +13,7 @@ from qsim.core.errors import NumericsError
 from qsim.core.results.tables import match_tables
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
+from qsim.sturmian import output
 from qsim.sturmian.linalg import ldlt
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
@@ -388,8 +389,8 @@ def test_task_of_integrals(tmp_path, device, kind):
     task = f"task: {{type: integrals, rank_report: true, N: [3, 8], l: [0, 1], points: [64, 160], dtype: {kind}}}"
     result = run(tmp_path, task, device)
     assert result.dtype == {"real": "float64", "complex": "complex128"}[kind]
-    arrays, scalars = result.arrays(), result.scalars()
-    match_tables(result.tables(), arrays)  # raises if an array is not declared
+    arrays, scalars = output.arrays(result), output.scalars(result)
+    match_tables(output.tables(result), arrays)  # raises if an array is not declared
     assert len(result.runs) == 2 * 2 * 3
     finest = [run.difference for run in result.runs if run.route == "simpson" and run.points == 160]
     assert max(finest) < 2e-8  # the inner rule with nine points; the basis is resolved to 1e-9
@@ -417,8 +418,8 @@ def test_one_route_alone(tmp_path, route):
     result = run(tmp_path, f"task: {{type: integrals, route: {route}}}")
     assert [run.route for run in result.runs] == [route]
     assert np.isnan(result.runs[0].difference)
-    assert result.scalars()["integrals_per_second"].value == result.runs[0].rate
-    assert "speedup" not in result.scalars()
+    assert output.scalars(result)["integrals_per_second"].value == result.runs[0].rate
+    assert "speedup" not in output.scalars(result)
 
 
 @pytest.mark.parametrize("channels", ["{L: 0, S: 0, l_max: 2}", "{L: 1, S: 1, l_max: 2}"])
@@ -447,14 +448,16 @@ def test_tables_of_integrals_state_their_errors(sturmian, route, R, order):
         "basis": {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.7}, "energy": -0.8, "N": 5},
         "task": {"type": "integrals", "route": route, "l": 2, "points": 24},
     }
-    found = sturmian.run(**{**deck, "grid": {"R": R, "order": order}}).arrays()
-    exact = sturmian.run(
-        **{
-            **deck,
-            "task": {"type": "integrals", "route": "poisson_gemm", "l": 2},
-            "grid": {"R": 45, "order": 16},
-        }
-    ).arrays()
+    found = output.arrays(sturmian.run(**{**deck, "grid": {"R": R, "order": order}}))
+    exact = output.arrays(
+        sturmian.run(
+            **{
+                **deck,
+                "task": {"type": "integrals", "route": "poisson_gemm", "l": 2},
+                "grid": {"R": 45, "order": 16},
+            }
+        )
+    )
     for name in ("overlap", "coulomb", "exchange"):
         off = np.abs(np.abs(found[f"integrals/{name}"]) - np.abs(exact[f"integrals/{name}"]))
         errors = found[f"integrals/{name}_error"]

@@ -12,6 +12,7 @@ from qsim.core.errors import DeckError, FileError, MemoryLimitError, NumericsErr
 from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
+from qsim.tridiag import output
 from qsim.tridiag.solver import systems
 from qsim.tridiag.solver.defect import Defect
 from qsim.tridiag.solver.ladder import SingularMatrixError
@@ -404,7 +405,7 @@ SOLVE = "task: solve\nsystem: {source: random, n: 20000, seed: 1%s}\n"
 
 
 def values(result):
-    return {name: scalar.value for name, scalar in result.scalars().items()}
+    return {name: scalar.value for name, scalar in output.scalars(result).items()}
 
 
 def test_a_deck_is_streamed_when_memory_is_short(tmp_path):
@@ -417,9 +418,9 @@ def test_a_deck_is_streamed_when_memory_is_short(tmp_path):
     for name in ("x_sum_real", "x_wsum_imag", "x_mid_real", "x_sum_abs2", "x_max_abs"):
         assert one[name] == pytest.approx(two[name], rel=1e-9)
     for result in (whole, streamed):
-        arrays = result.arrays()
+        arrays = output.arrays(result)
         assert arrays["profile_row"].shape == arrays["profile_residual"].shape
-        resolve_dimensions(match_tables(result.tables(), arrays), arrays)
+        resolve_dimensions(match_tables(output.tables(result), arrays), arrays)
 
 
 def test_a_solution_that_does_not_fit_goes_into_a_file_of_its_own(tmp_path):
@@ -502,7 +503,7 @@ def test_generators_and_solvers_of_decks(tmp_path, source, solver):
 def test_scaling(tmp_path):
     text = "task: scaling\nscaling: {n: [4000, 1000], blocks: [4, 16, 64, 2000], iterations: [1, 2], repeats: 1, "
     result = run_deck(tmp_path, text + "compare: [thomas, lapack, woodbury]}")
-    arrays, scalars = result.arrays(), values(result)
+    arrays, scalars = output.arrays(result), values(result)
     assert arrays["times"].shape == (2, 2, 4)
     assert np.isnan(arrays["times"][1, :, 3]).all()
     assert np.count_nonzero(np.isnan(arrays["times"])) == 2
@@ -511,7 +512,7 @@ def test_scaling(tmp_path):
     assert scalars["optimum_blocks"] in (4, 16, 64, 2000)
     assert scalars["alpha"] >= 0
     assert {"thomas_seconds", "speedup_lapack", "optimum_model_2", "optimum_exponent"} <= set(scalars)
-    resolve_dimensions(match_tables(result.tables(), arrays), arrays)
+    resolve_dimensions(match_tables(output.tables(result), arrays), arrays)
 
 
 def test_automatic_numbers_of_blocks():

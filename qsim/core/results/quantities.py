@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
@@ -42,8 +42,11 @@ class Quantity(Generic[R]):
         meaning of its own, where they depend on the result.
     axes
         Name of each axis of an array; None for a scalar.
+    axes_of
+        Function from the result to the axes of its array, where they are not always `axes`.
     error
-        Function from the result to the error of a scalar; None: no error is claimed.
+        Function from the result to the error of a scalar, or to a mapping from names of scalars to errors; None: no error is
+        claimed.
     when
         Tells whether a result has this quantity at all; by default it always has.
     note
@@ -51,7 +54,8 @@ class Quantity(Generic[R]):
     label
         Text for plot axes; by default the last part of the name.
     headline
-        True for the scalars that are shown first at the end of a run, in the order of their declaration.
+        True for a scalar that is shown first at the end of a run, in the order of declaration; or the names that are shown first
+        in this place: some of those that a ``*`` stands for, or those of quantities declared further below.
     """
 
     name: str
@@ -59,11 +63,12 @@ class Quantity(Generic[R]):
     text: str
     value: Callable[[R], object]
     axes: tuple[str, ...] | None = None
-    error: Callable[[R], float | None] | None = None
+    error: Callable[[R], float | Mapping[str, float] | None] | None = None
     when: Callable[[R], bool] | None = None
     note: str = ""
     label: str = ""
-    headline: bool = False
+    headline: bool | tuple[str, ...] = False
+    axes_of: Callable[[R], tuple[str, ...]] | None = None
 
     def named(self, result: R) -> Iterator[tuple[str, object]]:
         """Yield full names and values of this quantity in a result.
@@ -97,13 +102,22 @@ class Quantity(Generic[R]):
         part = name[len(before) : len(name) - len(after)]
         return self.text.replace("*", part.replace("_", " "))
 
+    def claimed(self, result: R, name: str) -> float | None:
+        """Return the error that a result claims for the scalar `name`, None if it claims none."""
+        error = None if self.error is None else self.error(result)
+        return error.get(name) if isinstance(error, Mapping) else error
 
-def tables(quantities: Iterable[Quantity[R]]) -> tuple[Table, ...]:
-    """Return the declarations of all arrays."""
+
+def tables(quantities: Iterable[Quantity[R]], result: R | None = None) -> tuple[Table, ...]:
+    """Return the declarations of all arrays, with the axes that they have in a result if one is given."""
+
+    def axes(quantity: Quantity[R], usual: tuple[str, ...]) -> tuple[str, ...]:
+        return usual if quantity.axes_of is None or result is None else quantity.axes_of(result)
+
     return tuple(
-        Table(quantity.name, quantity.axes, quantity.unit, quantity.text, quantity.label, quantity.note)
-        for quantity in quantities
-        if quantity.axes is not None
+        Table(one.name, axes(one, one.axes), one.unit, one.text, one.label, one.note)
+        for one in quantities
+        if one.axes is not None
     )
 
 
@@ -124,21 +138,42 @@ def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
         if quantity.axes is not None:
             continue
         for name, value in quantity.named(result):
-            if isinstance(value, Scalar):
-                found[name] = value
-                continue
-            error = None if quantity.error is None else quantity.error(result)
-            found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            error = quantity.claimed(result, name)
+            if not isinstance(value, Scalar):
+                found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            else:
+                found[name] = value if error is None else replace(value, error=error)
     return found
 
 
-def headline(quantities: Iterable[Quantity[R]]) -> tuple[str, ...]:
-    """Return the names of the scalars that are shown first."""
-    return tuple(quantity.name for quantity in quantities if quantity.headline)
+def headline(*tasks: Iterable[Quantity[Any]]) -> tuple[str, ...]:
+    """Return the names of the scalars that are shown first, in an order that is right for each of the tasks of a method.
+
+    Raises
+    ------
+    ValueError
+        If two tasks declare the same names in opposite order.
+    """
+    left = [list(dict.fromkeys(name for quantity in task for name in _shown(quantity))) for task in tasks]
+    found: list[str] = []
+    while any(left):
+        heads = [names[0] for names in left if names]
+        first = next((name for name in heads if not any(name in names[1:] for names in left)), None)
+        if first is None:
+            raise ValueError(f"tasks declare these in opposite order: {', '.join(heads)}")
+        found.append(first)
+        left = [[name for name in names if name != first] for names in left]
+    return tuple(found)
 
 
-def quantity_reference(quantities: Iterable[Quantity[Any]]) -> str:
-    """Return Markdown tables of all quantities: scalars and arrays, each a section of level 2."""
+def _shown(quantity: Quantity[Any]) -> tuple[str, ...]:
+    if isinstance(quantity.headline, tuple):
+        return quantity.headline
+    return (quantity.name,) if quantity.headline else ()
+
+
+def quantity_reference(quantities: Iterable[Quantity[Any]], level: int = 2) -> str:
+    """Return Markdown tables of all quantities: scalars and arrays, each a section of a level."""
     declared = list(quantities)
     single = ["| name | unit | meaning |", "|---|---|---|"]
     many = ["| name | axes | unit | meaning |", "|---|---|---|---|"]
@@ -149,9 +184,13 @@ def quantity_reference(quantities: Iterable[Quantity[Any]]) -> str:
             single.append(f"| {_code(quantity.name)} | {unit} | {_plain(quantity.text)}{claim} |")
         else:
             note = f"; {_plain(quantity.note)}" if quantity.note else ""
+            note += "; other axes in some runs" if quantity.axes_of is not None else ""
             axes = ", ".join(map(_code, quantity.axes))
             many.append(f"| {_code(quantity.name)} | {axes} | {unit} | {_plain(quantity.text)}{note} |")
-    return "\n\n".join(["## Scalars", "\n".join(single), "## Arrays", "\n".join(many)])
+    sections = (("Scalars", single), ("Arrays", many))
+    return "\n\n".join(
+        f"{'#' * level} {title}\n\n" + "\n".join(rows) for title, rows in sections if len(rows) > 2
+    )
 
 
 def _code(name: str) -> str:

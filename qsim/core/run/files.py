@@ -30,6 +30,7 @@ __all__ = [
     "refuse_unusable",
     "remove",
     "require_folder",
+    "same_file",
 ]
 
 SUFFIXES = (".h5", ".hdf5")
@@ -263,3 +264,11 @@ def _is_folder(path: Path) -> bool:
 def _shortened(path: Path | str) -> str:
     text = str(path)
     return text if len(text) <= 100 else f"{text[:60]} ... {text[-30:]}"
+
+
+def same_file(path: Path, other: Path) -> bool:
+    """Return True if two paths lead to one file; False also where one cannot be read."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False

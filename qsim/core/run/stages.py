@@ -86,6 +86,8 @@ class Plan:
         Most processes that can share the work; 1 where it is not distributed.
     shared
         What they share, for messages: ``"walkers"``.
+    doubling
+        Whether only 1, 2, 4, 8, ... processes can.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -95,6 +97,7 @@ class Plan:
     work: Work = field(default_factory=Work)
     ranks: int = 1
     shared: str = ""
+    doubling: bool = False
 
 
 class DeckStage(Protocol[D]):
@@ -144,8 +147,8 @@ class OutputStage(Protocol[R_contra]):
     writes what the deck asks for beside the results file and returns the paths; with it comes ``extra_paths(deck,
     stem)``, the paths that it and the run may write, which are then neither overwritten without --force nor left over by it.
 
-    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`,
-    and makes the rest of it.
+    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`
+    or a mapping from tasks to such tuples, and makes the rest of it.
     """
 
     @property

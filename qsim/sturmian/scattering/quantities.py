@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.results import CollisionResult
     from qsim.sturmian.scattering.summed import Summed
 
-__all__ = ["QUANTITIES", "RESONANCES", "collisions"]
+__all__ = ["COLLISIONS", "RESONANCES", "collisions"]
 
 FULL = (
     "convention full: integrated over the energy of one electron from 0 to E it gives the cross section; "
@@ -420,28 +420,37 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
     single = "one electron leaves, any state of the ion"
     return (
         Quantity("sigma_total_*", UNIT, "all channels by the optical theorem (e_h, born)", _totals, when=lambda r: not photo(r)),
-        Quantity("sigma_photo_*", "kb", "photoabsorption by the optical theorem, in a gauge", _totals, when=photo),
         Quantity("sigma_ionisation_*", "pi a0^2", "ionisation of one spin, and of both with their weights",
-                 _breakups("e_h", "ionisation"), when=electron),
+                 _breakups("e_h", "ionisation"), when=electron,
+                 headline=("sigma_ionisation_singlet_0", "sigma_ionisation_triplet_0")),
         Quantity("sigma_double_photo_*", "kb", "double photoionisation, in a gauge", _breakups("photo", "double photoionisation"),
-                 when=photo),
+                 when=photo,
+                 headline=("sigma_double_photo_length_0",)),
+        Quantity("sigma_photo_*", "kb", "photoabsorption by the optical theorem, in a gauge", _totals, when=photo,
+                 headline=("sigma_photo_length_0",)),
+        Quantity("ratio_double_*", "", "double over single photoionisation", _ratios, when=photo,
+                 headline=("ratio_double_0",)),
+        Quantity("gauge_difference_*", "", "largest relative difference of gauges, photoabsorption",
+                 _gauges("gauge_difference", "photoabsorption"), when=photo,
+                 headline=("gauge_difference_0",)),
         Quantity("sigma_double_*", "a0^2/(hartree sr)", "double ionisation, (e,3e), and what each L gives of it",
-                 _breakups("born", "double ionisation, (e,3e)"), when=born),
+                 _breakups("born", "double ionisation, (e,3e)"), when=born,
+                 headline=("sigma_double_0", "sigma_double_L1_0")),
         Quantity("sigma_single_photo_*", "kb", single, _single("sigma_single_photo"), when=photo),
         Quantity("sigma_single_*", "a0^2/(hartree sr)", single, _single("sigma_single"), when=born),
-        Quantity("sigma_*", UNIT, "elastic scattering, or the other electron stays in a level such as 2p", _excitations),
+        Quantity("sigma_*", UNIT, "elastic scattering, or the other electron stays in a level such as 2p", _excitations,
+                 headline=("sigma_elastic_singlet_0", "sigma_elastic_triplet_0")),
+        Quantity("gauge_difference_double_*", "", "largest relative difference of gauges, double photoionisation",
+                 _gauges("gauge_difference_double", "double photoionisation"), when=photo),
         Quantity("s_matrix_re_*", "", "S-matrix element 1s to 1s, real part", _elastic("re"), when=electron),
         Quantity("s_matrix_im_*", "", "S-matrix element 1s to 1s, imaginary part", _elastic("im"), when=electron),
         Quantity("phase_shift_*", "rad", "phase shift modulo pi, where only elastic scattering is possible", _phase_shifts,
                  when=electron),
-        Quantity("unitarity_defect_*", "", "what the channels lack of the total, relative to it", _defects),
+        Quantity("unitarity_defect_*", "", "what the channels lack of the total, relative to it", _defects,
+                 headline=("unitarity_defect_0",)),
         Quantity("photon_energy_*", "hartree", "photon energy", _photon_energies, when=photo),
-        Quantity("gauge_difference_*", "", "largest relative difference of gauges, photoabsorption",
-                 _gauges("gauge_difference", "photoabsorption"), when=photo),
-        Quantity("gauge_difference_double_*", "", "largest relative difference of gauges, double photoionisation",
-                 _gauges("gauge_difference_double", "double photoionisation"), when=photo),
-        Quantity("ratio_double_*", "", "double over single photoionisation", _ratios, when=photo),
-        Quantity("residual_*", "", "largest relative residual of a driven equation", _residuals),
+        Quantity("residual_*", "", "largest relative residual of a driven equation", _residuals,
+                 headline=("residual_0",)),
         Quantity("unknowns", "", "coefficients of the largest solution", lambda r: max(part.unknowns for part in r.solved)),
         Quantity("solver_iterations", "", "steps of the slowest driven equation",
                  lambda r: max(int(steps) for part in r.solved for steps in part.iterations)),
@@ -488,7 +497,7 @@ def _each(
             for k, found in enumerate(result.found)
         }
 
-    return Quantity(f"{name}_*", unit, what, value)
+    return Quantity(f"{name}_*", unit, what, value, headline=(f"{name}_0",))
 
 
 RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
@@ -508,9 +517,4 @@ RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
              lambda r: np.array([found.error for found in r.found]), ("resonance",)),
 )  # fmt: skip
 
-_COLLISIONS = collisions()
-_KNOWN = {quantity.name for quantity in _COLLISIONS}
-QUANTITIES: tuple[Quantity[Any], ...] = (
-    *_COLLISIONS,
-    *(quantity for quantity in RESONANCES if quantity.name not in _KNOWN),
-)
+COLLISIONS = collisions()

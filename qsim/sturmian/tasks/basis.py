@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class BasisResult:
     beta_errors : dict of (N,) float64
         Estimated errors of the eigenvalues of an l, hartree; NaN where they could not be found.
     """
+
+    task: ClassVar[str] = "basis"
 
     problem: Problem
     bases: dict[int, Sturmians]

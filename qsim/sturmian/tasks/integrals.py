@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from qsim.core.results.tables import Scalar, Table
 from qsim.sturmian.deck.model import Integrals
 from qsim.sturmian.tasks.basis import finer_functions
 from qsim.sturmian.two_electron import integrals
@@ -36,7 +35,7 @@ PAPER = {
     (256, 128): (0.27e6, 5.93e6),
 }
 REPEATED = 1.0  # seconds below which a route is timed three times
-STORED_SIZE = 200  # functions up to which matrices of integrals are stored
+STORED_SIZE = 200  # functions up to which matrices of integrals are kept
 ROUNDING = 1e-14  # of an integral, relative to the largest
 TABULATED = ("overlap", "coulomb", "exchange")
 ROUTES = {"poisson_gemm": "matrix products", "simpson": "nested quadrature"}
@@ -72,6 +71,11 @@ class Run:
         """Integrals a second, all N^4 counted as in the paper."""
         return float(self.functions) ** 4 / max(self.seconds, 1e-12)
 
+    @property
+    def published(self) -> tuple[float, float]:
+        """Rates of the paper's core and GPU for these numbers; NaN if it has none."""
+        return PAPER.get((_nearest(self.points), self.functions), (np.nan, np.nan))
+
 
 @dataclass
 class IntegralsResult:
@@ -93,6 +97,8 @@ class IntegralsResult:
     dtype : str
     """
 
+    task: ClassVar[str] = "integrals"
+
     problem: Problem
     bases: dict[int, Sturmians]
     runs: list[Run] = field(default_factory=list)
@@ -103,158 +109,25 @@ class IntegralsResult:
     errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     dtype: str = "float64"
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return _TABLES
+    @property
+    def best(self) -> dict[str, float]:
+        """Largest rate of each route that was taken, for the largest number of functions."""
+        found: dict[str, float] = {}
+        for route in ROUTES:
+            runs = [run for run in self.runs if run.route == route]
+            largest = max((run.functions for run in runs), default=0)
+            if runs:
+                found[route] = max(run.rate for run in runs if run.functions == largest)
+        return found
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        grid = self.problem.grid
-        out: dict[str, NDArray[Any]] = {
-            "r": grid.r,
-            "weights": grid.w,
-            "integrals/route": np.array([run.route for run in self.runs]),
-            "integrals/functions": np.array([run.functions for run in self.runs], np.int64),
-            "integrals/multipole": np.array([run.multipole for run in self.runs], np.int64),
-            "integrals/points": np.array([run.points for run in self.runs], np.int64),
-            "integrals/seconds": np.array([run.seconds for run in self.runs]),
-            "integrals/rate": np.array([run.rate for run in self.runs]),
-            "integrals/difference": np.array([run.difference for run in self.runs]),
-        }
-        for k, name in enumerate(("paper_cpu_rate", "paper_gpu_rate")):
-            found = [
-                PAPER.get((_nearest(run.points), run.functions), (np.nan, np.nan))[k] for run in self.runs
-            ]
-            out[f"integrals/{name}"] = np.array(found)
-        for l, functions in self.bases.items():
-            out[f"basis/l{l}/beta"] = functions.beta
-            out[f"basis/l{l}/S"] = np.ascontiguousarray((functions.c / np.sqrt(grid.w)[:, None]).T)
-        for name in TABULATED:
-            matrix = getattr(self, name)
-            if matrix is not None and matrix.shape[0] <= STORED_SIZE:
-                out[f"integrals/{name}"] = matrix
-            if name in self.errors:
-                out[f"integrals/{name}_error"] = self.errors[name]
-        if self.ranks:
-            keys = list(self.ranks)
-            out["rank/functions"] = np.array([N for N, _ in keys], np.int64)
-            out["rank/multipole"] = np.array([l for _, l in keys], np.int64)
-            out["rank/pairs"] = np.array([N * (N + 1) // 2 for N, _ in keys], np.int64)
-            for tolerance in integrals.RANK_TOLERANCES:
-                out[f"rank/at_{tolerance:.0e}"] = np.array(
-                    [self.ranks[key][0][tolerance] for key in keys], np.int64
-                )
-            out["rank/singular_values"] = self.ranks[keys[-1]][1]
-        return out
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        out: dict[str, Scalar] = {}
-        best: dict[str, float] = {}
-        for route, text in ROUTES.items():
-            found = [run for run in self.runs if run.route == route]
-            if found:
-                largest = max(run.functions for run in found)
-                best[route] = max(run.rate for run in found if run.functions == largest)
-                out[f"integrals_per_second_{route}"] = Scalar(
-                    best[route], "1/s", description=f"N^4 over the time of the {text}, largest N"
-                )
-        rate = best.get("poisson_gemm", best.get("simpson", 0.0))
-        head = {
-            "integrals_per_second": Scalar(
-                rate, "1/s", description="N^4 over the time, matrix products if they were made"
-            )
-        }
-        largest = max(run.functions for run in self.runs)
-        out = head | out
-        if len(best) == 2:
-            out["speedup"] = Scalar(
-                best["poisson_gemm"] / best["simpson"], description="matrix products over quadrature"
-            )
-        differences = self._differences()
-        if differences:
-            out["route_difference"] = Scalar(
-                max(differences.values()),
-                description="largest difference of the routes at the finest quadrature, relative to the largest integral",
-            )
-            for N, value in differences.items():
-                out[f"route_difference_N{N}"] = Scalar(value, description=f"the same for {N} functions")
-        for name, error in self.errors.items():
-            text = f"largest estimated error of integrals/{name}, from a finer grid in a larger box"
-            out[f"{name}_error"] = Scalar(
-                float(error.max()), "" if name == "overlap" else "hartree", description=text
-            )
-        out |= {
-            "basis_energy": Scalar(
-                self.problem.values.energy, "hartree", description="energy of the Sturmian functions"
-            ),
-            "functions": Scalar(largest, description="largest number of functions of an electron"),
-            "integrals": Scalar(largest**4, description="number of integrals of a multipole"),
-            "dtype": Scalar(self.dtype, description="numbers of the integrals"),
-            "orthogonality_error": Scalar(
-                max(f.orthogonality for f in self.bases.values()),
-                description="largest |int S_n v S_m dr - delta_nm|, Eq. (14)",
-            ),
-        }
-        if self.problem.values.alpha is not None:
-            text = "inverse range of the generating potential"
-            out["basis_alpha"] = Scalar(self.problem.values.alpha, "1/bohr", description=text)
-        for (N, l), (ranks, _) in self.ranks.items():
-            for tolerance, rank in ranks.items():
-                out[f"rank_N{N}_l{l}_{tolerance:.0e}"] = Scalar(
-                    rank,
-                    description=f"rank of the {N * (N + 1) // 2} pairs of multipole {l} at {tolerance:g}",
-                )
-        return out
-
-    def _differences(self) -> dict[int, float]:
+    @property
+    def differences(self) -> dict[int, float]:
         """Difference of the routes for each number of functions, at the quadrature that resolves them best."""
         found: dict[int, float] = {}
         for run in self.runs:
             if np.isfinite(run.difference):
                 found[run.functions] = min(found.get(run.functions, np.inf), run.difference)
         return found
-
-
-_TABLES = (
-    Table("r", ("r",), "bohr", "radial nodes", note="complex on an ECS contour"),
-    Table("weights", ("r",), "bohr", "quadrature weights of the nodes"),
-    Table("basis/l*/beta", ("n",), "hartree", "eigenvalues beta_n of the Sturmian functions"),
-    Table("basis/l*/S", ("n", "r"), "", "Sturmian functions S_n(r)"),
-    Table("integrals/route", ("run",), "", "route of the integrals"),
-    Table("integrals/functions", ("run",), "", "functions N of each electron"),
-    Table("integrals/multipole", ("run",), "", "multipole l"),
-    Table("integrals/points", ("run",), "", "points of the grid, or Nq of the quadrature"),
-    Table("integrals/seconds", ("run",), "s", "wall time of all integrals"),
-    Table("integrals/rate", ("run",), "1/s", "integrals a second", note="all N^4 counted, as in the paper"),
-    Table(
-        "integrals/difference",
-        ("run",),
-        "",
-        "largest difference of the routes, relative to the largest integral",
-    ),
-    Table(
-        "integrals/paper_cpu_rate", ("run",), "1/s", "rate of one core in Colavecchia (2014), Tables 3 and 4"
-    ),
-    Table("integrals/paper_gpu_rate", ("run",), "1/s", "best rate of the GPU in the same tables"),
-    Table("integrals/overlap", ("n", "m"), "", "overlap of the functions, Eq. (13)"),
-    Table("integrals/coulomb", ("n", "m"), "hartree", "integrals R[nn, mm] of the first multipole, Eq. (15)"),
-    Table(
-        "integrals/exchange", ("n", "m"), "hartree", "integrals R[nm, nm] of the first multipole, Eq. (15)"
-    ),
-    Table(
-        "integrals/*_error",
-        ("n", "m"),
-        "",
-        "estimated errors of overlap, coulomb and exchange, in their units",
-        note="from functions and integrals on a finer grid, in a larger box",
-    ),
-    Table("rank/functions", ("rank_case",), "", "functions of an electron"),
-    Table("rank/multipole", ("rank_case",), "", "multipole"),
-    Table("rank/pairs", ("rank_case",), "", "pairs n' <= n: rows of the matrix of integrals"),
-    Table("rank/at_*", ("rank_case",), "", "rank of the matrix of integrals at a relative tolerance"),
-    Table("rank/singular_values", ("singular_value",), "", "singular values of the last case, largest = 1"),
-)
 
 
 def _nearest(points: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -135,6 +135,8 @@ class BoundResult:
     flops : float
         Of a product H x.
     """
+
+    task: ClassVar[str] = "bound"
 
     problem: Problem
     states: list[State]

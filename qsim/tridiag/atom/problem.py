@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.levels import Radial
@@ -349,8 +348,3 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
         return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)
 
     return make
-
-
-def intensity(peak: float) -> float:
-    """Return the intensity of a peak field, W/cm2."""
-    return peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,9 @@ def _draw_norms(ax: Axes, r: Results) -> None:
     t = femtoseconds(r["time"])
     missing = [("box", r["norm"])]
     if "norm_within" in r:
-        missing += [(rf"$r < {radius:g}$", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])]
+        missing += [
+            (rf"$r < {radius:g}$ bohr", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])
+        ]
     for label, values in missing:
         ax.semilogy(t, np.maximum(1.0 - values, 1e-10), label=label)
     ax.set_ylim(1e-10, 2.0)
@@ -50,7 +52,7 @@ def _draw_populations(ax: Axes, r: Results) -> None:
         ax.semilogy(t, np.maximum(p[:, k], FLOOR), label=names[k])
     ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
     ax.set_ylabel("population")
-    ax.legend(title="level", ncols=2, loc="best")
+    ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.01, 0.5))
     time_axis(ax, r)
 
 
@@ -79,32 +81,9 @@ def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
     level = np.log10(np.maximum(p, 1e-16))
     shown = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
+    ax.locator_params(axis="y", integer=True)
     time_axis(ax, r)
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ norm")
-
-
-def overview(r: Results) -> Figure | None:
-    """Field with populations, norm budget, radial density, angular momenta on one page."""
-    fig = figure("double", 4.6)
-    (a, b), (c, d) = fig.subplots(2, 2)
-    _draw_populations(a, r)
-    if np.any(r["trace/field"]):
-        other = a.twinx()
-        other.plot(
-            *curve(femtoseconds(r["trace/time"]), r["trace/field"]), color="0.6", linewidth=0.5, zorder=0
-        )
-        other.set_ylabel("E (a.u.)", color="0.5")
-        other.grid(visible=False)
-    a.set_title("populations and field")
-    _draw_norms(b, r)
-    b.set_title("norm budget")
-    _draw_density(fig, c, r)
-    c.set_title("radial density")
-    _draw_angular(fig, d, r)
-    d.set_title("angular momenta")
-    for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
-        ax.set_title(f"({letter})", loc="left", fontsize=7)
-    return fig
 
 
 def populations(r: Results) -> Figure | None:
@@ -165,11 +144,15 @@ def states(r: Results) -> Figure | None:
     valence = r.scalars["ionisation_potential"].value
     low = -2.0 * float(valence) if isinstance(valence, float) else 1.15 * float(e.min())
     a.plot(radii, np.maximum(v, low), color="0.6")
-    for energy, name in zip(e, names, strict=True):
+    written: dict[int, float] = {}
+    for energy, name in sorted(zip(e.tolist(), names, strict=True)):
         l = "spdfghiklmnoqrtuvwxyz".find(name[-1])
-        a.plot([1.0 + 4.0 * l, 4.0 + 4.0 * l], [energy, energy], color=COLORS["blue"])
-        if low < energy < 0.1 * low:
-            a.annotate(name, (4.2 + 4.0 * l, energy), fontsize=6, va="center")
+        a.plot([1.0 + 4.0 * l, 3.4 + 4.0 * l], [energy, energy], color=COLORS["blue"])
+        if (
+            low < energy and energy - written.get(l, -np.inf) > -0.045 * low
+        ):  # else it would cover the one below
+            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center")
+            written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
     a.set_ylim(low, max(0.1, -0.1 * low))
     a.set_xlabel("r (bohr); levels by l")
@@ -311,7 +294,6 @@ def attoclock(r: Results) -> Figure | None:
 
 
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
-    "overview": overview,
     "populations": populations,
     "norm": norm,
     "density": density,

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from qsim.core.errors import NumericsError
+from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+from qsim.tridiag.tasks.atom_result import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,17 +45,6 @@ ROUNDING = 1e-12
 SAMPLES = 400  # of the trace of a companion
 SAFETY = 1.5  # the powers of h and k are those of small h and k
 UNSURE = 0.02  # error of a population or norm that is told
-NAMED = (
-    "norm_final",
-    "bound_population",
-    "continuum_population",
-    "dipole_final",
-    "dipole_y_final",
-    "energy_initial",
-    "energy_final",
-    "rate",
-)
-PATTERNS = ("population_", "norm_within_")
 
 
 def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
@@ -127,6 +118,8 @@ class _Companions:
         report(Progress(3))
         order = base.order if base.setting.gauge == "length" else 2
         for name, value in own.items():
+            if name not in a:  # found beside the propagation, with an error of its own
+                continue
             found = {
                 "the time step (time.dt)": abs(a[name] - value) / abs(h**order - 1.0),
                 "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
@@ -166,9 +159,5 @@ class _Companions:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = result.scalars()
-    return {
-        name: float(scalar.value)
-        for name, scalar in found.items()
-        if isinstance(scalar.value, float) and (name in NAMED or name.startswith(PATTERNS))
-    }
+    found = scalars((one for one in QUANTITIES if one.error is not None), result)
+    return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}

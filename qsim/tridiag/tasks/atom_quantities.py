@@ -11,6 +11,10 @@ __all__ = ["NUMBERS", "SPECTRA"]
 Q = Quantity[Any]  # of an AtomResult, which declares them
 
 
+def _errors(r: Any) -> dict[str, float]:
+    return r.errors  # type: ignore[no-any-return]
+
+
 def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
 
@@ -25,21 +29,6 @@ def _found(name: str) -> Any:
 
 NUMBERS: tuple[Q, ...] = (
     Q(
-        "hhg_cutoff_order",
-        "",
-        "order where the averaged spectrum has fallen one decade below its plateau",
-        _number("hhg_cutoff_order"),
-        when=lambda r: "hhg_cutoff_order" in r.numbers,
-        headline=True,
-    ),
-    Q(
-        "hhg_cutoff_classical",
-        "",
-        "(Ip + 3.17 Up) / omega",
-        _number("hhg_cutoff_classical"),
-        when=lambda r: "hhg_cutoff_classical" in r.numbers,
-    ),
-    Q(
         "peak_energy_*",
         "hartree",
         "energy of peak * of the photoelectron spectrum, highest first",
@@ -52,6 +41,7 @@ NUMBERS: tuple[Q, ...] = (
         "",
         "integral of pes over its positive energies",
         _number("pes_total"),
+        error=_errors,
         when=lambda r: bool(r.methods),
     ),
     Q(
@@ -60,6 +50,7 @@ NUMBERS: tuple[Q, ...] = (
         "energy of the resonance in the static field, by complex scaling",
         _number("resonance_energy"),
         when=_found("resonance_energy"),
+        error=_errors,
         headline=True,
     ),
     Q(
@@ -68,6 +59,7 @@ NUMBERS: tuple[Q, ...] = (
         "decay rate of the resonance in the static field, by complex scaling",
         _number("resonance_rate"),
         when=_found("resonance_rate"),
+        error=_errors,
         headline=True,
     ),
     Q(
@@ -102,23 +94,6 @@ NUMBERS: tuple[Q, ...] = (
 )
 
 SPECTRA: tuple[Q, ...] = (
-    Q("hhg_order", "", "harmonic order", _spectrum("hhg_order"), ("hhg_order",)),
-    Q(
-        "hhg_spectrum",
-        "a.u.",
-        "|int s(t) w(t) exp(-i h omega t) dt|^2",
-        _spectrum("hhg_spectrum"),
-        ("hhg_order",),
-    ),
-    Q("gabor_time", "a.u.", "times of the time-frequency map", _spectrum("gabor_time"), ("gabor_time",)),
-    Q("gabor_order", "", "harmonic orders of the map", _spectrum("gabor_order"), ("gabor_order",)),
-    Q(
-        "hhg_gabor",
-        "a.u.",
-        "power of the acceleration",
-        _spectrum("hhg_gabor"),
-        ("gabor_time", "gabor_order"),
-    ),
     Q("energy", "hartree", "energies of the photoelectron spectrum", _spectrum("energy"), ("energy",)),
     Q(
         "pes",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.atom.problem import intensity
 from qsim.tridiag.deck.atom import level_name
 from qsim.tridiag.tasks.atom_quantities import NUMBERS, SPECTRA
+from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, traces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Scalar, Table
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.problem import AtomProblem
 
@@ -56,6 +54,8 @@ class AtomResult:
     flux : (samples, spheres, 2, used) complex128
         u_l and its slope on the spheres, in velocity gauge.
     """
+
+    task: ClassVar[str] = "atom"
 
     problem: AtomProblem
     frames: dict[str, NDArray[Any]]
@@ -120,24 +120,6 @@ class AtomResult:
         below = [k for k, level in enumerate(self.problem.levels) if level.energy < lowest - 1e-6]
         return float(self.frames["populations"][-1, below].sum())
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return quantities.tables(QUANTITIES)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        return quantities.arrays(QUANTITIES, self)
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers, with their errors."""
-        from dataclasses import replace
-
-        found = quantities.scalars(QUANTITIES, self)
-        return {
-            name: replace(scalar, error=self.errors[name]) if name in self.errors else scalar
-            for name, scalar in found.items()
-        }
-
 
 def unpacked(sums: NDArray[np.float64]) -> tuple[Any, Any, Any, Any]:
     """Return norm, dipole and force (1 or 2, ...), norm of the last l, of the rows that the kernels sum."""
@@ -148,12 +130,8 @@ def unpacked(sums: NDArray[np.float64]) -> tuple[Any, Any, Any, Any]:
 Q = Quantity[AtomResult]
 
 
-def _laser(r: AtomResult) -> bool:
-    return bool(r.problem.pulse.pulses)
-
-
-def _carrier(r: AtomResult) -> bool:
-    return r.problem.pulse.omega is not None
+def _errors(r: AtomResult) -> dict[str, float]:
+    return r.errors
 
 
 def _number(name: str) -> Any:
@@ -186,10 +164,6 @@ def _along(r: AtomResult) -> bool:
     return not r.problem.frame.planar
 
 
-def _peak(r: AtomResult) -> float:
-    return r.problem.pulse.peak(r.problem.t_final)
-
-
 def _level_populations(r: AtomResult) -> dict[str, float]:
     names = [level_name(level.n, level.l) for level in r.problem.levels]
     return {
@@ -205,7 +179,14 @@ def _within(r: AtomResult) -> dict[str, float]:
 
 
 QUANTITIES: tuple[Q, ...] = (
-    Q("norm_final", "", "norm in the box at the end", lambda r: r.final("norm"), headline=True),
+    Q(
+        "norm_final",
+        "",
+        "norm in the box at the end",
+        lambda r: r.final("norm"),
+        headline=("norm_final", "population_1s"),
+        error=_errors,
+    ),
     Q(
         "error_estimate",
         "",
@@ -214,12 +195,14 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: "norm_final" in r.errors,
     ),
     Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0])),
-    Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True),
+    Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True, error=_errors),
     Q(
         "energy_final",
         "hartree",
         "field-free energy at the end, not divided by the norm",
         _number("energy_final"),
+        headline=("energy_final", "hhg_cutoff_order", "steps"),
+        error=_errors,
     ),
     Q(
         "bound_population",
@@ -227,6 +210,7 @@ QUANTITIES: tuple[Q, ...] = (
         "population of all levels of the box below 0",
         _number("bound_population"),
         headline=True,
+        error=_errors,
     ),
     Q(
         "continuum_population",
@@ -234,6 +218,7 @@ QUANTITIES: tuple[Q, ...] = (
         "1 minus bound_population: positive energies, and what was absorbed",
         lambda r: float(r.frames["norm"][0]) - float(r.numbers["bound_population"] or 0.0),
         headline=True,
+        error=_errors,
     ),
     Q(
         "rate",
@@ -242,18 +227,39 @@ QUANTITIES: tuple[Q, ...] = (
         _number("rate"),
         when=lambda r: "rate" in r.numbers,
         headline=True,
+        error=_errors,
     ),
     Q("core_population", "", "population of levels below the initial one", lambda r: r.core),
-    Q("population_*", "", "population of the level * at the end", _level_populations),
+    Q(
+        "population_*",
+        "",
+        "population of the level * at the end",
+        _level_populations,
+        error=_errors,
+    ),
     Q(
         "norm_within_*",
         "",
         "norm within * bohr at the end",
         _within,
         when=lambda r: bool(r.problem.observed.norm_within),
+        error=_errors,
     ),
-    Q("dipole_final", "bohr", "<z> at the end; in a plane, <x> of the run", lambda r: r.final("dipole")),
-    Q("dipole_y_final", "bohr", "<y> of the run at the end", lambda r: r.final("dipole", 1), when=_planar),
+    Q(
+        "dipole_final",
+        "bohr",
+        "<z> at the end; in a plane, <x> of the run",
+        lambda r: r.final("dipole"),
+        error=_errors,
+    ),
+    Q(
+        "dipole_y_final",
+        "bohr",
+        "<y> of the run at the end",
+        lambda r: r.final("dipole", 1),
+        when=_planar,
+        error=_errors,
+    ),
     Q("lmax", "", "largest angular momentum at the end", lambda r: r.lanes.lmax),
     Q(
         "lmax_population",
@@ -271,35 +277,14 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the run", lambda r: r.problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.problem.lattice.grid.points),
     Q("rmax", "bohr", "radius of the wall", lambda r: r.problem.lattice.grid.wall),
-    Q("steps", "", "time steps", lambda r: r.problem.setting.steps, headline=True),
+    Q("steps", "", "time steps", lambda r: r.problem.setting.steps),
     Q("dt", "a.u.", "time step", lambda r: r.problem.setting.dt),
     Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
     Q("ns_per_point_step", "ns", "time per radial point, l and step", lambda r: r.speed),
     Q("ionisation_potential", "hartree", "Ip of the initial state", lambda r: r.problem.ip),
-    Q("field_peak", "a.u.", "largest |E(t)|", _peak, when=_laser),
-    Q(
-        "intensity_peak",
-        "W/cm2",
-        "intensity at the peak field, linear polarisation",
-        lambda r: intensity(_peak(r)),
-        when=_laser,
-    ),
-    Q("omega", "hartree", "carrier frequency", lambda r: r.problem.pulse.omega, when=_carrier),
-    Q(
-        "up",
-        "hartree",
-        "ponderomotive energy E0^2 / (4 omega^2)",
-        lambda r: r.problem.pulse.up,
-        when=_carrier,
-    ),
-    Q("quiver_radius", "bohr", "E0 / omega^2", lambda r: r.problem.pulse.quiver, when=_carrier),
-    Q(
-        "keldysh",
-        "",
-        "Keldysh parameter sqrt(Ip / (2 Up))",
-        lambda r: r.problem.pulse.keldysh(r.problem.ip),
-        when=_carrier,
-    ),
+    *FIELD,
+    KELDYSH,
+    *CUTOFF,
     *NUMBERS,
     Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
     Q(
@@ -443,12 +428,8 @@ QUANTITIES: tuple[Q, ...] = (
         ("r_density",),
     ),
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
-    Q("trace/time", "a.u.", "times of the fine trace", lambda r: r.traced("time"), ("sample",)),
-    Q("trace/norm", "", "norm", lambda r: r.traced("norm"), ("sample",)),
-    Q("trace/dipole", "bohr", "<z>", lambda r: r.traced("dipole"), ("sample",)),
-    Q("trace/velocity", "a.u.", "integral of the acceleration", lambda r: r.traced("velocity"), ("sample",)),
-    Q("trace/acceleration", "a.u.", "-<cos(theta) V'> - E", lambda r: r.traced("acceleration"), ("sample",)),
-    Q("trace/field", "a.u.", "electric field E(t)", lambda r: r.traced("field"), ("sample",)),
+    *traces("<z>", "-<cos(theta) V'> - E"),
+    *HARMONICS,
     *(
         Q(f"trace/{name}_y", unit, f"{name} along y of the run", _across(name), ("sample",), when=_planar)
         for name, unit in (

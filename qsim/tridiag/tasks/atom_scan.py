@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom.problem import intensity
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom import AtomEvolution, analyse, warnings
+from qsim.tridiag.tasks.atom_result import QUANTITIES as RUN
+from qsim.tridiag.tasks.laser_quantities import intensity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.tables import Scalar, Table
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.scan import AtomScan
@@ -82,13 +82,15 @@ class AtomScanResult:
         Averages over the focus.
     """
 
+    task: ClassVar[str] = "atom scan"
+
     problem: AtomScan
     runs: list[AtomResult]
     focal: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of all runs by the name of the scalar, (run,)."""
-        found = [one.scalars() for one in self.runs]
+        found = [quantities.scalars(RUN, one) for one in self.runs]
         names = [
             name
             for name, scalar in found[0].items()
@@ -112,18 +114,6 @@ class AtomScanResult:
     def axis(self, name: str) -> NDArray[Any] | None:
         """Return an axis that all runs share."""
         return self.runs[0].spectra.get(name)
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return quantities.tables(QUANTITIES)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        return quantities.arrays(QUANTITIES, self)
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        return quantities.scalars(QUANTITIES, self)
 
 
 def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:

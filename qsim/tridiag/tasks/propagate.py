@@ -7,66 +7,37 @@ exactly the calls that the uninterrupted one would have made.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from dataclasses import field as attribute
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
+from qsim.tridiag.problem import PSI_LIMIT
 from qsim.tridiag.tasks.observer import Observer
+from qsim.tridiag.tasks.propagate_result import Propagated
+from qsim.tridiag.tdse.shared import SharedPropagator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.deck.model import Photoelectron
     from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.problem import Propagation
-    from qsim.tridiag.tasks.accuracy import Accuracy
 
 TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
 UNSURE = 0.02  # error of a population or norm above which a warning is given
 WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, above which a warning is given
-PSI_LIMIT = 20_000_000  # points up to which psi_final is stored
-
-
-@dataclass
-class Propagated:
-    """Result of a propagation; see ``output.py`` for the names in the file.
-
-    Attributes
-    ----------
-    frames : dict of arrays, one row an output time
-        norm, dipole, acceleration, velocity, energy, density, wall_density, populations, norm_within, norm_right.
-    trace : (samples, 4) float64
-        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
-    psi : (points,) complex
-        State at the end.
-    info : dict
-        How the steps were done.
-    spectra : dict of arrays
-        What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
-    numbers : dict
-        Scalars of the analysis.
-    accuracy
-        Errors of the headline numbers.
-    """
-
-    problem: Propagation
-    frames: dict[str, NDArray[Any]]
-    trace: NDArray[np.float64]
-    psi: NDArray[Any]
-    info: dict[str, Any]
-    spectra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
-    numbers: dict[str, float | int | None] = attribute(default_factory=dict)
-    accuracy: Accuracy | None = None
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
@@ -81,6 +52,8 @@ class Evolution:
     problem : Propagation
     restored : mapping, optional
         State to continue from.
+    comm : Comm, optional
+        Processes that share the grid.
 
     Attributes
     ----------
@@ -94,18 +67,23 @@ class Evolution:
         Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2.
     """
 
-    def __init__(self, problem: Propagation, restored: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, problem: Propagation, restored: Mapping[str, Any] | None = None, comm: Comm | None = None
+    ) -> None:
         self.problem = problem if restored is None else _as_before(problem, restored)
-        self.observer = Observer(self.problem)
+        self.comm = SerialComm() if comm is None else comm
         if restored is None:
             self.start, psi = 0, self.problem.psi0
         else:
             self.start = int(restored["step"])
             psi = fitting(restored, "psi", (problem.lattice.points,))
-        self.propagator = self.problem.propagator(psi, self.start)
+        links = links_of(self.comm, problem.device)
+        self.propagator = self.problem.propagator(psi, self.start, links)
+        span = self.propagator.span if isinstance(self.propagator, SharedPropagator) else None
+        self.observer = Observer(self.problem, span, links)
         if restored is None:
-            first = self.observer.sums(self.propagator.psi)
-            self.rows: list[Row] = [self.observer.row(0, self.propagator.psi, first)]
+            first = self.observer.sums(self.propagator.own)
+            self.rows: list[Row] = [self.observer.row(0, self.propagator.own, first)]
             self.trace = [np.array([[0.0, *first]])]
         else:
             self.rows = _unstacked(restored["rows"])
@@ -129,7 +107,7 @@ class Evolution:
                     report(Progress(propagator.step, {"norm": norm}))
             if not math.isfinite(norm):
                 raise NumericsError(f"norm is {norm} after {propagator.step} steps", hint="lower time.dt")
-            row = self.observer.row(propagator.step, propagator.psi, samples[-1])
+            row = self.observer.row(propagator.step, propagator.own, samples[-1])
             self.rows.append(row)
             report(Progress(propagator.step, {"norm": norm, "dipole": float(row["dipole"])}))
 
@@ -140,30 +118,41 @@ class Evolution:
         self.trace.append(np.column_stack([number, samples])[kept])
 
     def state(self) -> State:
-        """Return what continues the propagation bit for bit."""
+        """Return what continues the propagation bit for bit; a collective call, after which rank 0 has the whole state."""
         problem = self.problem
+        parts = self.comm.gather(problem.device.to_host(self.propagator.own))
         return {
             "step": self.propagator.step,
-            "psi": problem.device.to_host(self.propagator.psi),
+            "psi": None if parts is None else joined(parts),
             "rows": _stacked(self.rows),
             "trace": np.concatenate(self.trace),
             "start": {name: getattr(problem, name) for name in _start(problem)},
         }
 
     def result(self) -> Propagated:
-        """Return what the complete propagation leaves."""
-        return Propagated(
+        """Return what the complete propagation leaves; of a state that is not stored, each process its part."""
+        own = self.problem.device.to_host(self.propagator.own)
+        stored = self.problem.lattice.points <= PSI_LIMIT
+        ends = joined(self.comm.allgather(own[:: len(own) - 1]))
+        found = Propagated(
             self.problem,
             _stacked(self.rows),
             np.concatenate(self.trace),
-            self.problem.device.to_host(self.propagator.psi),
+            joined(self.comm.allgather(own)) if stored else own,
             self.propagator.info(),
         )
+        found.numbers["wall_density"] = float(max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx)
+        return found
+
+
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the parts of a state one after another; the part itself if there is one only."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     """Propagate, record, analyse."""
-    evolution = Evolution(problem, monitor.restored)
+    evolution = Evolution(problem, monitor.restored, monitor.comm)
     with monitor.stage("propagate"):
         drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
     with monitor.stage("analyse"):
@@ -216,9 +205,7 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
         _time_frequency(result, observed.gabor)
     if observed.photoelectron is not None:
         _photoelectrons(result, observed.photoelectron, state, monitor)
-    density = np.abs(result.psi) ** 2 * problem.lattice.dx
-    wall = float(max(density[0], density[-1]))
-    result.numbers["wall_density"] = wall
+    wall = float(result.numbers["wall_density"] or 0.0)
     turned = turned_back(result)
     result.numbers["turned_back"] = turned
     if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
@@ -289,35 +276,12 @@ def _remedies(problem: Propagation) -> dict[str, str]:
     }
 
 
-def trace_of(result: Propagated, name: str) -> NDArray[np.float64]:
-    """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
-    problem, trace = result.problem, result.trace
-    time = np.asarray(trace[:, 0] * problem.dt)
-    if name == "time":
-        return time
-    if name == "norm":
-        return np.asarray(trace[:, 1])
-    if name == "dipole":
-        return np.asarray(trace[:, 2])
-    field = np.asarray(problem.field_at(time), float)
-    if name == "field":
-        return field
-    acceleration = np.asarray(-trace[:, 3] - field)
-    if name == "acceleration":
-        return acceleration
-    # Ehrenfest: the integral of the acceleration, which holds no flux into the absorber
-    from scipy.integrate import cumulative_simpson
-
-    start = float(result.frames["velocity"][0])
-    return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
-
-
 def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import spectra
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = trace_of(result, "time"), trace_of(result, block.form)
+    time, signal = result.traced("time"), result.traced(block.form)
     order, power = spectra.hhg(time, signal, omega, block.window, top, form=block.form)
     result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
     classical = problem.classical_cutoff(omega)
@@ -332,7 +296,7 @@ def _time_frequency(result: Propagated, block: Gabor) -> None:
 
     problem = result.problem
     omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = trace_of(result, "time"), trace_of(result, "acceleration")
+    time, signal = result.traced("time"), result.traced("acceleration")
     t, order, power = spectra.gabor(time, signal, omega, max_order=top, width=block.width)
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 

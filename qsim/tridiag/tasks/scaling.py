@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.tables import Scalar, Table
 from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.tasks.scaling_result import ScalingResult
 from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
@@ -29,154 +28,9 @@ if TYPE_CHECKING:
     from qsim.tridiag.problem import ScalingProblem
     from qsim.tridiag.solver.systems import Source
 
-__all__ = ["ScalingResult", "block_numbers", "measure", "run_scaling"]
+__all__ = ["block_numbers", "measure", "run_scaling"]
 
 LEAST, MOST = 16, 8  # `blocks: auto`: powers of two from 16 to n / 8
-
-TABLES = (
-    Table("blocks", ("blocks",), "", "blocks of the first partition"),
-    Table("iterations", ("iterations",), "", "nested partitions"),
-    Table(
-        "time_vs_blocks",
-        ("iterations", "blocks"),
-        "s",
-        "time of a solution, first size",
-        note="fastest of the repeats",
-    ),
-    Table("model", ("iterations", "blocks"), "s", "cost model with the fitted alpha and beta, first size"),
-    Table("optimum", ("iterations",), "", "blocks of the fastest solution measured, first size"),
-    Table("optimum_model", ("iterations",), "", "best number of blocks of the cost model, first size"),
-    Table("n", ("n",), "", "rows of the systems"),
-    Table("optimum_vs_n", ("n", "iterations"), "", "blocks of the fastest solution measured"),
-    Table("optimum_model_vs_n", ("n", "iterations"), "", "best number of blocks of the cost model"),
-    Table("time_vs_n", ("n", "iterations"), "s", "time of the fastest solution measured"),
-    Table(
-        "times",
-        ("n", "iterations", "blocks"),
-        "s",
-        "time of a solution",
-        note="NaN where n has no room for the blocks",
-    ),
-    Table("backward_error_vs_n", ("n",), "", "largest normwise backward error of the literal stages"),
-    Table(
-        "compare/*",
-        ("n",),
-        "s",
-        "time of another solver",
-        note="one CPU thread but for Woodbury; auto: the fast kernels",
-    ),
-)
-
-
-@dataclass
-class ScalingResult:
-    """Result of a scaling run; S sizes, I numbers of nested partitions, B numbers of blocks.
-
-    Attributes
-    ----------
-    times : (S, I, B) float64
-        Seconds of a solution; NaN where there is no room for that many blocks.
-    alpha, beta : float
-        Of the cost model, seconds per row; fitted to the first number of partitions of the first size.
-    backward : (S,) float64
-        Largest backward error seen.
-    compare : dict of (S,) float64
-        Seconds of other solvers.
-    """
-
-    name: str
-    sizes: list[int]
-    blocks: NDArray[np.int64]
-    iterations: list[int]
-    times: NDArray[np.float64]
-    alpha: float
-    beta: float
-    backward: NDArray[np.float64]
-    compare: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-
-    @property
-    def measured(self) -> NDArray[np.int64]:
-        """Blocks of the fastest solution (S, I)."""
-        return np.asarray(self.blocks[np.nanargmin(self.times, axis=2)])
-
-    @property
-    def predicted(self) -> NDArray[np.int64]:
-        """Best number of blocks of the cost model (S, I)."""
-        from qsim.tridiag.solver.partition import optimum
-
-        return np.array([[optimum(n, i, self.alpha, self.beta) for i in self.iterations] for n in self.sizes])
-
-    def exponent(self) -> float | None:
-        """Return p of ``best blocks ~ n^p`` for the first number of partitions; the model says 1/2 for one."""
-        if len(set(self.sizes)) < 2:
-            return None
-        return float(np.polyfit(np.log(self.sizes), np.log(self.measured[:, 0]), 1)[0])
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        return TABLES
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        from qsim.tridiag.solver.partition import cost
-
-        n, measured, predicted = self.sizes[0], self.measured, self.predicted
-        rows = [
-            [cost(n, float(b), i, self.alpha, self.beta) if b < n else np.nan for b in self.blocks]
-            for i in self.iterations
-        ]
-        return {
-            "blocks": self.blocks,
-            "iterations": np.array(self.iterations),
-            "time_vs_blocks": self.times[0],
-            "model": np.array(rows),
-            "optimum": measured[0],
-            "optimum_model": predicted[0],
-            "n": np.array(self.sizes),
-            "optimum_vs_n": measured,
-            "optimum_model_vs_n": predicted,
-            "time_vs_n": np.nanmin(self.times, axis=2),
-            "times": self.times,
-            "backward_error_vs_n": self.backward,
-            **{f"compare/{name}": seconds for name, seconds in self.compare.items()},
-        }
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        best = float(np.nanmin(self.times[0]))
-        _size, first, blocks = np.unravel_index(int(np.nanargmin(self.times[:1])), self.times[:1].shape)
-        out = {
-            "alpha": Scalar(self.alpha, "s", description="cost model: RD, RU and SS of a row"),
-            "beta": Scalar(self.beta, "s", description="cost model: RS of a joint line"),
-            "optimum_blocks": Scalar(
-                int(self.blocks[blocks]), description="blocks of the fastest solution, first size"
-            ),
-            "optimum_iterations": Scalar(self.iterations[int(first)], description="its nested partitions"),
-            "solve_seconds": Scalar(best, "s", description="fastest solution of the first size"),
-            "rows": Scalar(self.sizes[0], description="rows of the first size"),
-            "rows_per_second": Scalar(
-                self.sizes[0] / best, "1/s", description="rows of the fastest solution"
-            ),
-            "backward_error": Scalar(
-                float(self.backward.max()), description="largest normwise backward error"
-            ),
-            "system": Scalar(self.name, description="what was solved"),
-        }
-        for index, count in enumerate(self.iterations):
-            out[f"optimum_blocks_{count}"] = Scalar(
-                int(self.measured[0, index]), description=f"fastest with {count} partitions"
-            )
-            out[f"optimum_model_{count}"] = Scalar(
-                int(self.predicted[0, index]), description=f"cost model with {count} partitions"
-            )
-        if (power := self.exponent()) is not None:
-            out["optimum_exponent"] = Scalar(power, description="p of best blocks ~ n^p; 1/2 in the model")
-        for name, seconds in self.compare.items():
-            out[f"{name}_seconds"] = Scalar(float(seconds[0]), "s", description=f"{name}, first size")
-            out[f"speedup_{name}"] = Scalar(
-                float(seconds[0]) / best, description=f"{name} over the fastest partition"
-            )
-        return out
 
 
 def block_numbers(sizes: Sequence[int]) -> list[int]:

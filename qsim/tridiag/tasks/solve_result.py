@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.solver.defect import Defect
 
-__all__ = ["CHUNK", "NAMES", "SolveResult", "checks_of", "profile_of"]
+__all__ = ["CHUNK", "NAMES", "QUANTITIES", "SolveResult", "checks_of", "profile_of"]
 
 PROFILE_POINTS = 2000
 CHUNK = 1 << 18  # rows that are looked at together
@@ -45,6 +46,8 @@ class SolveResult:
         Decimated: rows, the first column of x there, and the largest ``|d - T x|`` since the row before.
     """
 
+    task: ClassVar[str] = "solve"
+
     x: NDArray[Any] | None
     info: dict[str, Any]
     name: str
@@ -57,94 +60,115 @@ class SolveResult:
     profile: tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]
     notes: list[str] = field(default_factory=list)
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the declarations of the arrays."""
-        dims = {
-            (False, False): ("row",),
-            (False, True): ("row", "column"),
-            (True, False): ("system", "row"),
-            (True, True): ("system", "row", "column"),
-        }[self.batch > 1, self.columns > 1]
-        if self.x is not None and self.x.ndim != len(
-            dims
-        ):  # one system or one column, with an axis of its own
-            dims = ("system", "row") if self.x.shape[-1] == self.n else ("row", "column")
-        return (
-            Table("x", dims, "", "solution of T x = d"),
-            Table(
-                "profile_row",
-                ("profile_row",),
-                "",
-                "rows of the profile",
-                note="systems of a batch one after another",
-            ),
-            Table("profile_x", ("profile_row",), "", "solution in some rows", note="first column"),
-            Table("profile_residual", ("profile_row",), "", "largest |d - T x| since the row before"),
-        )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the results file by name."""
-        rows, x, residual = self.profile
-        out: dict[str, NDArray[Any]] = {"profile_row": rows, "profile_x": x, "profile_residual": residual}
-        if self.x is not None:
-            out["x"] = self.x
-        return out
-
-    def scalars(self) -> dict[str, Scalar]:
-        """Return the headline numbers."""
-        unknowns = self.n * self.batch * self.columns
-        out = {
-            name: Scalar(self.info[name], description=description)
-            for name, description in INFO.items()
-            if name in self.info
-        }
-        out |= {
-            "solve_seconds": Scalar(self.seconds, "s", description="wall time of the solution"),
-            "unknowns_per_second": Scalar(
-                unknowns / max(self.seconds, 1e-12), "1/s", description="unknowns over wall time"
-            ),
-            "system": Scalar(self.name, description="what was solved"),
-            "dtype": Scalar(self.dtype, description="number type of the solution"),
-            "rows": Scalar(self.n, description="rows of a system"),
-            "systems": Scalar(self.batch, description="number of systems"),
-            "columns": Scalar(self.columns, description="right-hand sides of each system"),
-        }
-        for name, text in CHECKS.items():
-            value = self.checks[name]
-            if isinstance(value, complex):
-                out[f"x_{name}_real"] = Scalar(value.real, description=f"{text}, real part")
-                out[f"x_{name}_imag"] = Scalar(value.imag, description=f"{text}, imaginary part")
-            else:
-                out[f"x_{name}"] = Scalar(float(value), description=text)
-        return out
-
 
 NAMES = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
-INFO = {
-    "residual": "largest |d - T x|, |z| = |Re z| + |Im z|",
-    "backward_error": "largest normwise backward error max|d - T x| / (||T|| max|x| + max|d|)",
-    "rowwise_error": "largest row-wise backward error |d - T x| / (|T| |x| + |d|) of a row, of the system as it was given",
-    "algorithm": "what solved the system",
-    "blocks": "blocks of the partition",
-    "iterations": "nested partitions",
-    "min_pivot": "smallest pivot relative to its row, before any pivoting",
-    "refinements": "number of refinements",
-    "equilibrated": "rows and columns were scaled first; backward error and pivots are those of the scaled system",
-    "block_rows": "rows of a block",
-    "largest_read": "rows of the largest block read",
-    "pieces": "joint lines",
-    "pivoted_pieces": "pieces solved with pivoting",
-    "x_file": "file of the solution",
-}
-CHECKS = {
-    "sum": "sum of x",
-    "sum_abs2": "sum of |x|^2",
-    "wsum": "sum of x cos(0.1 i), i the row",
-    "first": "x in the first row",
-    "mid": "x in row n/2",
-    "last": "x in the last row",
-    "max_abs": "largest |x|",
-}
+Q = Quantity[SolveResult]
+
+
+def _info(name: str, text: str, *, headline: bool = False) -> Q:
+    """Return the quantity of how the system was solved, where it applies."""
+    return Q(name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline)
+
+
+def _check(name: str, text: str) -> Q:
+    """Return the quantity of a check sum: one number, or real and imaginary part."""
+
+    def parts(r: SolveResult) -> dict[str, Scalar]:
+        value = r.checks[name]
+        if not isinstance(value, complex):
+            return {f"x_{name}": Scalar(float(value), description=text)}
+        return {
+            f"x_{name}_real": Scalar(value.real, description=f"{text}, real part"),
+            f"x_{name}_imag": Scalar(value.imag, description=f"{text}, imaginary part"),
+        }
+
+    return Q(f"x_{name}*", "", f"{text}; _real and _imag if x is complex", parts)
+
+
+def _axes(r: SolveResult) -> tuple[str, ...]:
+    """Return the axes of x: those of the batch and of the right-hand sides only where there are several."""
+    axes = (*(("system",) if r.batch > 1 else ()), "row", *(("column",) if r.columns > 1 else ()))
+    if r.x is not None and r.x.ndim != len(axes):  # one system or one column, with an axis of its own
+        return ("system", "row") if r.x.shape[-1] == r.n else ("row", "column")
+    return axes
+
+
+QUANTITIES: tuple[Q, ...] = (
+    _info("residual", "largest |d - T x|, |z| = |Re z| + |Im z|", headline=True),
+    _info(
+        "backward_error",
+        "largest normwise backward error max|d - T x| / (||T|| max|x| + max|d|)",
+        headline=True,
+    ),
+    _info(
+        "rowwise_error",
+        "largest row-wise backward error |d - T x| / (|T| |x| + |d|) of a row, of the system as it was given",
+    ),
+    _info("algorithm", "what solved the system"),
+    _info("blocks", "blocks of the partition", headline=True),
+    _info("iterations", "nested partitions", headline=True),
+    _info("min_pivot", "smallest pivot relative to its row, before any pivoting"),
+    _info("refinements", "number of refinements"),
+    _info(
+        "equilibrated",
+        "rows and columns were scaled first; backward error and pivots are those of the scaled system",
+    ),
+    _info("block_rows", "rows of a block"),
+    _info("largest_read", "rows of the largest block read"),
+    _info("pieces", "joint lines"),
+    _info("pivoted_pieces", "pieces solved with pivoting"),
+    _info("x_file", "file of the solution"),
+    Q("solve_seconds", "s", "wall time of the solution", lambda r: r.seconds, headline=True),
+    Q(
+        "unknowns_per_second",
+        "1/s",
+        "unknowns over wall time",
+        lambda r: r.n * r.batch * r.columns / max(r.seconds, 1e-12),
+    ),
+    Q("system", "", "what was solved", lambda r: r.name),
+    Q("dtype", "", "number type of the solution", lambda r: r.dtype),
+    Q("rows", "", "rows of a system", lambda r: r.n),
+    Q("systems", "", "number of systems", lambda r: r.batch),
+    Q("columns", "", "right-hand sides of each system", lambda r: r.columns),
+    _check("sum", "sum of x"),
+    Q("x_sum_abs2", "", "sum of |x|^2", lambda r: float(np.real(r.checks["sum_abs2"]))),
+    _check("wsum", "sum of x cos(0.1 i), i the row"),
+    _check("first", "x in the first row"),
+    _check("mid", "x in row n/2"),
+    _check("last", "x in the last row"),
+    Q("x_max_abs", "", "largest |x|", lambda r: float(np.real(r.checks["max_abs"]))),
+    Q(
+        "x",
+        "",
+        "solution of T x = d",
+        lambda r: r.x,
+        ("system", "row", "column"),
+        axes_of=_axes,
+    ),
+    Q(
+        "profile_row",
+        "",
+        "rows of the profile",
+        lambda r: r.profile[0],
+        ("profile_row",),
+        note="systems of a batch one after another",
+    ),
+    Q(
+        "profile_x",
+        "",
+        "solution in some rows",
+        lambda r: r.profile[1],
+        ("profile_row",),
+        note="first column",
+    ),
+    Q(
+        "profile_residual",
+        "",
+        "largest |d - T x| since the row before",
+        lambda r: r.profile[2],
+        ("profile_row",),
+    ),
+)
 
 
 def profile_of(

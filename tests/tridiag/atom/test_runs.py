@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.loop import Progress
+from qsim.tridiag.output import scalars
 from qsim.tridiag.tasks.atom import AtomEvolution
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
@@ -113,7 +114,7 @@ def test_claims_hold(tridiag):
         time={"dt": 0.15, "outputs": 1},
         observe=[{"norm_within": [20, 50]}],
     )
-    found = result.scalars()
+    found = scalars(result)
     names = {f"population_{name}": want[f"P_{name}"] for name in ("1s", "2s", "2p", "3d")}
     names |= {name: want[name] for name in ("norm_within_20", "norm_within_50")}
     for name, value in names.items():

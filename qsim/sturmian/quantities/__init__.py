@@ -1,0 +1,1 @@
+"""Quantities of bound states, of a basis and of integrals; those of collisions are declared with the scattering."""

@@ -1,0 +1,133 @@
+"""Quantities that every propagation in a laser field leaves, in one dimension and in an atom.
+
+They belong to results with a `problem` that has ``pulse``, ``t_final`` and ``ip``, with ``numbers``, ``spectra`` and ``traced``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.deck.units import to_unit
+from qsim.core.results.quantities import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CUTOFF", "FIELD", "HARMONICS", "KELDYSH", "driven", "spectrum", "traces"]
+
+
+def driven(r: Any) -> bool:
+    """Return True if there is a laser."""
+    return bool(r.problem.pulse.pulses)
+
+
+def spectrum(name: str) -> Callable[[Any], Any]:
+    """Return a function that gives a spectrum of a result, None where it was not asked for."""
+    return lambda r: r.spectra.get(name)
+
+
+def intensity(peak: float) -> float:
+    """Return the intensity of a peak field, W/cm2."""
+    return peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))
+
+
+def _has_carrier(r: Any) -> bool:
+    return driven(r) and r.problem.pulse.omega is not None
+
+
+def _peak(r: Any) -> float:
+    return float(r.problem.pulse.peak(r.problem.t_final))
+
+
+#: Field and frequency of the laser.
+FIELD: tuple[Quantity[Any], ...] = (
+    Quantity("field_peak", "a.u.", "largest |E(t)|", _peak, when=driven),
+    Quantity(
+        "intensity_peak",
+        "W/cm2",
+        "intensity at the peak field, linear polarisation",
+        lambda r: intensity(_peak(r)),
+        when=driven,
+    ),
+    Quantity("omega", "hartree", "carrier frequency", lambda r: r.problem.pulse.omega, when=_has_carrier),
+    Quantity(
+        "up",
+        "hartree",
+        "ponderomotive energy E0^2 / (4 omega^2)",
+        lambda r: r.problem.pulse.up,
+        when=_has_carrier,
+    ),
+    Quantity("quiver_radius", "bohr", "E0 / omega^2", lambda r: r.problem.pulse.quiver, when=_has_carrier),
+)
+
+
+def _keldysh(r: Any) -> float | None:
+    ip = r.problem.ip
+    return None if ip is None else r.problem.pulse.keldysh(ip)
+
+
+#: Keldysh parameter; without a value where the field is zero, or no state is bound.
+KELDYSH: Quantity[Any] = Quantity(
+    "keldysh", "", "Keldysh parameter sqrt(Ip / (2 Up))", _keldysh, when=_has_carrier
+)
+
+
+def _cutoff(name: str, text: str, *, headline: bool = False) -> Quantity[Any]:
+    return Quantity(
+        name,
+        "",
+        text,
+        lambda r: r.numbers.get(name),
+        when=lambda r: driven(r) and name in r.numbers,
+        headline=headline,
+    )
+
+
+#: Where the harmonics end.
+CUTOFF: tuple[Quantity[Any], ...] = (
+    _cutoff(
+        "hhg_cutoff_order",
+        "order where the averaged spectrum has fallen one decade below its plateau",
+        headline=True,
+    ),
+    _cutoff("hhg_cutoff_classical", "(Ip + 3.17 Up) / omega"),
+)
+
+#: Spectra of the harmonics.
+HARMONICS: tuple[Quantity[Any], ...] = (
+    Quantity("hhg_order", "", "harmonic order", spectrum("hhg_order"), ("hhg_order",)),
+    Quantity(
+        "hhg_spectrum",
+        "a.u.",
+        "|int s(t) w(t) exp(-i h omega t) dt|^2",
+        spectrum("hhg_spectrum"),
+        ("hhg_order",),
+    ),
+    Quantity(
+        "gabor_time", "a.u.", "times of the time-frequency map", spectrum("gabor_time"), ("gabor_time",)
+    ),
+    Quantity("gabor_order", "", "harmonic orders of the map", spectrum("gabor_order"), ("gabor_order",)),
+    Quantity(
+        "hhg_gabor",
+        "a.u.",
+        "power of the acceleration",
+        spectrum("hhg_gabor"),
+        ("gabor_time", "gabor_order"),
+    ),
+)
+
+
+def traces(dipole: str, acceleration: str) -> tuple[Quantity[Any], ...]:
+    """Return the quantities of the fine trace, with what dipole and acceleration mean."""
+    texts = (
+        ("time", "a.u.", "times of the fine trace"),
+        ("norm", "", "norm"),
+        ("dipole", "bohr", dipole),
+        ("velocity", "a.u.", "integral of the acceleration"),
+        ("acceleration", "a.u.", acceleration),
+        ("field", "a.u.", "electric field E(t)"),
+    )
+    return tuple(
+        Quantity(f"trace/{name}", unit, text, lambda r, name=name: r.traced(name), ("sample",))  # type: ignore[misc]
+        for name, unit, text in texts
+    )
