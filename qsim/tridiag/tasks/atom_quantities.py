@@ -12,7 +12,7 @@ Q = Quantity[Any]  # of an AtomResult, which declares them
 
 
 def _errors(r: Any) -> dict[str, float]:
-    return r.errors  # type: ignore[no-any-return]
+    return r.errors
 
 
 def _number(name: str) -> Any:
