@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Problem
     from qsim.tridiag.tasks.atom_result import AtomResult
-    from qsim.tridiag.tasks.atom_scan import AtomScanResult
+    from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
     from qsim.tridiag.tasks.propagate_result import Propagated
     from qsim.tridiag.tasks.scaling_result import ScalingResult
     from qsim.tridiag.tasks.solve_result import SolveResult

@@ -250,6 +250,11 @@ def momentum(r: Results) -> Figure | None:
     return fig
 
 
+def _integral(values: Any, t: Any) -> Any:
+    """Return the integral from the first time on, by trapezoids."""
+    return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
+
+
 def attoclock(r: Results) -> Figure | None:
     """Momentum map in the plane of a field that turns, with -A(t), and the distribution of azimuths."""
     if "attoclock_map" not in r:
@@ -258,9 +263,12 @@ def attoclock(r: Results) -> Figure | None:
     a, b = fig.subplots(1, 2)
     side, density = r["momentum_x"], r["attoclock_map"]
     shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
-    ax_, ay = -r["vector_potential"], -r["vector_potential_y"]
-    a.plot(ax_, ay, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
-    reach = min(float(side[-1]), 1.6 * float(np.hypot(ax_, ay).max()) + 0.3)
+    t = r["trace/time"]
+    along, across = (
+        _integral(r[name], t) for name in ("trace/field", "trace/field_y")
+    )  # -A is the integral of E
+    a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
+    reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
     a.set_xlim(-reach, reach)
     a.set_ylim(-reach, reach)
     a.set_aspect("equal")

@@ -23,7 +23,7 @@ from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
-from qsim.tridiag.tasks.atom_result import COMPARED
+from qsim.tridiag.tasks.atom_result import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +118,8 @@ class _Companions:
         report(Progress(3))
         order = base.order if base.setting.gauge == "length" else 2
         for name, value in own.items():
+            if name not in a:  # found beside the propagation, with an error of its own
+                continue
             found = {
                 "the time step (time.dt)": abs(a[name] - value) / abs(h**order - 1.0),
                 "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
@@ -157,5 +159,5 @@ class _Companions:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = scalars(COMPARED, result)
+    found = scalars((one for one in QUANTITIES if one.error is not None), result)
     return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}

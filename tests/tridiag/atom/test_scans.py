@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from qsim.core.device.device import cpu
+from qsim.core.run.progress import Monitor
 from qsim.tridiag.atom.scan import below, focal_average
-from qsim.tridiag.tasks.atom_scan import _Batch
+from qsim.tridiag.tasks.atom_scan import _Batch, run_scan
 
 PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}
 SMALL = {
@@ -29,6 +31,18 @@ def test_a_scan_is_its_runs(tridiag):
         assert np.array_equal(alone.phi, batch.runs[k].phi)
         assert np.array_equal(alone.spectra["pes"], batch.stacked("pes")[k])
         assert batch.each()["population_1s"][k] == alone.population("1s")
+
+
+def test_threads(tridiag):
+    """Two runs at a time give the bits of one at a time."""
+    problem = tridiag.build(cpu(2), **SMALL, scan={"cep": [0.0, 0.7, 1.4]})
+    assert problem.threads == 2
+    both = run_scan(problem, Monitor.silent())
+    one = tridiag.run(**SMALL, scan={"cep": [0.0, 0.7, 1.4]})
+    assert one.problem.threads == 1
+    for a, b in zip(one.runs, both.runs, strict=True):
+        assert np.array_equal(a.phi, b.phi)
+        assert np.array_equal(a.trace, b.trace)
 
 
 def test_laws(tridiag):
