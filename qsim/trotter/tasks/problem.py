@@ -15,8 +15,6 @@ from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import definite_down, mixing, obstacle
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.symmetric import AnySector, StoredOperator, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.initial import Initial
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.models import Models
+    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
 __all__ = ["TaskProblem", "scale_of", "task_memory"]
 
@@ -78,6 +78,9 @@ class TaskProblem(Generic[B]):
 
     def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
         """Return H in a sector of the task."""
+        from qsim.trotter.sectors.operator import SectorOperator
+        from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+
         if isinstance(sector, SymmetricSector):
             return StoredOperator(self.place, sector, model)
         return SectorOperator(self.place, sector, model)
@@ -116,6 +119,8 @@ class TaskProblem(Generic[B]):
             )
         if isinstance(asked, SectorBlock):
             if asked.stored:
+                from qsim.trotter.sectors.symmetric import symmetric_sectors
+
                 return list(symmetric_sectors(asked, self.model))
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         if isinstance(self.block, Levels):
