@@ -188,11 +188,14 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     spins, block = problem.spins, problem.block
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
-    if problem.stored:
+    if problem.stored and states:
         pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
-        tables = states * (
-            16 + 40 * (1 + pairs)
-        )  # strings, and the entries of the matrix while they are sorted
+        # strings, and the entries of the matrix while they are sorted
+        tables = states * (16 + 40 * (1 + pairs))
+        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        tables += 96 * max(
+            sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
+        )
     if isinstance(block, Levels):
         return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
