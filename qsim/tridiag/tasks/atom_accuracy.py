@@ -23,7 +23,7 @@ from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
-from qsim.tridiag.tasks.atom_result import QUANTITIES
+from qsim.tridiag.tasks.atom_result import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,5 +159,5 @@ class _Companions:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = scalars((one for one in QUANTITIES if one.error is not None), result)
+    found = scalars(COMPARED, result)
     return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}

@@ -11,16 +11,16 @@ __all__ = ["NUMBERS", "SPECTRA"]
 Q = Quantity[Any]  # of an AtomResult, which declares them
 
 
-def _errors(r: Any) -> dict[str, float]:
-    return r.errors
-
-
 def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
 
 
 def _spectrum(name: str) -> Any:
     return lambda r: r.spectra.get(name)
+
+
+def _error(name: str) -> Any:
+    return lambda r: r.errors.get(name)
 
 
 def _found(name: str) -> Any:
@@ -41,8 +41,8 @@ NUMBERS: tuple[Q, ...] = (
         "",
         "integral of pes over its positive energies",
         _number("pes_total"),
-        error=_errors,
         when=lambda r: bool(r.methods),
+        error=_error("pes_total"),
     ),
     Q(
         "resonance_energy",
@@ -50,8 +50,8 @@ NUMBERS: tuple[Q, ...] = (
         "energy of the resonance in the static field, by complex scaling",
         _number("resonance_energy"),
         when=_found("resonance_energy"),
-        error=_errors,
         headline=True,
+        error=_error("resonance_energy"),
     ),
     Q(
         "resonance_rate",
@@ -59,8 +59,8 @@ NUMBERS: tuple[Q, ...] = (
         "decay rate of the resonance in the static field, by complex scaling",
         _number("resonance_rate"),
         when=_found("resonance_rate"),
-        error=_errors,
         headline=True,
+        error=_error("resonance_rate"),
     ),
     Q(
         "attoclock_angle",
