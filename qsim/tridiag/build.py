@@ -20,7 +20,6 @@ from qsim.tridiag.problem import (
     LEAST,
     SAMPLES_PER_PERIOD,
     Blame,
-    Problem,
     Propagation,
     ScalingProblem,
     SolveProblem,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.electron import Grid
     from qsim.tridiag.deck.model import PropagationBlocks, TridiagDeck
+    from qsim.tridiag.problem import Problem
 
 PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
 TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum

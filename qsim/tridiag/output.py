@@ -34,7 +34,7 @@ __all__ = [
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate": propagate_result.QUANTITIES,
     "atom": atom_result.QUANTITIES,
-    "atom scan": atom_scan_result.QUANTITIES,
+    "atom_scan": atom_scan_result.QUANTITIES,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

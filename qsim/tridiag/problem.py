@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.atom.problem import AtomProblem
-from qsim.tridiag.atom.scan import AtomScan
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
+    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.scan import AtomScan
     from qsim.tridiag.deck.electron import Absorber, Initial
     from qsim.tridiag.deck.model import (
         Observed,
@@ -298,7 +298,8 @@ class ScalingProblem:
     notices: list[str] = field(default_factory=list)
 
 
-Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | AtomScan
+if TYPE_CHECKING:  # atoms bring kernels, which output must not load
+    Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | AtomScan
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

@@ -11,10 +11,6 @@ __all__ = ["NUMBERS", "SPECTRA"]
 Q = Quantity[Any]  # of an AtomResult, which declares them
 
 
-def _errors(r: Any) -> dict[str, float]:
-    return r.errors
-
-
 def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
 
@@ -41,7 +37,6 @@ NUMBERS: tuple[Q, ...] = (
         "",
         "integral of pes over its positive energies",
         _number("pes_total"),
-        error=_errors,
         when=lambda r: bool(r.methods),
     ),
     Q(
@@ -50,7 +45,6 @@ NUMBERS: tuple[Q, ...] = (
         "energy of the resonance in the static field, by complex scaling",
         _number("resonance_energy"),
         when=_found("resonance_energy"),
-        error=_errors,
         headline=True,
     ),
     Q(
@@ -59,7 +53,6 @@ NUMBERS: tuple[Q, ...] = (
         "decay rate of the resonance in the static field, by complex scaling",
         _number("resonance_rate"),
         when=_found("resonance_rate"),
-        error=_errors,
         headline=True,
     ),
     Q(

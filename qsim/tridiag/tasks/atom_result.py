@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["QUANTITIES", "AtomResult", "unpacked"]
+__all__ = ["COMPARED", "QUANTITIES", "AtomResult", "unpacked"]
 
 STORED = 20_000_000  # numbers of a final state that are written
 
@@ -230,13 +230,7 @@ QUANTITIES: tuple[Q, ...] = (
         error=_errors,
     ),
     Q("core_population", "", "population of levels below the initial one", lambda r: r.core),
-    Q(
-        "population_*",
-        "",
-        "population of the level * at the end",
-        _level_populations,
-        error=_errors,
-    ),
+    Q("population_*", "", "population of the level * at the end", _level_populations, error=_errors),
     Q(
         "norm_within_*",
         "",
@@ -429,7 +423,6 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
     *traces("<z>", "-<cos(theta) V'> - E"),
-    *HARMONICS,
     *(
         Q(f"trace/{name}_y", unit, f"{name} along y of the run", _across(name), ("sample",), when=_planar)
         for name, unit in (
@@ -439,5 +432,9 @@ QUANTITIES: tuple[Q, ...] = (
             ("field", "a.u."),
         )
     ),
+    *HARMONICS,
     *SPECTRA,
 )
+
+#: Quantities whose errors are found by comparing runs with other steps, spacings and l.
+COMPARED = tuple(one for one in QUANTITIES if one.error is _errors)

@@ -46,7 +46,7 @@ class AtomScanResult:
         Averages over the focus.
     """
 
-    task: ClassVar[str] = "atom scan"
+    task: ClassVar[str] = "atom_scan"
 
     problem: AtomScan
     runs: list[AtomResult]
