@@ -16,7 +16,7 @@ from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, findings
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.problem import AtomProblem
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.observe import without_fundamental
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         pulse = made.laser_field(deck)
         found = made.setting(deck, pulse)
         grid = found.grid()
-        problems = list(_harmonics(deck))
+        problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if not problems:
             setup = Setup(deck, pulse, found, made.lattice_of(deck)(grid))
             problems += findings(setup)
@@ -75,19 +75,6 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     stages = 5 if deck.time.order == 4 else 1
     work = Work(flops=FLOPS * grid.points * lanes * found.steps * stages, reduce="time.t_final")
     return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
-
-
-def _harmonics(deck: AtomDeck) -> Iterator[Finding]:
-    """Yield harmonics without a fundamental, and observations that have no meaning."""
-    if deck.laser is not None and any(isinstance(pulse, CarrierPulse) for pulse in deck.laser.pulses):
-        return
-    for index, item in enumerate(deck.observe):
-        for name, block in (("hhg", item.hhg), ("gabor", item.gabor)):
-            if block is not None and block.omega is None:
-                yield Finding(
-                    f"observe.{index}.{name}",
-                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
-                )
 
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
@@ -148,8 +135,7 @@ def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:
         yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":
         yield f"laser.gauge: auto is {found.gauge}"
-    if deck.time.dt is not None and abs(found.dt - deck.time.dt) > 1e-5 * found.dt:
-        yield f"time.dt: {deck.time.dt:.6g} does not divide the duration; {found.steps} steps of {found.dt:.8g} a.u."
+    yield from deck.time.notices(found.steps, found.dt)
 
 
 def fundamental(problem: AtomProblem, omega: float | None) -> float:
