@@ -21,9 +21,9 @@ import time  # noqa: E402
 import traceback  # noqa: E402
 from typing import Any  # noqa: E402
 
-from bench import record  # noqa: E402
+from bench import ranks, record  # noqa: E402
 from bench.harness import CASES, Bench, Case, Skip  # noqa: E402
-from bench.qmc import peers, shares, throughput  # noqa: E402, F401
+from bench.qmc import crystals, peers, shares, throughput  # noqa: E402, F401
 from bench.qoc import decks, dense, eigenbasis, grid, line_search, qutip_grape  # noqa: E402, F401
 from bench.sturmian import collisions, integrals, linear, states  # noqa: E402, F401
 from bench.tridiag import atom, batch, literal, solve, step, stream, threads  # noqa: E402, F401
@@ -37,6 +37,8 @@ from qsim.core.errors import QsimError  # noqa: E402
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen cases; return 1 if one failed (a goal that is not met is no failure)."""
     options = _parser().parse_args(arguments)
+    if options.gpus or options.ranks:
+        return _on_ranks(options)
     cases = {
         name: item for name, item in CASES.items() if options.method in ("all", item.method)
     }  # in their order
@@ -82,11 +84,36 @@ def _parser() -> argparse.ArgumentParser:
         default="all",
         help="all: the CPU, and a GPU if there is one",
     )
+    parser.add_argument("--gpus", metavar="N,N", help="the cases of several ranks, on so many GPUs each")
+    parser.add_argument("--ranks", metavar="N,N", help="the same on the CPU, one thread per rank")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the record to FILE")
     parser.add_argument("--commit", help="commit to record where the checkout has no .git")
     parser.add_argument("--list", action="store_true", help="list the cases")
     return parser
+
+
+def _on_ranks(options: argparse.Namespace) -> int:
+    """Run the cases of several ranks on each number of them."""
+    kind, text = ("cuda", options.gpus) if options.gpus else ("cpu", options.ranks)
+    counts = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
+    names = [
+        name
+        for name, item in ranks.CASES.items()
+        if options.method in ("all", item.method)
+        and any(fnmatch.fnmatch(name, pattern) for pattern in options.cases or ["*"])
+    ]
+    if min(counts) < 1 or not names:
+        print("give numbers such as 1,2,4, and cases of " + ", ".join(ranks.CASES), file=sys.stderr)
+        return 2
+    devices = [cpu(1)]  # the ranks choose theirs; this process has no business on them
+    begun = record.begin(devices, options.quick, options.commit)
+    entries = ranks.measure(names, counts, kind, options.quick, say=lambda line: print(line, flush=True))
+    _goals(entries)
+    if options.json:
+        record.write(options.json, begun, devices, entries, options.quick)
+        print(f"written: {options.json}")
+    return int(any(entry["status"] == "failed" for entry in entries))
 
 
 def _devices(choice: str) -> list[Device]:

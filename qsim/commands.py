@@ -394,19 +394,47 @@ def _show(results: Results) -> None:
 @click.option(
     "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
 )
+@click.option("--only", metavar="NAME", multiple=True, help="Only this scalar or array; may be repeated.")
+@click.option(
+    "--headline", is_flag=True, help="Only the scalars that a run shows first, without diagnostics."
+)
 @click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
-def compare(first: Path, second: Path, rtol: float, atol: float, sigmas: float, show_all: bool) -> None:
+def compare(first: Path, second: Path, only: tuple[str, ...], headline: bool, **how: Any) -> None:
     """Compare scalars and arrays of two results files; exit with 7 if they differ.
 
     Numbers agree within rtol times their size (arrays: their largest element) plus atol plus sigmas times
     their combined standard error.
     """
-    from qsim.core.errors import MismatchError
-    from qsim.core.results.compare import Tolerance, compare_results
     from qsim.core.results.results import open_results
 
     with open_results(first) as a, open_results(second) as b:
-        found = compare_results(a, b, Tolerance(rtol, atol, sigmas))
+        names = {*only, *(_headline_of(a) if headline else ())}
+        if unknown := sorted(
+            name for name in only if not any(name in r.scalars or name in r for r in (a, b))
+        ):
+            raise click.UsageError(
+                f"neither file has '{printable(unknown[0])}'; 'qsim show FILE' lists names"
+            )
+        _compare(a, b, names, **how)
+
+
+def _headline_of(results: Results) -> Sequence[str]:
+    from qsim.core.run.stages import Method
+
+    if not methods.is_available(results.method):
+        raise click.UsageError(printable(methods.refusal(results.method)))
+    return list(Method[Any, Any, Any](results.method).headline)
+
+
+def _compare(
+    a: Results, b: Results, names: set[str], *, rtol: float, atol: float, sigmas: float, show_all: bool
+) -> None:
+    """Print differences of two files, of some quantities if there are names; fail if there are any."""
+    from qsim.core.errors import MismatchError
+    from qsim.core.results.compare import Tolerance, compare_results
+
+    found = compare_results(a, b, Tolerance(rtol, atol, sigmas))
+    found = [item for item in found if not names or item.name in names or item.name == "method"]
     different = [item for item in found if not item.same]
     if rows := found if show_all else different:
         table = (

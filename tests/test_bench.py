@@ -1,10 +1,17 @@
-"""The bench: every case can be imported and is listed."""
+"""The bench: every case can be imported and is listed; the page on measured speed is that of the records."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+pytest.importorskip("bench", reason="the bench is part of a checkout only", exc_type=ModuleNotFoundError)
+
+from bench import report  # noqa: E402
 
 
 def test_cases_of_every_method_are_listed():
@@ -15,3 +22,58 @@ def test_cases_of_every_method_are_listed():
     assert len(names) == len(set(names))
     for method in ("qoc", "trotter", "tridiag", "sturmian", "qmc"):
         assert [name for name in names if name.startswith(f"{method}-")], method
+
+
+def test_the_page_on_speed_is_that_of_the_records():
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(), "python bench/report.py"
+
+
+def test_the_page_on_speed_shows_what_a_record_holds(tmp_path):
+    row = {
+        "label": "N=4: a step",
+        "seconds": 2e-3,
+        "flops": 3e9,
+        "bytes": 4e6,
+        "floor_s": 1e-3,
+        "bound": "flops",
+    }
+    row |= {"fraction": 0.5, "ratio": 7.25}
+    other = {"label": "N=4: PyQMC", "seconds": 4.0}
+    goal = {"goal": "fast", "value": 2.0, "relation": "<=", "limit": 1.0, "unit": "s", "met": False}
+    entry = {"case": "trotter-step", "summary": "steps", "device": "cpu", "status": "done", "message": ""}
+    entry |= {"rows": [row, other], "goals": [goal], "notes": []}
+    ceilings = {"copy": 1e10, "fma": 2e10, "dgemm": 3e10, "fma_latency": 1e-9}
+    device = {"name": "a processor", "ceilings": ceilings}
+    record = {"devices": {"cpu": device}, "created": "2026-01-01", "commit": "abcdefghij", "cases": [entry]}
+    (tmp_path / "trotter-cpu.json").write_text(json.dumps(record))
+    text = report.page(tmp_path)
+    assert "| N=4: a step | 2.00 ms | 3.00 G | 4.00 MB | 1.00 ms (flops) | 50.0 % | ratio 7.25 |" in text
+    assert "| *N=4: PyQMC* | 4.00 s |" in text
+    assert "**not met** | `trotter-step` | `trotter-cpu` | fast | 2.00 | ≤ 1 s |" in text
+    assert "10.0 GB/s | 20.0 Gflop/s | 30.0 Gflop/s" in text
+
+
+@pytest.mark.mpi
+def test_a_case_on_ranks_has_the_model_beside_each_row(tmp_path):
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "ranks.json"
+    command = [
+        sys.executable, "bench/run.py", "tridiag-ranks-[we]*", "--ranks", "1,2", "--quick", "--json", str(file)
+    ]  # fmt: skip
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    cases = json.loads(file.read_text())["cases"]
+    assert [entry["case"] for entry in cases] == ["tridiag-ranks-weak", "tridiag-ranks-exact"]
+    for entry in cases:
+        assert [row["ranks"] for row in entry["rows"]] == [1, 2]
+        alone, two = entry["rows"]
+        assert alone["efficiency"] == 1.0
+        assert alone["model_seconds"] == alone["seconds"]
+        assert two["model_seconds"] > alone["seconds"]  # weak scaling: the same work, and messages besides
+        assert two["bytes"] > 0
+
+
+def test_ranks_that_make_no_sense_are_refused():
+    command = [sys.executable, "bench/run.py", "--ranks", "1,many"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 2

@@ -188,3 +188,25 @@ def test_view_writes_a_page_that_needs_nothing_else(runs, tmp_path):
     few = command("view", tmp_path / "run.h5", "--figures", "curves", "--force")
     assert few.exit_code == 0
     assert (tmp_path / "run.html").read_text().count("<figure") == 1
+
+
+# --- differences ----------------------------------------------------------------------------------
+
+
+def test_some_quantities_of_two_runs_are_compared(runs):
+    both = (runs / "one.h5", runs / "two.h5")
+    assert command("compare", *both).exit_code == 7
+    one = command("compare", *both, "--only", "norm")
+    assert one.exit_code == 0, one.output
+    assert "1 quantities agree" in one.stderr
+    several = command("compare", *both, "--only", "norm", "--only", "sz")
+    assert several.exit_code == 7
+    assert "1 of 2 quantities differ" in several.output
+    assert command("compare", *both, "--only", "sz", "--atol", "1.1").exit_code == 0
+    unknown = command("compare", *both, "--only", "nrom")
+    assert unknown.exit_code == 2
+    assert "neither file has 'nrom'" in unknown.stderr
+    head = command("compare", *both, "--headline", "--all")
+    names = {line.split()[0] for line in head.stdout.replace("differs", "").splitlines()[1:]}
+    assert "error_estimate" in names
+    assert not names & {"sz", "norm", "time"}

@@ -5,6 +5,7 @@
 
 import importlib.util
 import inspect
+import json
 import re
 import shlex
 import subprocess
@@ -37,6 +38,7 @@ FENCE = re.compile(
 )
 
 
+@pytest.mark.checkout
 @pytest.mark.parametrize(("method", "letter"), [("qoc", "Q"), ("tridiag", "T")])
 def test_equations_that_the_code_names_are_those_of_the_theory_page(method, letter):
     page = (ROOT / "docs" / "theory" / f"{method}.md").read_text(encoding="utf-8")
@@ -238,6 +240,31 @@ def test_the_deck_of_the_readme_is_the_one_that_it_runs():
     assert block["body"] == (ROOT / "inputs/qoc/morse.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [(method, model) for method in methods.available() for model in stage(method, "deck").DECK.variants()],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_reference_of_decks_describes_every_block_once_with_an_example(method, model, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs/_ext")
+    from decks import decks_of, reference
+    from samples import samples
+
+    text = reference(method, model)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    tables = text.count("| key | type |")
+    assert len(headings) == len(set(headings)) < 65
+    assert tables - 1 <= text.count("```yaml") <= tables, "the whole deck alone has none"
+    anchors = {re.sub(r"[^\w-]", "", heading.lower()) for heading in headings}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= anchors
+    monkeypatch.chdir(tmp_path)
+    for block, data in samples(model, decks_of(method, model)).items():
+        if block is not model and isinstance(data, dict):
+            for name in (value for key, value in data.items() if key in ("file", "rhs")):
+                Path(str(name)).touch()
+            block.model_validate_json(json.dumps(data))
+
+
 def test_every_exit_code_is_documented():
     page = (ROOT / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)}
@@ -254,6 +281,17 @@ def test_every_method_has_its_theory_page():
     assert all(
         f"theory/{method}" in (ROOT / "README.md").read_text("utf-8") for method in methods.available()
     )
+
+
+def test_theory_pages_have_four_parts_and_no_misprints():
+    parts = ["Physics", "Implementation", "Validation", "Performance", "Limits", "References"]
+    for page in (ROOT / "docs/theory").glob("*.md"):
+        headings = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.M)
+        if page.stem == "misprints":
+            assert set(headings) == {f"`{method}`" for method in methods.available()}
+        else:
+            assert [heading for heading in headings if heading in parts] == parts, page.name
+            assert not any("isprint" in heading for heading in headings), page.name
 
 
 def test_the_job_template_is_valid_shell():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from bench.harness import Bench, Timing, kernel, wall
 from qsim.core.device.device import Device
@@ -20,18 +22,15 @@ Z, ENERGY, ALPHA = 2.0, -0.9, 0.6  # the basis of inputs/sturmian/he_ground.yaml
 LONG = 1.0  # seconds from which a piece of work is timed once, without a warm-up
 
 # Colavecchia, Comput. Phys. Commun. 185, 1955 (2014): seconds of the best grid of blocks, integrals a second
-TABLE_1 = {128: (44.0, 0.92), 256: (277.0, 3.41)}  # N: CPU (printed as s), GPU; overlaps, Nq = 256
-TABLE_2 = {32: (0.035, 0.003), 64: (0.92, 0.015), 96: (5.32, 0.057), 128: (32.94, 0.147)}
-TABLES_3_4 = {  # (Nq, N): seconds CPU, seconds GPU
-    (128, 16): (0.109, 0.006),
-    (128, 32): (1.852, 0.086),
-    (128, 64): (29.27, 1.229),
-    (128, 128): (475.91, 19.389),
-    (256, 16): (0.240, 0.009),
-    (256, 32): (3.720, 0.172),
-    (256, 64): (59.88, 2.706),
-    (256, 128): (1006.35, 45.232),
-}
+PRINTED = yaml.safe_load((Path(__file__).parents[1] / "papers/numbers.yaml").read_text(encoding="utf-8"))
+TABLE_1, TABLE_2, TABLE_3, TABLE_4 = (
+    {
+        int(N): (float(cpu), float(gpu))
+        for N, (cpu, gpu) in PRINTED["sturmian"]["numbers"][f"table_{k}"].items()
+    }
+    for k in (1, 2, 3, 4)
+)
+TABLES_3_4 = {(Nq, N): pair for Nq, rows in ((128, TABLE_3), (256, TABLE_4)) for N, pair in rows.items()}
 CONTRADICTIONS = {
     "overlap": (
         "Table 1 of the paper gives 44 and 277 s for a CPU: 4.2 and 16.8 million complex multiply-adds cannot take that long on "

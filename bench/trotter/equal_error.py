@@ -18,6 +18,8 @@ from qsim.trotter.evolution.accuracy import choose
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.operator import SectorOperator
 
 SIZES = (12, 14, 16, 18)
 ACCURACIES = (1e-6, 1e-10)
@@ -64,6 +66,21 @@ def equal_error(bench: Bench) -> None:
         known: dict[Any, Any] = {}
         for n in SIZES[:1] if bench.quick else SIZES:
             _Comparison(bench, name, make(n), known).run()
+
+
+@case(
+    "trotter-quspin-sector",
+    "evolution to the same error in the sector of Sz, beside QuSpin's sectors",
+    ("cpu",),
+)
+def equal_error_in_sector(bench: Bench) -> None:
+    """As `trotter-quspin`, with the models that conserve Sz, in the sector of the start."""
+    if importlib.util.find_spec("quspin") is None:
+        raise Skip("QuSpin is not installed (pip install quspin)")
+    for name in ("ring", "XXZ chain, random fields"):
+        known: dict[Any, Any] = {}
+        for n in SIZES[:1] if bench.quick else SIZES:
+            _InSector(bench, name, MODELS[name](n), known).run()
 
 
 class _Comparison:
@@ -246,6 +263,46 @@ class _Comparison:
             if error <= accuracy:
                 return setting, error, most + sector.psi.nbytes
         return None
+
+
+class _InSector(_Comparison):
+    """One model of one size, from the matrices of the sectors alone."""
+
+    def run(self) -> None:
+        """Measure qsim in the sector of Sz, then QuSpin in every sector."""
+        for accuracy in ACCURACIES:
+            self._qsim(accuracy)
+        for basis, make in sectors.bases(self.model, self.name == "ring").items():
+            if basis != sectors.WHOLE:
+                self._quspin(basis, make)
+
+    def _qsim(self, accuracy: float) -> None:
+        device, model, n = self.bench.device, self.model, self.model.spins
+        sector = Sector(n, n - n // 2)
+
+        def made() -> Chebyshev:
+            expansion = Chebyshev(device, model, linear=SectorOperator(device, sector, model))
+            expansion.bounds()
+            return expansion
+
+        expansion, setup = made(), _repeated(device, made)
+        first = int(sector.index(np.array([sectors.neel_bits(n)]))[0])
+
+        def work() -> np.ndarray:
+            psi = np.zeros(sector.dimension, complex)
+            psi[first] = 1.0
+            expansion.advance(psi, DURATION, accuracy)
+            return psi
+
+        psi, used = _memory(work)
+        timing = _repeated(device, work)
+        self.ours[accuracy] = setup, timing
+        whole = np.zeros_like(self.judge)
+        whole[sector.strings()] = psi
+        label = f"{self.label}, {accuracy:.0e}: qsim, sector of Sz"
+        self.bench.row(f"{label}, set-up", setup, spins=n, states=sector.dimension)
+        error = self._error(whole)
+        self.bench.row(label, timing, spins=n, accuracy=accuracy, error=error, memory_bytes=used)
 
 
 def _repeated(device: Device, work: Callable[[], object], budget: float = 0.6, least: int = 5) -> Timing:

@@ -3,7 +3,12 @@
 The sources stay plain Markdown, which a code host shows as it is; the directives are added when a page is read.
 """
 
+import re
+
 from sphinx.application import Sphinx
+
+OUTSIDE = re.compile(r"\[([\w./]+\.md)\]\((?:\.\./)+\1\)")
+"""Links to pages of the repository that are no pages of the documentation: there only their names are shown."""
 
 TREES = {
     "": ("tutorial", "gallery"),
@@ -15,6 +20,13 @@ TREES = {
         "users/potential",
         "users/coming-from",
     ),
+    "Notebooks": (
+        "notebooks/qoc",
+        "notebooks/trotter",
+        "notebooks/tridiag",
+        "notebooks/sturmian",
+        "notebooks/qmc",
+    ),
     "How to": (
         "howto/python",
         "howto/figures",
@@ -24,6 +36,7 @@ TREES = {
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",
         "howto/atoms",
+        "howto/orbitals",
         "howto/add-method",
     ),
     "Theory": (
@@ -33,6 +46,7 @@ TREES = {
         "theory/atom",
         "theory/sturmian",
         "theory/qmc",
+        "theory/misprints",
     ),
     "Reference": (
         "reference/cli",
@@ -41,6 +55,8 @@ TREES = {
         "reference/exit-codes",
         "reference/coverage",
         "reference/promises",
+        "reference/reproduced",
+        "reference/bench",
         "reference/dependencies",
         "changelog",
     ),
@@ -74,9 +90,7 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
     if name == "changelog":
         source[0] = "```{include} ../CHANGELOG.md\n```\n"
     else:
-        source[0] = source[0].replace(
-            "[CONTRIBUTING.md](../../CONTRIBUTING.md)", "`CONTRIBUTING.md`"
-        ) + added(name)
+        source[0] = OUTSIDE.sub(r"`\1`", source[0]) + added(name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,12 +1,18 @@
 """Write one page per method with every key of its deck, from the deck's own model."""
 
+from functools import partial
 from pathlib import Path
 
+from pydantic import BaseModel
+from samples import samples, written
 from sphinx.application import Sphinx
 
 from qsim import methods
 from qsim.core.deck.reference import deck_reference
+from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.core.run.stages import stage
+
+INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 
 
 def generate(app: Sphinx) -> None:
@@ -17,7 +23,7 @@ def generate(app: Sphinx) -> None:
     for method in methods.available():
         for model in stage(method, "deck").DECK.variants()[1:]:
             task = str(model.model_fields["task"].annotation.__args__[0])
-            text = f"# `{method}`, `task: {task}`\n\n{deck_reference(model)}\n"
+            text = f"# `{method}`, `task: {task}`\n\n{reference(method, model)}\n"
             pages[folder / f"{method}-{task}.md"] = text
     for stale in set(folder.glob("*.md")) - set(pages):
         stale.unlink()
@@ -26,9 +32,43 @@ def generate(app: Sphinx) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def decks_of(method: str, model: type[BaseModel]) -> list[dict[str, object]]:
+    """Return the decks of a method that are for this model, as they are written."""
+    variants = stage(method, "deck").DECK.variants()
+    others = {
+        str(word)
+        for variant in variants[1:]
+        if variant is not model
+        for word in variant.model_fields["task"].annotation.__args__
+    }
+    own = (
+        {str(word) for word in model.model_fields["task"].annotation.__args__}
+        if model in variants[1:]
+        else None
+    )
+    found = []
+    for path in sorted((INPUTS / method).glob("*.yaml")):
+        root, _ = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        data = root.plain() if root is not None else {}
+        task = data.get("task")
+        if (task in own) if own else not (isinstance(task, str) and task in others):
+            found.append(data)
+    return found
+
+
+def reference(method: str, model: type[BaseModel]) -> str:
+    """Return the reference of a deck with an example of every block."""
+    found = samples(model, decks_of(method, model))
+    return deck_reference(model, {block: partial(_shown, data=data) for block, data in found.items()})
+
+
+def _shown(place: str, data: object) -> str:
+    return written(place, data)
+
+
 def page(method: str) -> str:
     """Return the page of one method."""
-    return f"# `{method}`\n\n{methods.TABLE[method]}\n\n{deck_reference(stage(method, 'deck').DECK)}\n"
+    return f"# `{method}`\n\n{methods.TABLE[method]}\n\n{reference(method, stage(method, 'deck').DECK)}\n"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

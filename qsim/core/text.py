@@ -23,6 +23,7 @@ __all__ = [
     "long_time",
     "printable",
     "reason",
+    "rough_time",
     "shorten",
     "with_error",
 ]
@@ -138,6 +139,13 @@ def format_seconds(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}"
+
+
+def rough_time(seconds: float) -> str:
+    """Return an estimated time with one or two digits: ``0.3 s``, ``8 s``, ``40 s``, ``12 minutes``."""
+    if seconds >= 60.0:
+        return long_time(seconds)
+    return f"{float(f'{seconds:.1g}'):g} s"
 
 
 def long_time(seconds: float) -> str:

@@ -16,8 +16,8 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, Optimize, RadialDensity, Sofk, Vmc
-from qsim.qmc.deck.wavefunction import Pyscf
+from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
+from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.twists import twists_of
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 MOST_WAVES = 1000  # of a structure factor, roughly
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
+# Operations of the least work per second and core, in decks of this kind.  Measured: all electrons 1.2e8 (helium, beryllium) to
+# 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
+SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
 
@@ -63,7 +66,7 @@ class TrialFunction:
         notes = trial.Notes()
         wavefunction = trial.build_wavefunction(
             _system_block(deck),
-            deck.wavefunction,
+            _wavefunction_block(deck),
             folder=self.folder,
             notes=notes,
             coulomb=deck.coulomb,
@@ -91,6 +94,15 @@ def _system_block(deck: QmcDeck) -> blocks.System:
         for symbol, value in block.pseudopotentials.items()
     }
     return block.model_copy(update={"pseudopotentials": potentials})
+
+
+def _wavefunction_block(deck: QmcDeck) -> blocks.Wavefunction:
+    """Return the wavefunction with a file of orbitals that does not depend on the current folder."""
+    block = deck.wavefunction
+    if not isinstance(block.orbitals, Eshdf | Imported):
+        return block
+    orbitals = block.orbitals.model_copy(update={"file": block.orbitals.file.absolute()})
+    return block.model_copy(update={"orbitals": orbitals})
 
 
 # -------------------------------------------------------------------------------------------------- plan
@@ -124,27 +136,30 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         sizes=sizes,
         steps=steps,
         findings=findings,
-        work=_work(parts_of(loaded.deck), system),
+        work=_work(parts_of(loaded.deck), system, crystal=loaded.deck.system.cell != "open"),
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
     )
 
 
-def _work(parts: list[Part], system: System) -> Work:
+def _work(parts: list[Part], system: System, *, crystal: bool) -> Work:
     """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
     N, M = system.n_electrons, max(system.n_up, system.n_dn)
-    moves = [_generations(part) * part.walkers * N for part in parts]
+    moves = [part.generations * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
+    flops = sum(moves) * (40.0 * N + 4.0 * M * M)
     return Work(
-        flops=sum(moves) * (40.0 * N + 4.0 * M * M),
+        flops=flops,
         reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
+        core=flops / _speed(system, crystal=crystal),
     )
 
 
-def _generations(part: Part) -> float:
-    """Return the number of times that a section moves all electrons."""
-    rounds = part.block.iterations + 1 if isinstance(part.block, Optimize) else part.block.blocks
-    return float(part.block.steps) * rounds
+def _speed(system: System, *, crystal: bool) -> float:
+    """Return the measured number of these operations per second and core: most of the time goes into what they leave out."""
+    if crystal:
+        return SPEED_CRYSTAL
+    return SPEED_ECP if system.pseudopotentials else SPEED
 
 
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:

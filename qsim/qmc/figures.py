@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
 
@@ -23,6 +24,8 @@ ENERGY = "energy (hartree)"
 TAU = r"$\tau$ (1/hartree)"
 SHOWN = 4  # panels of traces at most
 ROUNDING = 1e-8  # hartree: energies that differ by less have no slope worth a figure
+CONSTANT = 1e-8
+"""Relative spread of numbers that differ by rounding."""
 LINE = 10  # blocks that a running mean joins
 
 
@@ -80,6 +83,10 @@ def trace(r: Results) -> Figure | None:
     fig, axes = _panels(len(groups))
     for ax, (group, label) in zip(axes, groups, strict=True):
         energy = r[f"{group}/energy"]
+        mean, error = _mean(r, group)
+        constant = _is_constant(energy)
+        if constant:  # an exact wave function leaves rounding
+            label, energy, mean = f"{label}: around {mean:.9g} hartree", energy - mean, 0.0
         number = np.arange(1, energy.size + 1)
         ax.plot(
             number,
@@ -92,21 +99,31 @@ def trace(r: Results) -> Figure | None:
         if energy.size >= 3 * LINE:
             running = np.convolve(energy, np.ones(LINE) / LINE, mode="valid")
             ax.plot(number[LINE // 2 : LINE // 2 + running.size], running, color=COLORS["blue"])
-        mean, error = _mean(r, group)
         ax.axhline(mean, color=COLORS["vermillion"], linewidth=0.9)
         if np.isfinite(error):
             ax.axhspan(mean - error, mean + error, color=COLORS["vermillion"], alpha=0.25, linewidth=0)
         ax.set_title(label, loc="left")
         ax.set_xlim(0.5, energy.size + 0.5)
-        _no_offset(ax)
-        ax.set_ylabel(ENERGY)
+        _whole_numbers(ax)
+        if not constant:
+            _no_offset(ax)
+        ax.set_ylabel("rounding (hartree)" if constant else ENERGY)
     axes[-1].set_xlabel("block")
     return fig
 
 
+def _is_constant(values: NDArray[np.float64]) -> bool:
+    """Return True for numbers that differ by rounding only."""
+    return float(np.ptp(values)) < CONSTANT * float(np.abs(values).max())
+
+
 def population(r: Results) -> Figure | None:
     """Draw population and trial energy of diffusion Monte Carlo by block."""
-    groups = [(group, label) for group, label in _groups(r) if f"{group}/population" in r][-SHOWN:]
+    groups = [
+        (group, label)
+        for group, label in _groups(r)
+        if f"{group}/population" in r and not _is_constant(r[f"{group}/population"])
+    ][-SHOWN:]
     if not groups:
         return None
     fig, axes = _panels(len(groups))
@@ -332,10 +349,14 @@ def density(r: Results) -> Figure | None:
     x, y, z = (r[f"{group}/density_{axis}"] for axis in "xyz")
     values = r[f"{group}/density_up"] + r[f"{group}/density_down"]
     # atoms of a planar molecule should be seen: integrate along the axis in which they spread least
-    atoms = np.array([atom[1:4] for atom in r.deck["system"]["atoms"]] or [[0.0, 0.0, 0.0]], float)
+    crystal = (
+        r.deck["system"].get("cell") == "periodic"
+    )  # whose axes are its lattice vectors, in any directions
+    listed = [] if crystal else r.deck["system"]["atoms"]
+    atoms = np.array([atom[1:4] for atom in listed] or [[0.0, 0.0, 0.0]], float)
     axis = int(np.argmin(np.ptp(atoms, axis=0)[::-1]))  # z first
     axis = 2 - axis
-    grids, names = [x, y, z], "xyz"
+    grids, names = [x, y, z], ("a_1", "a_2", "a_3") if crystal else ("x", "y", "z")
     width = float(grids[axis][1] - grids[axis][0]) if grids[axis].size > 1 else 1.0
     flat = values.sum(axis=axis) * width
     a, b = (k for k in range(3) if k != axis)
@@ -350,7 +371,7 @@ def density(r: Results) -> Figure | None:
     bar = fig.colorbar(image, ax=ax, label="electrons per bohr$^2$")
     bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
     bar.ax.yaxis.set_major_formatter("{x:.2g}")
-    for atom, place in zip(r.deck["system"]["atoms"], atoms, strict=False):
+    for atom, place in zip(listed, atoms, strict=False):
         ax.annotate(str(atom[0]), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
     ax.set_aspect("equal")
     ax.grid(visible=False)

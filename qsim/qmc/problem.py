@@ -63,6 +63,12 @@ class Part:
         return 1 if isinstance(self.block, Optimize) else self.block.blocks
 
     @property
+    def generations(self) -> float:
+        """Number of times that the section moves all electrons."""
+        rounds = self.block.iterations + 1 if isinstance(self.block, Optimize) else self.block.blocks
+        return float(self.block.steps) * rounds
+
+    @property
     def reports(self) -> int:
         """Steps of the progress: blocks, or samples of an optimisation."""
         return self.block.iterations + 1 if isinstance(self.block, Optimize) else self.block.blocks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.run.sections import Sections
 from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
 from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import estimators
@@ -107,6 +108,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         monitor.warn(text)
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: Saved = {k: part for k, part in before.items() if part}
+    monitor.sections = Sections(_works(problem))
     first = _run_twist(problem, 0, saved, monitor)
     twists = [first]
     for t in range(1, 1 + len(problem.others)):
@@ -120,6 +122,15 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     return Result(
         problem, first.series, analyses, fits, first.jastrow, state, twists if problem.others else []
     )
+
+
+def _works(problem: Problem) -> list[float]:
+    """Return the work of all sections of all twists, as moves of walkers; optimisations belong to the first twist."""
+    first = [part.generations * part.walkers for part in problem.parts]
+    other = [
+        0.0 if part.kind == "optimize" else work for part, work in zip(problem.parts, first, strict=True)
+    ]
+    return first + len(problem.others) * other
 
 
 def _run_twist(problem: Problem, t: int, saved: Saved, monitor: Monitor) -> TwistResult:
@@ -194,6 +205,8 @@ def _run_part(
         parameters = walkers.wavefunction.parameters
         if k:
             _resize(walkers, part.walkers)
+    if monitor.sections is not None:
+        monitor.sections.enter(place)
     measured = None
     if problem.measured and part.kind != "optimize":
         system = problem.wavefunction.system

@@ -34,6 +34,9 @@ SPARE_LEVELS = 12  # levels kept above the highest one in use
 PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
 PERIOD_STEPS = 64  # steps per period of `steps: auto`
 PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
+SWEEP_FLOPS = (
+    1.3e9  # of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9
+)
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
@@ -88,7 +91,8 @@ def _work(deck: QocDeck, levels: int, steps: int) -> Work:
     # of a step: elimination, substitution and right-hand side of a row; or the dipole times the amplitudes
     grid = isinstance(deck.propagator, CrankNicolsonPropagator)
     each = 24.0 * deck.system.grid.points if grid else 4.0 * levels**2
-    return Work(flops=each * steps * trajectories, reduce="time.steps")
+    flops = each * steps * trajectories
+    return Work(flops=flops, reduce="time.steps", core=flops / SWEEP_FLOPS, each="sweep")
 
 
 def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:

@@ -161,13 +161,13 @@ def _together(lines: list[tuple[str, float]], width: float) -> list[tuple[str, f
 
 
 def _padded_spectrum(r: Results) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the spectrum of the file; that of a short field at more frequencies."""
+    """Return the spectrum of the file; that of a field of few samples or few cycles at more frequencies."""
     field, t = r["field"], r["time"]
-    if field.size >= PADDED // 4 or t.size < 2:
+    if field.size >= PADDED or t.size < 2:
         return r["frequency"], r["spectrum"]
-    tau = float(t[1] - t[0])
-    frequency = np.asarray(2 * np.pi * np.fft.rfftfreq(PADDED, tau), dtype=np.float64)
-    return frequency, np.asarray(np.abs(np.fft.rfft(field, PADDED) * tau) ** 2, dtype=np.float64)
+    tau, size = float(t[1] - t[0]), max(PADDED, 8 * field.size)
+    frequency = np.asarray(2 * np.pi * np.fft.rfftfreq(size, tau), dtype=np.float64)
+    return frequency, np.asarray(np.abs(np.fft.rfft(field, size) * tau) ** 2, dtype=np.float64)
 
 
 def _to_wavenumber(omega: ArrayLike) -> NDArray[np.float64]:
@@ -186,15 +186,17 @@ def _spectrum(ax: Axes, r: Results) -> None:
         [float(strong.max()) if strong.size and not lines else 0.0, *[v for _, v in lines]]
     ) or float(w[-1])
     ax.semilogy(w, np.maximum(s / s.max() if s.max() > 0 else s, 1e-9), linewidth=0.8)
-    ax.set_ylim(1e-7, 3)
+    ax.set_ylim(1e-7, 1e3 if lines else 3)  # labels stand above the curve
+    ax.set_yticks([1e-6, 1e-4, 1e-2, 1e0])
     for _, value in lines:
         if value < right:
             ax.axvline(value, color="0.6", linewidth=0.5, linestyle=":")
     for name, value in _together(lines, 0.05 * right):
         if value < right:
             ax.annotate(
-                name, (value, 0.97), xycoords=("data", "axes fraction"), xytext=(-2, 0), textcoords="offset points",
-                fontsize=6, rotation=90, ha="right", va="top", color="0.35",
+                name, (value, 0.97), xycoords=("data", "axes fraction"), xytext=(0, 0), textcoords="offset points",
+                fontsize=6, rotation=90, ha="center", va="top", color="0.35",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
             )  # fmt: skip
     ax.set_xlim(0, right)
     ax.set_xlabel(r"$\omega$ (hartree)")
@@ -326,12 +328,14 @@ def convergence(r: Results) -> Figure | None:
         )
     ax.set_xlabel("sweeps (propagations)")
     ax.set_ylabel("1 - P")
+    _whole_numbers(ax)
     _legend_above(ax)
     return fig
 
 
 def spectrogram(r: Results) -> Figure:
     """Field in time and frequency, with the transitions marked."""
+    from matplotlib.patheffects import withStroke
     from scipy.signal import ShortTimeFFT
     from scipy.signal.windows import gaussian
 
@@ -361,6 +365,7 @@ def spectrogram(r: Results) -> Figure:
             ax.annotate(
                 name, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 1), textcoords="offset points",
                 fontsize=6, color="w", ha="right", va="bottom",
+                path_effects=[withStroke(linewidth=1.2, foreground="0.2")],
             )  # fmt: skip
     ax.set_ylim(0.0, top)
     ax.set_xlim(0, _femtoseconds(t)[-1])
@@ -408,9 +413,10 @@ def robustness(r: Results) -> Figure | None:
         scale[order],
         p[order],
         marker="o",
-        markersize=2,
-        linestyle="-" if np.unique(scale).size == scale.size else "none",
+        markersize=4,
+        linestyle=":" if np.unique(scale).size == scale.size else "none",
     )
+    ax.set_title(f"{p.size} members")
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("field factor")
     ax.set_ylabel("P")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.problem import (
     DENSITY_POINTS,
+    LEAST,
     SAMPLES_PER_PERIOD,
     Blame,
     Problem,
@@ -23,7 +26,7 @@ from qsim.tridiag.problem import (
     SolveProblem,
 )
 from qsim.tridiag.tdse import absorbers, potentials
-from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.lattice import PSI_LIMIT, Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ POINT_BYTES = {
 # per point, beside the arrays of a propagation, on a GPU: measured (H100) for numerov; three_point needs one complex array less
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
 EXACT_ARRAYS = 8  # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
+STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9  # of a step, on one core: measured, observations included
 LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
@@ -96,8 +100,38 @@ def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
-    work = Work(flops=24.0 * n * steps, reduce="time.t_final")
-    return Plan(_memory(blocks, steps, dt), sizes=sizes, steps=steps, findings=findings, work=work)
+    core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core)
+    return Plan(
+        _memory(blocks, steps, dt),
+        sizes=sizes,
+        steps=steps,
+        findings=findings,
+        work=work,
+        ranks=_ranks(blocks),
+        shared="parts of the grid",
+    )
+
+
+def _ranks(blocks: PropagationBlocks) -> int:
+    """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
+    solver, points = blocks.solver, blocks.grid.points
+    whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
+    if solver.type != "nshape" or (whole and points > PSI_LIMIT):
+        return 1
+    if isinstance(solver.blocks, list):
+        return _owners(solver.blocks)
+    most = max(1, points // LEAST)
+    return most if isinstance(solver.blocks, str) else min(most, solver.blocks)
+
+
+def _owners(sizes: list[int]) -> int:
+    """Return the largest number of processes for which whole blocks give each at least `LEAST` points."""
+    for ranks in range(len(sizes), 1, -1):
+        cuts = [len(sizes) * rank // ranks for rank in range(ranks + 1)]
+        if all(sum(sizes[low:high]) >= LEAST for low, high in itertools.pairwise(cuts)):
+            return ranks
+    return 1
 
 
 def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
@@ -125,10 +159,15 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     }
     absorbing = blocks.absorber.type != "none"
     kept = n * _bytes_on_gpu(item, absorbing=absorbing, compact=compact, exact=whole, windows=large)
+    comm = connected()
+    ranks = 1 if comm is None else comm.size
+    host, others = max(sum(parts.values()) - on_device, 0), on_device - on_device // ranks
     return Memory(
-        host=max(sum(parts.values()) - on_device, 0),
-        device=on_device,
-        on_gpu=kept - n * (3 * item + 4 * 8),
+        # each rank has the potential and the initial state of the whole grid; on a CPU the others' parts are on the host, too
+        host=ranks * host + others,
+        device=on_device - others,
+        on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
+        on_gpu_host=-others,
         parts=parts,
         reduce="grid.points" if n > steps else "time.steps (a longer dt)",
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.problem import AtomProblem
+from qsim.tridiag.atom.scan import AtomScan
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.tridiag.deck.electron import Absorber, Initial
     from qsim.tridiag.deck.model import (
         Observed,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_ORDERS",
     "DENSITY_POINTS",
+    "LEAST",
     "PIECE",
     "SAMPLES_PER_PERIOD",
     "Blame",
@@ -50,6 +53,7 @@ __all__ = [
 SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
+LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
 PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
 
 Blame = Callable[[str, str], NoReturn]
@@ -194,8 +198,19 @@ class Propagation:
             return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
-    def propagator(self, psi0: NDArray[np.complex128], start: int) -> Propagator | SolverPropagator:
+    def propagator(
+        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
+    ) -> Propagator | SolverPropagator:
         """Return the propagator of the deck at a state and a step.
+
+        Parameters
+        ----------
+        psi0 : (n,) complex
+            State, of the whole grid.
+        start
+            Steps done before.
+        links
+            To other processes that carry parts of the grid, if there are any.
 
         Raises
         ------
@@ -209,6 +224,15 @@ class Propagation:
         how = Stepping(
             self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
         )
+        if links is not None and links.size > 1:
+            from qsim.tridiag.tdse.shared import SharedPropagator
+
+            try:
+                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+            made.step = start
+            return made
         # psi0 is worked on in place
         arguments = (self.device, self.lattice, np.array(psi0), self.dt, *self.fields(), how)
         if solver.type == "nshape":
@@ -274,7 +298,7 @@ class ScalingProblem:
     notices: list[str] = field(default_factory=list)
 
 
-Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem
+Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | AtomScan
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

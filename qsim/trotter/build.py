@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
 from qsim.trotter.asked import Asked
-from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.deck.initial import (
+    GroundStateInitial,
+    IsingInitial,
+    PolarisedInitial,
+    ProductInitial,
+)
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.memory import memory, memory_on_gpu
 from qsim.trotter.model.models import GROUND_TERMS, Models
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
 
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
+LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
+MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
+MOST_QUASI = 4000  # states of a cycle that is diagonalised: a minute
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -54,6 +63,12 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
+    most = problem.members if problem.members > 1 else _shared_ranks(problem)
+    comm = connected()
+    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
+    ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
+    whole = sum(parts.values())
+    others = whole - whole // ranks
     sizes: dict[str, Any] = {
         "spins": spins,
         "amplitudes": problem.dimension,
@@ -63,20 +78,41 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         sizes["trajectories"] = problem.members
     return Plan(
         memory=Memory(
-            host=host,
-            device=sum(parts.values()),
+            host=host + others,
+            device=whole - others,
             parts=parts,
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
-            on_gpu=memory_on_gpu(problem, parts),
+            on_gpu=memory_on_gpu(problem, parts) // ranks,
+            on_gpu_host=-others,
             library="cusolver" if problem.asked.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,
         findings=findings,
         work=_work(problem, steps),
-        ranks=problem.members,
-        shared="trajectories",
+        ranks=most,
+        shared="trajectories" if problem.members > 1 else "amplitudes",
+        doubling=problem.members == 1,
+    )
+
+
+def _shared_ranks(problem: Problem) -> int:
+    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
+    asked = problem.asked
+    whole = (
+        problem.sector is not None
+        or problem.evolution.integrator in ("auto", "chebyshev")
+        or problem.evolution.verify
+        or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
+        or asked.echo is not None
+        or bool(asked.cuts)
+        or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
+    )
+    return (
+        1
+        if whole or problem.spins <= LEAST_SPINS
+        else 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS)
     )
 
 
@@ -170,6 +206,13 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
                 f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
             )
         )
+    if deck.task == "floquet" and deck.floquet.quasienergies and max(states) > MOST_QUASI:
+        findings.append(
+            Finding(
+                "floquet.quasienergies",
+                f"{max(states)} states are too many to diagonalise a cycle, at most {MOST_QUASI}; leave quasienergies out",
+            )
+        )
     parts = task_memory(problem, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     return Plan(
@@ -243,4 +286,5 @@ def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
         block=deck.block_of_task,
         sector=deck.sector,
         device=device,
+        start=deck.initial if deck.task == "floquet" else None,
     )

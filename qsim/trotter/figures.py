@@ -328,6 +328,9 @@ def levels(r: Results) -> Figure | None:
     if "sector_sz" not in r:
         return None
     values, sz = r["levels"], r["sector_sz"]
+    name = "$S^z$"
+    if "sector_momentum" in r and len(set(sz)) == 1:  # a tower of levels over the momentum
+        sz, name = r["sector_momentum"] * len(r["site"]) / 2.0, "$k$ of the momentum $2\\pi k/N$"
     fig = figure("single")
     ax = fig.subplots()
     end = r.scalars["energy_0"].value
@@ -335,7 +338,7 @@ def levels(r: Results) -> Figure | None:
         found = row[np.isfinite(row)] - end
         ax.hlines(found, place - 0.3, place + 0.3, color=COLORS["blue"], linewidth=1.2)
     ax.set_xticks(sz)
-    ax.set_xlabel(r"$S^z$")
+    ax.set_xlabel(name)
     ax.set_ylabel(r"$E - E_0$ ($J$)")
     return fig
 

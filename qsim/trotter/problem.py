@@ -16,6 +16,7 @@ from qsim.trotter.deck.initial import GroundStateInitial
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.trotter.asked import Asked
     from qsim.trotter.deck.initial import Initial
     from qsim.trotter.deck.model import Evolve
@@ -53,6 +54,10 @@ class Problem:
         Those of the deck, which the arrays hold.
     sector : Sector or None
         Sector of conserved Sz in which the states are carried; None for the whole space.
+    ranks : int
+        Processes that share each state.
+    links : Links or None
+        To them, as soon as the steps are chosen.
     """
 
     device: Device
@@ -65,6 +70,8 @@ class Problem:
     output_times: list[float]
     sector: Sector | None = None
     notices: list[str] = field(default_factory=list)
+    ranks: int = 1
+    links: Links | None = None
     _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -76,6 +83,13 @@ class Problem:
     def dimension(self) -> int:
         """Number of amplitudes of a state."""
         return 1 << self.spins if self.sector is None else self.sector.dimension
+
+    @property
+    def part(self) -> slice:
+        """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
+        ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)
+        size = self.dimension // ranks
+        return slice(rank * size, (rank + 1) * size)
 
     @property
     def members(self) -> int:
@@ -108,10 +122,12 @@ class Problem:
         return self.models.sigma(member)
 
     def initial(self, member: int) -> Any:
-        """Return a new array (dimension,) on the device with the initial state of a trajectory."""
+        """Return a new array on the device with the initial state of a trajectory: all of it, or the part of this process."""
         from qsim.trotter.states import initial as states
 
         seed = self.models.seed
+        if self.links is not None:
+            return states.initial_part(self.start, self.spins, self.device, self.dtype, self.part)
         if isinstance(self.start, GroundStateInitial):
             return self._ground_vector(member)
         if self.sector is not None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.tasks.results import DynamicsResult, LevelsResult, SpectrumResult, TaskResult, ThermalResult
+from qsim.trotter.tasks.results import (
+    DynamicsResult,
+    FloquetResult,
+    LevelsResult,
+    SpectrumResult,
+    TaskResult,
+    ThermalResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +50,14 @@ def _pairs(axes: str) -> Any:
     return found
 
 
-def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
+def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
+    found = [getattr(sector, "momentum", None) for sector in result.sectors]
+    return (
+        None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
+    )
+
+
+def _cuts(result: SpectrumResult | FloquetResult) -> NDArray[np.bool_] | None:
     cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
     return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
 
@@ -103,6 +117,14 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         "total Sz of the sectors",
         lambda r: np.array([s.sz for s in r.sectors]),
         axes=("sector_sz",),
+    ),
+    Quantity(
+        "sector_momentum",
+        "pi",
+        "momentum of the sectors",
+        _momenta,
+        axes=("sector_sz",),
+        when=lambda r: _momenta(r) is not None,
     ),
     Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
     Quantity(
@@ -222,10 +244,47 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         "change_max",
         "",
         "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
-        lambda r: float(r.change.max()),
+        lambda r: None if r.change is None else float(r.change.max()),
         headline=True,
+        when=lambda r: r.change is not None,
     ),
-    Quantity("broadening", "J", "half width of the Lorentzians", lambda r: r.problem.block.broadening),
+    Quantity(
+        "broadening",
+        "J",
+        "half width of the Lorentzians",
+        lambda r: r.problem.block.broadening,
+        when=lambda r: r.moments is None,
+    ),
+    Quantity(
+        "resolution",
+        "J",
+        "standard deviation of a peak in the middle of the band, pi R / M, of kpm",
+        lambda r: r.resolution,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "captured",
+        "",
+        "least share of a static factor that lies within the frequencies, of kpm",
+        lambda r: r.captured,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_lower",
+        "J",
+        "lower end of the band of kpm",
+        lambda r: r.edges[0],
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_upper",
+        "J",
+        "upper end of the band of kpm",
+        lambda r: r.edges[1],
+        when=lambda r: r.moments is not None,
+    ),
     Quantity("operator", "", "operator S_q", lambda r: r.problem.block.operator),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(
@@ -241,7 +300,8 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "structure",
         "hbar^2/J",
-        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening",
+        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening; of kpm a peak of the "
+        "resolution",
         lambda r: r.structure,
         axes=("q", "omega"),
         note="S_q = N^(-1/2) sum_j exp(iqj) S_j",
@@ -250,6 +310,13 @@ DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
         "static", "hbar^2", "<0|S_q^dagger S_q|0>, the integral of S(q, w)", lambda r: r.static, axes=("q",)
     ),
     Quantity("first_moment", "hbar^2 J", "integral of w S(q, w)", lambda r: r.first_moment, axes=("q",)),
+    Quantity(
+        "moments",
+        "hbar^2",
+        "<0|S_q^dagger T_k((H - c)/R) S_q|0>, the moments of kpm",
+        lambda r: r.moments,
+        axes=("q", "moment"),
+    ),
     Quantity(
         "poles",
         "J",
@@ -359,10 +426,110 @@ LEVELS: tuple[Quantity[LevelsResult], ...] = (
 )
 
 
+def _row_of(name: str, several: bool | None = None) -> Callable[[FloquetResult], NDArray[Any] | None]:
+    """Return the rows of a name; of entropies those of one cut, or of several."""
+
+    def found(result: FloquetResult) -> NDArray[Any] | None:
+        values = result.row(name)
+        return values if values is None or several is None or (values.ndim == 2) == several else None
+
+    return found
+
+
+def _when(name: str, several: bool) -> Callable[[FloquetResult], bool]:
+    return lambda result: _row_of(name, several)(result) is not None
+
+
+def _final(name: str) -> Callable[[FloquetResult], float | None]:
+    def found(result: FloquetResult) -> float | None:
+        values = result.row(name)
+        return None if values is None or values.ndim > 1 else float(values[-1])
+
+    return found
+
+
+FLOQUET: tuple[Quantity[FloquetResult], ...] = (
+    Quantity("cycles", "", "cycles", lambda r: r.problem.block.cycles, headline=True),
+    Quantity("period", "1/J", "duration of a cycle", lambda r: r.period, headline=True),
+    Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
+    Quantity(
+        "norm_drift",
+        "",
+        "largest change of <psi|psi>",
+        lambda r: float(np.abs(r.rows["norm"] - r.rows["norm"][0]).max()),
+        headline=True,
+    ),
+    Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
+    Quantity("entropy_final", "nat", "entropy after the last cycle", _final("entropy"), headline=True),
+    Quantity(
+        "return_probability_final",
+        "",
+        "|<psi(0)|psi>|^2 after the last cycle",
+        _final("return_probability"),
+        headline=True,
+    ),
+    Quantity(
+        "gap_ratio",
+        "",
+        "mean of min/max of neighbouring spacings of quasi-energies: 0.3863 random, 0.5307 orthogonal ensemble",
+        lambda r: r.ratio,
+        headline=True,
+        when=lambda r: r.quasienergies is not None,
+    ),
+    Quantity("sector", "", "sector of the state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
+    Quantity("products", "", "products H psi", lambda r: r.products),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "time", "1/J", "times of the observations", lambda r: r.rows["cycle"] * r.period, axes=("time",)
+    ),
+    Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
+    Quantity(
+        "entropy_sites",
+        "",
+        "whether a site is in the part whose entropy is taken",
+        _cuts,
+        axes=("cut", "site"),
+    ),
+    Quantity("cycle", "", "cycles before each observation", lambda r: r.rows["cycle"], axes=("time",)),
+    Quantity("norm", "", "<psi|psi>", lambda r: r.rows["norm"], axes=("time",)),
+    Quantity("sz", "hbar", "<Sz> of the sites", lambda r: r.rows["sz"], axes=("time", "site")),
+    Quantity(
+        "imbalance", "", "sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2", _row_of("imbalance"), axes=("time",)
+    ),
+    Quantity("return_probability", "", "|<psi(0)|psi(t)>|^2", _row_of("return_probability"), axes=("time",)),
+    *(
+        Quantity(
+            name,
+            "nat",
+            text,
+            _row_of(name, several),
+            axes=("time", "cut") if several else ("time",),
+            when=_when(name, several),
+        )
+        for name, text in (
+            ("entropy", "von Neumann entropy of the sites with the rest"),
+            ("number_entropy", "entropy of the distribution of Sz of the sites"),
+            ("renyi2", "Renyi entropy -ln tr rho^2"),
+        )
+        for several in (False, True)
+    ),
+    Quantity(
+        "quasienergies",
+        "",
+        "angles of the eigenvalues exp(i theta) of a cycle, in (-pi, pi]",
+        lambda r: r.quasienergies,
+        axes=("state",),
+    ),
+)
+
+
 def declared(result: TaskResult) -> tuple[Quantity[Any], ...]:
     """Return the quantities of a result."""
     if isinstance(result, SpectrumResult):
         return SPECTRUM
     if isinstance(result, DynamicsResult):
         return DYNAMICS
+    if isinstance(result, FloquetResult):
+        return FLOQUET
     return THERMAL if isinstance(result, ThermalResult) else LEVELS

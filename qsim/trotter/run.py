@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import links_of
 from qsim.core.device.parallel import first
 from qsim.core.run.loop import drive
 from qsim.trotter.deck import tasks as blocks
@@ -27,7 +28,7 @@ from qsim.trotter.evolution.verification import verify
 from qsim.trotter.memory import memory
 from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.sectors.states import whole_state
-from qsim.trotter.tasks import dynamics, levels, spectrum, thermal
+from qsim.trotter.tasks import dynamics, floquet, levels, spectrum, thermal
 from qsim.trotter.tasks.problem import TaskProblem
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ TASKS: Mapping[type, Callable[[Any, Monitor], TaskResult]] = {
     blocks.Dynamics: dynamics.run,
     blocks.Thermal: thermal.run,
     blocks.Levels: levels.run,
+    blocks.Floquet: floquet.run,
 }
 LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
@@ -87,6 +89,7 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
     for text in problem.notices:
         monitor.note(text)
     comm = monitor.comm
+    problem.ranks = comm.size if problem.members == 1 else 1
 
     def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
@@ -94,6 +97,8 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
 
     made = Trajectories(problem, choose, monitor)
     how, each = made.how, made.steps
+    if problem.ranks > 1:
+        problem.links = links_of(comm, problem.device)
     if how.dt is not None:
         monitor.note(
             f"{how.method}, {each} steps of at most {_longest(problem, how):.6g}, estimated error {how.error:.2g}"
@@ -139,6 +144,8 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator, step and tiling."""
     how = integration(problem, monitor)
     how = replace(how, error=how.error + problem.start_error)
+    if problem.ranks > 1:  # tilings are tried on whole states
+        return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 

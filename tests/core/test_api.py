@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import qsim
 from qsim.core.errors import DeckError, FileError
+from qsim.core.results.tables import Scalar
 
 ROTOR = {
     "method": "trotter",
@@ -76,6 +77,8 @@ def test_text_and_html_show_scalars_and_arrays(results):
     assert text.startswith("<Results of qsim trotter: two spins & <one> bond (")
     assert "error_estimate" in text
     assert "sz" in text.splitlines()[-1]
+    assert str(results.scalars["steps"]) == f"{results.scalars['steps'].value}"
+    assert " ± " in str(Scalar(0.5, "hartree", 0.01))
     page = results._repr_html_()
     assert "two spins &amp; &lt;one&gt; bond" in page
     assert "<one>" not in page
@@ -118,3 +121,10 @@ def test_importing_qsim_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         _ = qsim.runn
+
+
+def test_a_figure_shows_itself_in_a_notebook(results):
+    """Without pyplot, whose backend would do it otherwise."""
+    picture = results.plot("sz_map")._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 3000

@@ -1,5 +1,6 @@
 """Communicators without MPI: launchers, shares, errors that all ranks agree on."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -7,9 +8,13 @@ import threading
 import numpy as np
 import pytest
 
+from qsim.core.device import device as device_module
 from qsim.core.device import parallel
+from qsim.core.device.device import CudaStatus, cpu, select
 from qsim.core.device.parallel import SerialComm, agreed, first, is_agreed, launched_ranks, share, share_of
 from qsim.core.errors import DeckError, DeviceError
+from qsim.core.run.ranks import about_ranks
+from qsim.core.run.stages import Plan
 
 
 class Ring:
@@ -194,3 +199,54 @@ def test_a_serial_run_does_not_import_mpi(counter):
     counter.deck()
     reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert reply.stdout == "False\n", reply.stderr
+
+
+# --- devices of a node ----------------------------------------------------------------------------
+
+
+class Gpu:
+    """A device that a rank of a node has chosen."""
+
+    is_cuda = True
+
+    def __init__(self, identity):
+        self.identity = identity
+
+
+def chosen(gpus, ranks, monkeypatch):
+    """Return what each rank says that chose its device by its number on a node with so many GPUs."""
+    names = tuple(f"GPU {k}" for k in range(gpus))
+    monkeypatch.setattr(device_module, "cuda_status", lambda: CudaStatus("13.0", 12000, 12000, names, ""))
+
+    def work(comm):
+        device, _ = select("cuda", local_rank=comm.local_rank)
+        return about_ranks(Gpu(f"0000:{device.index}"), Plan(ranks=9, shared="walkers"), comm)
+
+    return Ring(ranks).run(work)
+
+
+def test_a_node_with_fewer_gpus_than_ranks_is_told(monkeypatch):
+    """Three ranks on two GPUs: numbers 0 and 2 have the same."""
+    for notices in chosen(2, 3, monkeypatch):
+        assert notices[0] == "3 ranks share the walkers, 3 of them on this node"
+        assert re.fullmatch(r"warning: 3 ranks share 2 GPUs of \S+; one rank per GPU is faster", notices[1])
+    for notices in chosen(1, 2, monkeypatch):
+        assert "2 ranks share 1 GPU of" in notices[1]
+
+
+@pytest.mark.parametrize(("gpus", "ranks"), [(4, 4), (4, 3)])
+def test_a_gpu_for_every_rank_needs_no_warning(monkeypatch, gpus, ranks):
+    assert all(len(notices) == 1 for notices in chosen(gpus, ranks, monkeypatch))
+
+
+def test_a_launcher_that_shows_each_rank_another_gpu_as_number_0(monkeypatch):
+    """``srun --gpus-per-task=1``: one GPU is visible to each of two ranks, but not the same one."""
+    found = Ring(2).run(
+        lambda comm: about_ranks(Gpu(f"0000:{comm.rank}"), Plan(ranks=2, shared="walkers"), comm)
+    )
+    assert [len(notices) for notices in found] == [1, 1]
+
+
+def test_ranks_on_cpus_share_no_gpu():
+    found = Ring(2).run(lambda comm: about_ranks(cpu(1), Plan(ranks=2, shared="walkers"), comm))
+    assert [len(notices) for notices in found] == [1, 1]

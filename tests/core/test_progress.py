@@ -8,9 +8,11 @@ import signal
 
 import pytest
 
+from qsim.core.device.compilation import compiling
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.run.checkpoint import load
 from qsim.core.run.progress import Monitor, RunClock
+from qsim.core.run.sections import Sections
 from qsim.core.run.signals import Signals
 
 
@@ -405,3 +407,88 @@ def test_steps_are_cheap():
     monitor.begin(10**6, "steps")
     seconds = min(timeit.repeat(lambda: monitor.step(1, norm=1.0, energy=2.0), number=1000, repeat=5)) / 1000
     assert seconds < 50e-6
+
+
+# ------------------------------------------------------------------------- compilation and sections
+
+
+def compile_for(monitor, clock, seconds):
+    """Let the clock run while a kernel is compiled; two kernels within it are not counted twice."""
+    with compiling():
+        clock.now += seconds / 2
+        with compiling(), compiling():
+            clock.now += seconds / 2
+
+
+def test_compilation_is_a_stage_of_its_own(clock, stream):
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock))
+    with monitor, monitor.stage("run"):
+        clock.now += 1.0
+        compile_for(monitor, clock, 8.0)
+        monitor.begin(100, "steps", "evolve")
+        monitor.step(1)
+        clock.now += 10.0
+        monitor.step(11)
+        compile_for(monitor, clock, 100.0)  # a kernel that is needed later
+        clock.now += 30.0
+        monitor.step(41)
+    assert monitor.timing == {"run": 41.0, "compile": 108.0}
+    assert lines(stream) == [
+        "compiled kernels in 8.0 s, kept for later runs",
+        "evolve:  11.0 %  11/100 steps  1/s  1:29 left",
+        "compiled kernels in 100.0 s, kept for later runs",
+        "evolve:  41.0 %  41/100 steps  1/s  0:59 left",
+    ]
+
+
+def test_what_a_method_compiles_beforehand_is_that_stage(clock):
+    monitor = Monitor(quiet=True, clock=RunClock(now=clock))
+    with monitor, monitor.stage("run"):
+        with monitor.stage("compile"):
+            clock.now += 1.0
+            compile_for(monitor, clock, 4.0)
+        clock.now += 2.0
+    assert monitor.timing == {"run": 2.0, "compile": 5.0}
+    with compiling():  # nobody watches any more
+        clock.now += 3.0
+    assert monitor.timing["compile"] == 5.0
+
+
+def test_numba_tells_of_its_compilations(stream):
+    numba = pytest.importorskip("numba")
+    monitor = Monitor(stream=stream)
+    with monitor, monitor.stage("run"):
+        numba.njit(lambda x: x + 1)(2)
+    assert 0 < monitor.timing["compile"] < 60
+    assert monitor.timing["run"] < monitor.timing["compile"]
+    before = dict(monitor.timing)
+    numba.njit(lambda x: x + 2)(2)
+    assert monitor.timing == before
+
+
+def test_a_terminal_shows_that_kernels_are_compiled(clock):
+    stream = Terminal()
+    with Monitor(stream=stream, clock=RunClock(now=clock)) as monitor:
+        monitor.begin(10, "steps", "evolve")
+        with compiling():
+            clock.now += 2.0
+        monitor.step(1)
+    assert "compiling kernels" in stream.getvalue()
+
+
+def test_a_run_of_sections_tells_the_time_of_all(clock, stream):
+    monitor = Monitor(stream=stream, clock=RunClock(now=clock))
+    monitor.sections = Sections([10.0, 10.0, 40.0])
+    for k, (what, steps) in enumerate((("vmc", 10), ("dmc a", 10), ("dmc b", 40))):
+        monitor.sections.enter(k)
+        monitor.begin(steps, "blocks", what, done=0)
+        for done in range(1, steps + 1):
+            clock.now += 5.0
+            monitor.step(done)
+    monitor.end()
+    found = lines(stream)
+    assert "vmc (1/3):  70.0 %  7/10 blocks  0.2/s  0:15 left, 4:25 of all sections" in found
+    assert "dmc a (2/3):  70.0 %  7/10 blocks  0.2/s  0:15 left, 3:35 of all sections" in found
+    assert "dmc b (3/3):  77.5 %  31/40 blocks  0.2/s  0:45 left" in found
+    assert Sections([3.0]).label == ""
+    assert Sections([3.0, 4.0]).left_after(0.0, 0.0) is None

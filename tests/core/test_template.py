@@ -195,13 +195,13 @@ def test_reference_names_every_key_with_its_type():
         "| `limit` | duration | s | `10 min` |  |  |",
         "| `points` | whole number |  | required (e.g. `641`) | >= 1 | number of points |",
         "| `D` | energy | hartree | required (e.g. `5.4 eV`) | > 0 | depth |",
-        "| `zoom` | block |  | none |  | a finer grid \\| in a window &lt;x> |",
+        "| `zoom` | block |  | none |  | a finer grid \\| in a window &lt;x>; keys: [`grid`](#grid) |",
         "| `potential` | block |  | required | `morse`, `formula`, `free` |  |",
         "| `weights` | list of complex numbers |  | `[1.0i, 1.0, 1.0-2.0i]` |  |  |",
         "| `pair` | list of 2: number, whole number |  | `[1e-10, 3]` |  |  |",
         '| `kind` | `one`, `"no"`, `"10"` |  | `"no"` |  |  |',
         "| `value` | formula of `x` |  | `x^2` |  |  |",
-        "| `named` | blocks by name |  | `{}` |  |  |",
+        "| `named` | blocks by name |  | `{}` |  | keys: [`grid`](#grid) |",
         "| `switch` | `true`, `false` |  | `false` |  |  |",
         "| `charge` | number |  | required | >= 0.5, &lt; 2 |  |",
         "| `steps` | whole number |  | none | >= 0 |  |",
@@ -216,11 +216,16 @@ def test_reference_has_a_section_for_every_block_once():
         "## `run`",
         "## `potential`",
         "### `potential`: `morse`",
+        "## `grid`",
         "## `atoms[]`",
-        "## `named.NAME`",
     ]:
         assert heading in headings
-    assert "The keys are those of `potential`: `morse`." in deck_reference(Toy)
+    assert not any("other" in heading or "zoom" in heading or "named" in heading for heading in headings)
+
+
+def test_reference_shows_an_example_of_a_block_where_it_is_described():
+    text = deck_reference(Toy, {Grid: lambda place: f"{place}: {{points: 7}}"})
+    assert text.count("```yaml\ngrid: {points: 7}\n```") == 1
 
 
 def test_tables_have_six_columns():

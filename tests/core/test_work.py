@@ -1,16 +1,20 @@
 """The least time of a run: words, limits, and the decks whose work is absurd."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.core.run import pipeline, work
 from qsim.core.run.pipeline import Options
+from qsim.core.run.stages import stage
 from qsim.core.run.work import DAY, Work
-from qsim.core.text import long_time
+from qsim.core.text import long_time, rough_time
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 
@@ -87,4 +91,49 @@ def test_years_of_work_are_refused(deck, override):
 
 
 def test_a_limit_of_sweeps_is_no_work():
-    assert planned("qoc/morse", "optimizer.max_sweeps=1000000000")["time"] == ""
+    told = planned("qoc/morse", "optimizer.max_sweeps=1000000000")["time"]
+    assert told.startswith("about 0.01 s per sweep on one core")
+
+
+def test_the_time_that_a_dry_run_tells():
+    assert Work(core=8.3).estimate(0.0) == "about 8 s on one core"
+    assert Work(core=0.034, each="sweep").estimate(0.0) == "about 0.03 s per sweep on one core"
+    assert Work(core=7200.0).estimate(90.0) == "at least 1.5 minutes; about 2.0 hours on one core"
+    assert Work().estimate(0.0) == "not known before the run, which shows it"
+    assert Work(core=8.0).estimate(90.0, cuda=True) == "at least 1.5 minutes"  # a core says nothing of a GPU
+    first = Work(core=8.0).estimate(0.0, compiling=35.0)
+    assert first == "about 8 s on one core; before it, once for this machine, about 40 s to compile kernels"
+    assert [rough_time(seconds) for seconds in (0.0123, 0.96, 14.0, 59.0, 61.0)] == [
+        "0.01 s", "1 s", "10 s", "60 s", "1.0 minutes"
+    ]  # fmt: skip
+
+
+RECORDED = dict(
+    re.findall(r"\[`(\w+)`\]\([^)]*\), ([\d.]+) s\.", (INPUTS.parent / "docs/gallery.md").read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tridiag/eckart", "tridiag/hhg_800nm", "tridiag/photoelectrons", "tridiag/rabi", "tridiag/packet"),
+        *("tridiag/ar_ati", "tridiag/h_hhg_800nm", "tridiag/h_static_rate"),
+        *(
+            "qmc/he_atom",
+            "qmc/be_atom",
+            "qmc/h2o_ccecp",
+            "qmc/electron_gas",
+            "qmc/hooke",
+            "qmc/diamond_primitive",
+        ),
+    ],
+)
+def test_estimates_are_within_a_factor_of_three_of_recorded_times(name):
+    """The recorded ones are those of the gallery, taken on one core with kernels compiled."""
+    method, stem = name.split("/")
+    reference = INPUTS.parent / f"tests/reference/{name}.json"
+    overrides = json.loads(reference.read_text("utf-8")).get("overrides", [])
+    loaded = load_deck(INPUTS / f"{name}.yaml", stage(method, "deck").DECK, overrides)
+    told = stage(method, "build").plan(loaded).work
+    assert not told.each
+    assert 1 / 3 < told.core / float(RECORDED[stem]) < 3

@@ -3,11 +3,21 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from qsim.core.run.coverage import Claim, cover
 from qsim.qmc.coverage import _withdrawing
-from qsim.qmc.coverage.oracles import IONS, hydrogen_ion, ion_pair, molecular_ion, oscillators, pair
+from qsim.qmc.coverage.oracles import (
+    IONS,
+    bloch_pair,
+    electron_gas,
+    hydrogen_ion,
+    ion_pair,
+    molecular_ion,
+    oscillators,
+    pair,
+)
 from qsim.qmc.statistics import blocking as statistics
 
 DECKS = 40
@@ -64,13 +74,31 @@ def test_oracles_agree_where_they_meet():
     trap = oscillators(4, 1, 0.7, 2.0, 0.7)
     assert trap.exact
     assert trap.trial["energy"] == pytest.approx(trap.ground)
-    import numpy as np
-
     hooke = pair(0.5, 1.0, 0.25, lambda r: -np.log1p(0.5 * r))
     assert hooke.ground == pytest.approx(2.0, abs=1e-6)
     assert hooke.trial["energy"] == pytest.approx(2.0, abs=1e-6)
     free = pair(1.3, 1.0, 0.65, np.zeros_like)
     assert free.trial["electron_electron"] == pytest.approx(2.0 * (0.65 / np.pi) ** 0.5)
+
+
+def test_oracles_of_periodic_cells():
+    """Hartree-Fock of 14 electrons at r_s = 5 (plane waves); an electron pair without a wave is uniform."""
+    cube = np.eye(3) * 5.0 * (4.0 * np.pi * 14 / 3.0) ** (1 / 3)
+    assert electron_gas(cube, np.zeros(3), 7, 7).trial["energy"] == pytest.approx(-0.8125487, abs=1e-7)
+    assert electron_gas(cube, np.zeros(3), 6, 7) is None  # an open shell
+    twist, places = np.array([0.1, 0.2, -0.3]), np.array([[0.0, 0.0, 0.0], [3.0, 2.0, 4.0]])
+    uniform = bloch_pair(cube, twist, places, np.array([1, 0, 0]), 0.0, 0.4)
+    same = electron_gas(cube, twist, 1, 1)
+    for name in ("kinetic", "electron_electron"):
+        assert uniform.trial[name] == pytest.approx(same.trial[name])
+    assert uniform.trial["local_pp"] == 0.0
+    # more density at the protons lowers the energy there
+    G = 2 * np.pi / cube[0, 0]
+    near = bloch_pair(
+        cube, twist, np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 4.0]]), np.array([1, 0, 0]), 0.2, 0.0
+    )
+    form = 4 * np.pi / (cube[0, 0] ** 3 * G**2)
+    assert near.trial["local_pp"] == pytest.approx(-4 * form * 0.4 * 2)
 
 
 def test_oracles_are_variational():

@@ -12,8 +12,10 @@ from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
+from qsim.qmc.estimators.crystal import CrystalDensity
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.estimators import quanta
 from qsim.qmc.kernels.types import COMPONENTS
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
@@ -542,7 +544,7 @@ def test_the_structure_factor_of_free_electrons(qmc):
         system={"electrons": 14, "rs": 2.0},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
-        estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}],
+        estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}, {"density": {"mesh": [2, 3, 4]}}],
         run={"seed": 1, "device": "cpu"},
     )
     arrays = output.arrays(result)
@@ -569,7 +571,41 @@ def test_the_structure_factor_of_free_electrons(qmc):
     shell = 4.0 * np.pi * r**2 * (r[1] - r[0])
     inside = sum((arrays[f"series_0/gofr_{kind}"] * shell).sum() for kind in ("uu", "ud", "dd"))
     assert 0.3 * 91 < inside < 0.6 * 91  # 91 pairs; the sphere holds 0.52 of the cell
-    assert "vmc_finite_size_potential" in output.scalars(result)
+    for spin in ("up", "down"):  # uniform, whatever the cells of the mesh
+        density, scatter = (arrays[f"series_0/density_{spin}{part}"] for part in ("", "_error"))
+        assert density.shape == (2, 3, 4)
+        assert density.mean() == pytest.approx(7 / cell.volume, rel=1e-12)
+        assert np.abs((density - 7 / cell.volume) / scatter).max() < 5.0
+    found = output.scalars(result)
+    energy, more = found["vmc_energy"], found["vmc_finite_size_potential"]
+    assert found["vmc_energy_per_electron"].value == pytest.approx(energy.value / 14)
+    assert found["vmc_energy_per_electron"].error == pytest.approx(energy.error / 14)
+    bulk = found["vmc_bulk_energy_per_electron"]
+    assert bulk.value == pytest.approx((energy.value + more.value) / 14)
+    assert bulk.error == pytest.approx(math.hypot(energy.error, more.error) / 14)
+    assert not {"vmc_energy_per_atom", "vmc_energy_per_cell"} & set(found)
+
+
+def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
+    """Electrons at known places of a skewed lattice, in any primitive cell, are counted where they belong."""
+    made = trial("skewed", tmp_path=tmp_path)[0]  # two primitive cells
+    generator = np.random.default_rng(0)
+    mesh, N = (2, 3, 5), made.n_electrons
+    u = generator.random((4, N, 3)) - generator.integers(-3, 4, (4, N, 3))
+    found = CrystalDensity(device, made, mesh)
+    found.add(u @ SKEWED, quanta(device, np.array([1.0, 0.5, 2.0, 0.5])))
+    found.close_block(4.0)
+    expected = np.zeros((2, *mesh))
+    for w, weight in enumerate((1.0, 0.5, 2.0, 0.5)):
+        for e in range(N):
+            where = tuple(np.floor((u[w, e] % 1.0) * mesh).astype(int))
+            expected[(int(e >= made.n_up), *where)] += weight / 4.0
+    tables = found.arrays()
+    cell = Cell(SKEWED).volume / 30 * 2  # of the mesh, twice: the supercell has two
+    np.testing.assert_allclose(tables["density_up"], expected[0] / cell, rtol=1e-12)
+    np.testing.assert_allclose(tables["density_down"], expected[1] / cell, rtol=1e-12)
+    assert tables["density_y"][0] == pytest.approx(np.linalg.norm(SKEWED[1]) / 6)
+    assert made.shares == {"atom": 4, "cell": 2}
 
 
 def test_an_average_over_twists(qmc):

@@ -1,6 +1,7 @@
 """Reference pages of decks in Markdown, written from the models."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -16,30 +17,36 @@ Model = type[BaseModel]
 _HEADER = "| key | type | unit | default | allowed | meaning |\n|---|---|---|---|---|---|"
 
 
-def deck_reference(model: Model) -> str:
+def deck_reference(model: Model, examples: Mapping[Model, Callable[[str], str]] | None = None) -> str:
     """Return the Markdown reference of a deck: a section with a table for every block.
+
+    A block, or a choice of blocks, that several keys hold is described where it comes up first; other keys lead there.
 
     Parameters
     ----------
     model
         The deck class of a method.
+    examples
+        For a block, what writes its example in YAML at a given place of the deck.
 
     Returns
     -------
     str
         Sections of level 2 (``## `grid` ``), sub-sections of level 3 for the types of a union; no page title.
     """
-    writer = _Writer()
+    writer = _Writer(examples or {})
     writer.section("", model, "the deck")
     return "\n\n".join(writer.parts) + "\n"
 
 
 class _Writer:
-    """Collects the sections; a block that is used again is described once."""
+    """Collects the sections; what is held by a second key is described once."""
 
-    def __init__(self) -> None:
+    def __init__(self, examples: Mapping[Model, Callable[[str], str]]) -> None:
         self.parts: list[str] = []
         self.seen: dict[Model, str] = {}
+        self.places: dict[tuple[Model, ...], str] = {}
+        self.examples = examples
 
     def section(self, path: str, model: Model, title: str, level: int = 2) -> None:
         """Write the table of a block, then the sections of the blocks below it."""
@@ -50,31 +57,47 @@ class _Writer:
         self.seen[model] = title
         if doc := " ".join((model.__doc__ or "").split("\n\n")[0].split()):
             self.parts.append(doc)
-        fields = fields_of(model)
-        self.parts.append("\n".join([_HEADER, *(_row(key, info) for key, info in fields.items())]))
-        for key, info in fields.items():
-            self.below(f"{path}.{key}" if path else key, Annotation.of_field(info))
-
-    def below(self, path: str, annotation: Annotation) -> None:
-        """Write the sections of the blocks that a key holds, be it itself, in a list or by name."""
-        for suffix, inner in _blocks_of(annotation):
-            place = path + suffix
-            by_tag = tags(inner, inner.discriminator or "type")
-            named = set(by_tag.values())
-            if len(by_tag) > 1:
-                self.parts.append(f"## `{place}`")
-                key = inner.discriminator or "type"
-                self.parts.append(
-                    f"One of these types, by its key `{key}`: {', '.join(f'`{t}`' for t in by_tag)}."
-                )
-            for tag, block in by_tag.items():
-                if len(by_tag) > 1:
-                    self.section(place, block, f"`{place}`: `{tag}`", level=3)
+        rows, below = [], []
+        for key, info in fields_of(model).items():
+            place = f"{path}.{key}" if path else key
+            known = []
+            for suffix, inner in _blocks_of(Annotation.of_field(info)):
+                family = tuple(leaf.base for leaf in inner.leaves if is_block(leaf.base))
+                if family in self.places:
+                    known.append(self.places[family])
                 else:
-                    self.section(place, block, f"`{place}`")
-            for member in inner.leaves:
-                if is_block(member.base) and member.base not in named:
-                    self.section(place, member.base, f"`{place}`")
+                    here = place + suffix
+                    if here in self.places.values():  # other blocks under the same key of another type
+                        here += f" ({title.rpartition('`: ')[2].replace('`', '')})"
+                    self.places[family] = here
+                    below.append((here, inner))
+            rows.append(_row(key, info, known))
+        self.parts.append("\n".join([_HEADER, *rows]))
+        if path and model in self.examples:
+            self.parts.append(f"```yaml\n{self.examples[model](path.partition(' (')[0])}\n```")
+        for place, inner in below:
+            self.below(place, inner)
+
+    def below(self, place: str, inner: Annotation) -> None:
+        """Write the sections of the blocks that a key holds, be it itself, in a list or by name."""
+        key = inner.discriminator or "type"
+        by_tag = tags(inner, key)
+        words: dict[Model, list[str]] = {}
+        for tag, block in by_tag.items():
+            words.setdefault(block, []).append(tag)
+        if len(by_tag) > 1:
+            self.parts.append(f"## `{place}`")
+            self.parts.append(
+                f"One of these types, by its key `{key}`: {', '.join(f'`{t}`' for t in by_tag)}."
+            )
+        for block, tagged in words.items():
+            if len(by_tag) > 1:
+                self.section(place, block, f"`{place}`: {', '.join(f'`{tag}`' for tag in tagged)}", level=3)
+            else:
+                self.section(place, block, f"`{place}`")
+        for member in inner.leaves:
+            if is_block(member.base) and member.base not in words:
+                self.section(place, member.base, f"`{place}`")
 
 
 def _blocks_of(annotation: Annotation) -> Iterator[tuple[str, Annotation]]:
@@ -90,14 +113,15 @@ def _blocks_of(annotation: Annotation) -> Iterator[tuple[str, Annotation]]:
                 yield f".NAME{suffix}", inner
 
 
-def _row(key: str, info: FieldInfo) -> str:
-    """Return the row of one key: type, unit, default, what is allowed, meaning."""
+def _row(key: str, info: FieldInfo, known: Sequence[str] = ()) -> str:
+    """Return the row of one key: type, unit, default, what is allowed, meaning; where its blocks are described already."""
+    leads = "".join(f"; keys: [`{place}`](#{_anchor(place)})" for place in known)
     annotation = Annotation.of_field(info)
     quantity, words = quantity_of(annotation), words_of(annotation)
     kind = type_of(annotation)
     is_word_list = bool(words) and all(f"`{word}`" in kind for word in words)
     allowed = [bounds(annotation)]
-    if len(words) > 1 and not is_word_list:
+    if len(words) > 1 and not is_word_list and not known:
         allowed.append(", ".join(f"`{word}`" for word in words))
     cells = [
         f"`{key}`",
@@ -105,9 +129,14 @@ def _row(key: str, info: FieldInfo) -> str:
         quantity.bare if quantity else "",
         _default(info),
         "; ".join(filter(None, allowed)),
-        " ".join((info.description or "").split()),
+        (" ".join((info.description or "").split()) + leads).removeprefix("; "),
     ]
     return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _anchor(place: str) -> str:
+    """Return the anchor that code hosts and Sphinx give to the heading of a place."""
+    return re.sub(r"[^\w-]", "", place.lower())
 
 
 def _cell(text: str) -> str:

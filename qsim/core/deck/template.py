@@ -223,14 +223,18 @@ def _placeholder(annotation: Annotation) -> Any:
 
 
 def _between(limits: list[tuple[str, Any]]) -> Any:
-    """Return a number within bounds."""
+    """Return a number within bounds: 1, where they allow it."""
     low = max(((limit, name == "gt") for name, limit in limits if name in ("gt", "ge")), default=None)
-    high = min((limit for name, limit in limits if name in ("lt", "le")), default=None)
+    high = min(((limit, name == "lt") for name, limit in limits if name in ("lt", "le")), default=None)
+    above = low is None or low[0] < 1 or (low[0] == 1 and not low[1])
+    below = high is None or high[0] > 1 or (high[0] == 1 and not high[1])
+    if above and below:
+        return 1
     if low is None:
-        return 1 if high is None else min(1, high - 1)
+        return high[0] - 1 if high else 1
     if not low[1]:
         return low[0]
-    return low[0] + 1 if high is None else (low[0] + high) / 2
+    return low[0] + 1 if high is None else (low[0] + high[0]) / 2
 
 
 def _note(annotation: Annotation, info: FieldInfo) -> str:

@@ -198,6 +198,11 @@ class Device:
 
         return np.asarray(array.get() if hasattr(array, "__cuda_array_interface__") else array)
 
+    @property
+    def identity(self) -> str:
+        """What a GPU is called on its node, whatever number it has here; empty for a CPU."""
+        return str(self.xp.cuda.runtime.deviceGetPCIBusId(self.index)) if self.is_cuda else ""
+
     def synchronize(self) -> None:
         """Wait until the device has finished all work given to it; nothing happens on a CPU."""
         if self.is_cuda:

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 __all__ = [
+    "COMPILING",
+    "COMPILING_OTHERS",
     "CONTEXT",
     "CUDA_LIBRARIES",
     "CUDA_LIBRARIES_OTHERS",
@@ -27,6 +29,7 @@ __all__ = [
     "LIBRARY_HOST",
     "NUMBA",
     "kernels_are_compiled",
+    "seconds_to_compile",
 ]
 
 INTERPRETER = 220_000_000
@@ -50,6 +53,13 @@ Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 M
 (`propagate`, whose arrays come after the compiler) to 86
 (`solve`), sturmian 17, qmc 140 (`dmc`)."""
 FIRST_RUN_OTHERS = 60_000_000
+"""The same of a method without a number of its own."""
+COMPILING = {"qoc": 7.0, "trotter": 10.0, "tridiag": 6.0, "sturmian": 1.0, "qmc": 35.0}
+"""Seconds of one core that such a run takes to compile.
+
+Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 6.5, trotter 10, tridiag 3
+(`propagate`) to 9.5 (`solve`), sturmian 0.6, qmc 35."""
+COMPILING_OTHERS = 10.0
 """The same of a method without a number of its own."""
 CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000}
 """Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
@@ -86,6 +96,11 @@ def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -
     """
     sources = list((Path(__file__).resolve().parents[2] / method).rglob("*.py"))
     return not sources or any(_compiled(source, environ) for source in sources)
+
+
+def seconds_to_compile(method: str) -> float:
+    """Return the seconds that a run on the CPU takes to compile its kernels; 0 if an earlier run has left them."""
+    return 0.0 if kernels_are_compiled(method) else COMPILING.get(method, COMPILING_OTHERS)
 
 
 def _compiled(source: Path, environ: Mapping[str, str]) -> bool:

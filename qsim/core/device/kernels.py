@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from qsim.core.device.compilation import compiling
 from qsim.core.errors import DeviceError
 from qsim.core.install import install_extra
 
@@ -201,7 +202,8 @@ def function(
     with _lock:
         kernel = _functions.get(key)
         if kernel is None:
-            kernel = _functions[key] = _load(module).get_function(name)
+            with compiling():
+                kernel = _functions[key] = _load(module).get_function(name)
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             _allow_shared(kernel, name, shared_bytes)
     return kernel

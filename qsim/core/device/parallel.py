@@ -15,10 +15,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from qsim.core.errors import DeviceError
 from qsim.core.install import install_extra
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "THREADS",
@@ -42,6 +45,9 @@ T = TypeVar("T")
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Variables that limit the threads of a process; libraries read them when they are loaded."""
+
+MESSAGE = 1 << 30
+"""Bytes of a message: more than 2^31 - 1 items are not taken by all MPI libraries."""
 
 
 class Comm(Protocol):
@@ -81,6 +87,15 @@ class Comm(Protocol):
     def barrier(self) -> None:
         """Wait for all processes."""
 
+    def gather_numbers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the arrays of all processes, of one shape and type, one below the other: (size, ...)."""
+
+    def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
+        """Send an array to another process and receive what it sends at the same time into `out`."""
+
+    def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
+        """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
+
 
 class SerialComm:
     """A communicator of one process."""
@@ -110,6 +125,17 @@ class SerialComm:
 
     def barrier(self) -> None:
         """Return at once."""
+
+    def gather_numbers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the array with a leading axis of length 1."""
+        return values[None]
+
+    def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
+        """Copy the array: the only partner is this process."""
+        out[...] = values
+
+    def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
+        """Do nothing: there is no other process."""
 
 
 class MpiComm:
@@ -158,9 +184,42 @@ class MpiComm:
         """Wait for all processes."""
         self._comm.Barrier()
 
+    def gather_numbers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the arrays of all processes, of one shape and type, one below the other: (size, ...)."""
+        import numpy as np
+
+        mine = np.ascontiguousarray(_host(values))
+        found = np.empty((self.size, *mine.shape), mine.dtype)
+        self._comm.Allgather(mine, found)
+        return found
+
+    def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
+        """Send an array to another process and receive what it sends at the same time into `out`."""
+        mine, theirs = _bytes(_host(values)), _bytes(_host(out))
+        for low in range(0, len(mine), MESSAGE):
+            part = slice(low, low + MESSAGE)
+            self._comm.Sendrecv(mine[part], partner, 0, theirs[part], partner, 0)
+
+    def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
+        """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
+        target, source = self.rank + step, self.rank - step
+        nobody = -1  # the ends of the row
+        requests = []
+        if values is not None and nobody < target < self.size:
+            requests.append(self._comm.Isend(_bytes(_host(values)), target, 1))
+        if out is not None and nobody < source < self.size:
+            self._comm.Recv(_bytes(_host(out)), source, 1)
+        for request in requests:
+            request.Wait()
+
     def abort(self, code: int) -> None:
         """End all ranks with an exit code."""
         self._comm.Abort(code)
+
+
+def _bytes(values: NDArray[Any]) -> memoryview:
+    """Return a contiguous array as bytes, which MPI takes of any type."""
+    return values.data.cast("B")
 
 
 def _host(value: T) -> T:

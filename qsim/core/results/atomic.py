@@ -60,7 +60,9 @@ class PartFile(io.RawIOBase):
         self._end = 0
         self._kept: dict[int, bytes] = {}
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-        with suppress(OSError):  # results that their owner cannot read (umask 777) serve nobody
+        with suppress(
+            OSError, AttributeError
+        ):  # results that their owner cannot read (umask 777) serve nobody
             mode = os.fstat(self._fd).st_mode & 0o777
             if mode & 0o600 != 0o600:
                 os.fchmod(self._fd, mode | 0o600)

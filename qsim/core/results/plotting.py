@@ -140,10 +140,11 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
         return cast("Figure", given)
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from qsim.core.results.shown import ShownFigure
 
     with style():
-        fig = Figure(figsize=(WIDTHS[width], height), layout="constrained")
+        fig = ShownFigure(figsize=(WIDTHS[width], height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig
 

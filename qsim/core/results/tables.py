@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from qsim.core.text import format_scalar
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,6 +28,10 @@ class Scalar:
     unit: str = ""
     error: float | None = None
     description: str = ""
+
+    def __str__(self) -> str:
+        """Return value, error and unit: ``0.99964 ± 3e-06 hartree``."""
+        return format_scalar(self.value, self.unit, self.error)
 
 
 @dataclass(frozen=True)

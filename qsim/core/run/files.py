@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import temporary_name
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
 __all__ = [
     "RunFiles",
     "figure_paths",
+    "paths_in",
     "refuse_existing",
     "refuse_inputs",
     "refuse_unusable",
     "remove",
     "require_folder",
+    "same_file",
 ]
 
 SUFFIXES = (".h5", ".hdf5")
@@ -263,3 +267,26 @@ def _is_folder(path: Path) -> bool:
 def _shortened(path: Path | str) -> str:
     text = str(path)
     return text if len(text) <= 100 else f"{text[:60]} ... {text[-30:]}"
+
+
+def same_file(path: Path, other: Path) -> bool:
+    """Return True if two paths lead to one file; False also where one cannot be read."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+def paths_in(value: object) -> Iterator[Path]:
+    """Yield the files that a deck names."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, BaseModel):
+        for item in value.__dict__.values():
+            yield from paths_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from paths_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from paths_in(item)

@@ -101,7 +101,9 @@ class Owner:
         return f"process {self.pid} on {host}, since {since}"
 
     def lives_here(self) -> bool:
-        """Return True if the process exists and was started under this running system."""
+        """Return True if the process exists and was started under this running system, or if that cannot be told."""
+        if sys.platform == "win32":
+            return True  # signal 0 ends a process there
         try:
             os.kill(self.pid, 0)
         except PermissionError:
@@ -213,7 +215,7 @@ class OutputLock:
         flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
         with suppress(FileExistsError):
             fd = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-            with suppress(OSError):
+            with suppress(OSError, AttributeError):  # not every system has it
                 os.fchmod(fd, os.fstat(fd).st_mode & 0o777 | 0o600)
             return True, fd
         if not self.path.is_file() or self.path.is_symlink():
@@ -303,11 +305,11 @@ class OutputLock:
 
 
 def _flock(fd: int) -> bool | None:
-    """Lock an open file; False if another process has it, None if the file system cannot lock."""
-    if sys.platform == "win32":
+    """Lock an open file; False if another process has it, None if the file system cannot lock, or the system."""
+    try:
+        import fcntl
+    except ImportError:
         return None
-    import fcntl
-
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from qsim.core.deck.blocks import Deck
@@ -22,7 +21,7 @@ from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.device import Device, out_of_memory, requested_threads, select
-from qsim.core.device.footprint import kernels_are_compiled
+from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
 from qsim.core.errors import DeckError, FileError
@@ -33,7 +32,16 @@ from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.core.run.drawing import draw_figure
-from qsim.core.run.files import RunFiles, figure_paths, refuse_inputs, refuse_unusable, remove, require_folder
+from qsim.core.run.files import (
+    RunFiles,
+    figure_paths,
+    paths_in,
+    refuse_inputs,
+    refuse_unusable,
+    remove,
+    require_folder,
+    same_file,
+)
 from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
@@ -151,6 +159,7 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
     agreed(comm, lambda: require_one_deck(job.loaded, (job.options.resume, job.options.force), comm))
     if job.options.dry_run:
         plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+        notices += about_ranks(device, plan, comm)
         return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
     with ExitStack() as stack:
         lock = first(comm, lambda: _locked(job, stack))
@@ -175,6 +184,7 @@ def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[st
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+    notices += about_ranks(device, plan, comm)
     restored = first(comm, lambda: _restore(job, device))
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
         monitor.comm = comm
@@ -187,11 +197,14 @@ def _work(job: _Job[D, P, R], comm: Comm, start: float, about_files: Sequence[st
             monitor.warn(f"of an earlier run, not of these results: {_listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             if not kernels_are_compiled(loaded.deck.method):
-                monitor.note("compiling kernels, once for this machine: the first steps take longer")
+                monitor.note(
+                    "compiling kernels, once for this machine; steps and their times are told after it"
+                )
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
+            compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
             with monitor.stage("run"), monitor.continuing():
-                result = method.run.run(problem, monitor)
+                result = compute(problem, monitor)
                 device.synchronize()
             monitor.end()
             monitor.warnings[:] = dict.fromkeys(
@@ -231,7 +244,6 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
-    notices += about_ranks(device, plan, comm)
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )
@@ -280,7 +292,7 @@ class _Job(Generic[D, P, R]):
         return [
             path
             for path in self.files.of_earlier_run(list(self.method.output.FIGURES), self.extra)
-            if not any(_same(path, source) for source in inputs)
+            if not any(same_file(path, source) for source in inputs)
         ]
 
 
@@ -314,28 +326,6 @@ def _refuse_what_cannot_be_written(job: _Job[D, P, R]) -> None:
     refuse_inputs(job.written(), paths_in(job.loaded.deck))
     if job.figures:
         ready()
-
-
-def paths_in(value: object) -> Iterator[Path]:
-    """Yield the files that a deck names."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, BaseModel):
-        for item in value.__dict__.values():
-            yield from paths_in(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from paths_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from paths_in(item)
-
-
-def _same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except (OSError, ValueError):
-        return False
 
 
 def _listed(paths: Sequence[Path]) -> str:
@@ -462,6 +452,7 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
 
 def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:
     """Return the content of ``--dry-run``."""
+    compiling = 0.0 if device.is_cuda else seconds_to_compile(loaded.deck.method)
     ready: dict[str, Any] = json_ready(
         {
             "method": loaded.deck.method,
@@ -472,7 +463,9 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "precision": loaded.deck.run.precision,
             "sizes": plan.sizes,
             "steps": plan.steps,
-            "time": plan.work.told(least_time(plan, loaded, device)),
+            "time": plan.work.estimate(
+                least_time(plan, loaded, device), cuda=device.is_cuda, compiling=compiling
+            ),
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,

@@ -15,39 +15,33 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
+from qsim.core.device.compilation import Compilation
 from qsim.core.device.parallel import SerialComm, by_all, first
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
-from qsim.core.run.streams import PatientText
+from qsim.core.run.task import Task
 from qsim.core.text import long_time, printable, reason
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rich.progress import Progress, TaskID
-
     from qsim.core.device.parallel import Comm
+    from qsim.core.run.sections import Sections
     from qsim.core.run.signals import Signals
 
 __all__ = ["Monitor", "RunClock"]
 
 State = Callable[[], Mapping[str, Any]]
 
-FIRST_LINE = 1.0
-LINE_INTERVAL = 30.0
-REFRESH = 0.1
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
 NOTHING, SAVE, STOP, GIVE_UP = range(4)
 """What to do at a report; of several processes, the highest wish counts."""
 
-DAY = 86400.0
-KNOWN = 2.0
-"""Seconds between reports from which a time left is told."""
-OBSERVED = 10.0
-"""Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
+TOLD = 1.0
+"""Seconds of compilation that are worth a line."""
 
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
 """Exceptions that the state of another problem causes."""
@@ -133,6 +127,8 @@ class Monitor:
         State to continue from.
     polled : bool
         True if the run has reported anything yet.
+    sections : Sections or None
+        Work of the sections of the run, if there are several; set by a method before the first of them.
     """
 
     def __init__(
@@ -160,14 +156,19 @@ class Monitor:
         self.comm: Comm = SerialComm()
         self._apart = False
         self._clock = clock or RunClock()
-        self._saved_at = self._now()
+        self._saved_at = self.now()
         self._save_seconds = 0.0
-        self._polled_at = self._now()
+        self._polled_at = self.now()
         self._longest_gap = 0.0
         self.polled = False
         self._stop_since: float | None = None
         self._savable = False
-        self._task: _Task | None = None
+        self._task: Task | None = None
+        self.sections: Sections | None = None
+        self._compiled = 0.0
+        self._untold = 0.0
+        self._in_compile_stage = False
+        self._compilation = Compilation(self._compilation_begun, self._compilation_ended, self._clock.now)
 
     @classmethod
     def silent(cls) -> Monitor:
@@ -181,17 +182,52 @@ class Monitor:
         """Seconds spent on the run so far, earlier processes included."""
         return self._clock.elapsed
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time of the clock, s."""
         return self._clock.now()
+
+    def working(self) -> float:
+        """Return the time without that of the compiler: the speed of a task is measured in it."""
+        return self.now() - self._compiled - self._compilation.under_way
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the wall time of the block to ``timing[name]``, also if it fails."""
-        start = self._now()
+        """Add the wall time of the block to ``timing[name]``, also if it fails.
+
+        What kernels take to compile within goes to ``timing["compile"]`` instead.
+        """
+        self._compilation.listen()
+        if name == "compile" and not self._in_compile_stage:
+            self._in_compile_stage = True
+            self._compilation.begin()
+            try:
+                yield
+            finally:
+                self._compilation.end()
+                self._in_compile_stage = False
+            return
+        start = self.working()
         try:
             yield
         finally:
-            self.timing[name] = self.timing.get(name, 0.0) + self._now() - start
+            self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
+
+    def _compilation_begun(self) -> None:
+        if self._task is not None:
+            self._task.retitle("compiling kernels")
+
+    def _compilation_ended(self, seconds: float) -> None:
+        self._compiled += seconds
+        self._untold += seconds
+        self.timing["compile"] = self.timing.get("compile", 0.0) + seconds
+        if self._task is not None:
+            self._task.retitle(None)
+
+    def _tell_compilation(self) -> None:
+        """Say how long kernels took to compile, once steps are done."""
+        if self._untold >= TOLD and not self._compilation.under_way:
+            self.note(f"compiled kernels in {self._untold:.1f} s, kept for later runs")
+            self._untold = 0.0
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -223,9 +259,10 @@ class Monitor:
             True if the total is a limit that is rarely reached, such as ``max_sweeps``: the time left is not derived from it.
         """
         self.end()
+        self._compilation.listen()
         self._savable = False
-        self._polled_at = self._now()
-        self._task = _Task(self, total, unit, what, done, at_most)
+        self._polled_at = self.now()
+        self._task = Task(self, total, unit, what, done, at_most)
 
     def end(self) -> None:
         """Finish the current task, if there is one, with its last line."""
@@ -254,6 +291,7 @@ class Monitor:
         Interrupted
             If a stop was requested and this task cannot save.
         """
+        self._tell_compilation()
         for name, value in observables.items():
             if not math.isfinite(value):
                 unit = f" {self._task.unit}" if self._task else ""
@@ -282,7 +320,7 @@ class Monitor:
         """Save and stop as :meth:`step` does, without progress."""
         if self._apart:
             return
-        now = self._now()
+        now = self.now()
         self.polled = True
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
@@ -361,12 +399,12 @@ class Monitor:
 
         if self.checkpoint is None:
             raise ValueError("this monitor has no checkpoint file")
-        start, file = self._now(), self.checkpoint
+        start, file = self.now(), self.checkpoint
         content = state()  # on all ranks: it may gather what they hold
         path = first(
             self.comm, lambda: checkpoint.save(file, content, {**self.meta, "elapsed": self.elapsed})
         )
-        self._saved_at = self._polled_at = self._now()
+        self._saved_at = self._polled_at = self.now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path
 
@@ -412,127 +450,12 @@ class Monitor:
         return terminal and os.environ.get("TERM") not in ("dumb", "unknown")
 
     def __enter__(self) -> Monitor:
+        self._compilation.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
-
-
-class _Task:
-    """One counted task: a live bar on a terminal, lines elsewhere."""
-
-    def __init__(
-        self, monitor: Monitor, total: int | None, unit: str, what: str, done: int | None, at_most: bool
-    ) -> None:
-        self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
-        self.at_most = at_most
-        self.start = self.now = monitor._now()
-        self.observed: tuple[int, float] | None = None  # steps done and time of the first report
-        self.announced = False
-        self.first = done if done is not None else 0
-        # where a resumed run starts is known from its first report, unless it said so
-        self.first_unknown = done is None and monitor.restored is not None
-        self.done = self.first
-        self.observables: Mapping[str, float] = {}
-        self.shown_at = self.start + FIRST_LINE - LINE_INTERVAL
-        self.shown: int | None = None
-        self.bar: Progress | None = None
-        self.row: TaskID | None = None
-        if monitor.on_terminal:
-            with suppress(OSError, ValueError):
-                self._open_bar()
-
-    def _open_bar(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[text]}", markup=False),
-            console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
-            auto_refresh=False,
-        )
-        self.row = self.bar.add_task(self.what or self.unit, total=self.total, text="")
-        self.bar.start()
-
-    def update(self, done: int, observables: Mapping[str, float]) -> None:
-        now = self.now = self.monitor._now()
-        if self.observed is None:
-            self.observed = (done, now)
-        if self.first_unknown:
-            self.first, self.start, self.first_unknown = done, now, False
-        self.done, self.observables = done, observables
-        if now - self.shown_at >= (LINE_INTERVAL if self.bar is None else REFRESH):
-            self._show(now)
-
-    def days_left(self) -> float:
-        """Return the seconds left, once, as soon as it is known that they are more than a day; else 0."""
-        if self.announced or self.at_most or self.total is None or self.observed is None:
-            return 0.0
-        done, since = self.observed
-        if self.done <= done or self.now - since < OBSERVED:
-            return 0.0
-        left = (self.total - self.done) * (self.now - since) / (self.done - done)
-        self.announced = left > DAY
-        return left if self.announced else 0.0
-
-    def _show(self, now: float) -> None:
-        self.shown_at, self.shown = now, self.done
-        if self.bar is not None and self.row is not None:
-            with suppress(OSError, ValueError):
-                elapsed = f"{_duration(now - self.start)} elapsed"
-                self.bar.update(
-                    self.row, completed=self.done, text=f"{self._text(now)}  {elapsed}{self._left(now)}"
-                )
-                self.bar.refresh()
-        else:
-            self.monitor.note(f"{self.what}: {self._line(now)}" if self.what else self._line(now))
-
-    def _text(self, now: float) -> str:
-        count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
-        rate = self._rate(now)
-        shown = [f"{count} {self.unit}"] + ([f"{rate:.3g}/s"] if rate else [])
-        return "  ".join(
-            shown + [f"{name.replace('_', ' ')} {value:.6g}" for name, value in self.observables.items()]
-        )
-
-    def _line(self, now: float) -> str:
-        if self.at_most:
-            return self._text(now)
-        percent = f"{100.0 * self.done / self.total:5.1f} %  " if self.total else ""
-        return f"{percent}{self._text(now)}{self._left(now)}"
-
-    def _left(self, now: float) -> str:
-        """Return the time left; nothing while it is not known, or where the total is a limit that is rarely reached."""
-        rate, left = self._rate(now), (self.total or 0) - self.done
-        if self.at_most or not rate or left <= 0 or self.observed is None:
-            return ""
-        if now - self.observed[1] < KNOWN:
-            return ""
-        return f"  {_duration(left / rate)} left"
-
-    def _rate(self, now: float) -> float:
-        """Return steps per second since the first report: what comes before it, such as compilation, does not count."""
-        if self.observed is None:
-            return 0.0
-        done, since = self.observed
-        return (self.done - done) / (now - since) if now > since and self.done > done else 0.0
-
-    def close(self) -> None:
-        now = self.monitor._now()
-        if self.bar is not None:
-            self._show(now)
-            with suppress(OSError, ValueError):
-                self.bar.stop()
-        elif self.done > self.first and self.shown != self.done:
-            self._show(now)
-
-
-def _duration(seconds: float) -> str:
-    """Return ``1:02:03`` or ``02:03``."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+        self._tell_compilation()
+        self._compilation.__exit__()

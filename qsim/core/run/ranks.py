@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.load import changed_keys
-from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, DeviceError
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def require_share(loaded: LoadedDeck[Any], plan: Plan, comm: Comm) -> None:
         With the number that can.
     """
     if comm.size <= plan.ranks:
+        if plan.doubling and comm.size & (comm.size - 1):
+            raise DeviceError(
+                f"{comm.size} ranks were started, but the {plan.shared} of this {loaded.deck.method} deck occupy 1, 2, 4, 8, ...",
+                hint=f"start {1 << (comm.size.bit_length() - 1)} ranks",
+            )
         return
     method = loaded.deck.method
     if plan.ranks == 1:
@@ -53,12 +58,20 @@ def require_share(loaded: LoadedDeck[Any], plan: Plan, comm: Comm) -> None:
 
 
 def about_ranks(device: Device, plan: Plan, comm: Comm) -> list[str]:
-    """Return notices about the processes of the run and the devices that they share."""
+    """Return notices about the processes of the run and the devices that they share; a collective call."""
     if comm.size == 1:
         return []
     notices = [f"{comm.size} ranks share the {plan.shared}, {comm.local_size} of them on this node"]
-    if device.is_cuda and comm.local_size > (gpus := cuda_status().count):
-        notices.append(
-            f"warning: {comm.local_size} ranks share {gpus} GPU{'s' if gpus > 1 else ''}; one rank per GPU is faster"
-        )
+    # by what the devices are, not by their numbers: a launcher may show each process another GPU as number 0
+    owners = comm.allgather((socket.gethostname(), device.identity))
+    crowded = []
+    for host in dict.fromkeys(host for host, _ in owners):
+        gpus = [identity for name, identity in owners if name == host and identity]
+        if len(gpus) > len(set(gpus)):
+            crowded.append((len(gpus), len(set(gpus)), host))
+    if crowded:
+        ranks, different, host = crowded[0]
+        those = f"{different} GPU{'s' if different > 1 else ''} of {host}"
+        more = f" (and {len(crowded) - 1} nodes more)" if len(crowded) > 1 else ""
+        notices.append(f"warning: {ranks} ranks share {those}{more}; one rank per GPU is faster")
     return notices

@@ -86,6 +86,8 @@ class Plan:
         Most processes that can share the work; 1 where it is not distributed.
     shared
         What they share, for messages: ``"walkers"``.
+    doubling
+        Whether only 1, 2, 4, 8, ... processes can.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -95,6 +97,7 @@ class Plan:
     work: Work = field(default_factory=Work)
     ranks: int = 1
     shared: str = ""
+    doubling: bool = False
 
 
 class DeckStage(Protocol[D]):

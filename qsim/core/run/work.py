@@ -1,4 +1,4 @@
-"""The least time that a plan takes: its operations at rates that no device reaches.
+"""The time that a plan takes: at least, from its operations at rates that no device reaches, and about, from measured speeds.
 
 A method counts what cannot be avoided: flops of its kernels, and bytes of arrays too large for caches and registers.  The rates
 are above anything measured or sold, so that "at least 7 days" holds on every machine; a run of small systems or short
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.text import long_time
+from qsim.core.text import long_time, rough_time
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -56,6 +56,11 @@ class Work:
         Seconds at a measured speed, where the method knows one; told instead of the bound.
     reduce
         Deck key to lower, such as ``"evolve.t_final"``.
+    core
+        Seconds of one core at the speed measured with decks of this kind (mostly within a factor of two on a core of a server of
+        2024); 0 where the run chooses its steps itself, so that nothing is known before.
+    each
+        What `core` is the time of, such as ``"sweep"``, if it is not the whole run.
     """
 
     flops: float = 0.0
@@ -63,6 +68,8 @@ class Work:
     bytes: float = 0.0
     about: float = 0.0
     reduce: str = ""
+    core: float = 0.0
+    each: str = ""
 
     def least(self, device: Device, precision: str, ranks: int = 1) -> float:
         """Return the seconds that the run takes at least.
@@ -90,6 +97,29 @@ class Work:
         if self.about >= DAY:
             return f"about {long_time(self.about)}"
         return f"at least {long_time(least)}" if least >= 60.0 else ""
+
+    def estimate(self, least: float, *, cuda: bool = False, compiling: float = 0.0) -> str:
+        """Return what ``--dry-run`` says of the time.
+
+        Parameters
+        ----------
+        least
+            From :meth:`least`, s.
+        cuda
+            The run uses a GPU, whose speed `core` does not tell.
+        compiling
+            Seconds of compilation that come first, s.
+        """
+        said = [self.told(least)]
+        if self.core > 0 and not cuda and self.about < DAY:
+            said.append(
+                f"about {rough_time(self.core)}{f' per {self.each}' if self.each else ''} on one core"
+            )
+        if not any(said):
+            said.append("not known before the run, which shows it")
+        if compiling > 0:
+            said.append(f"before it, once for this machine, about {rough_time(compiling)} to compile kernels")
+        return "; ".join(text for text in said if text)
 
     def findings(self, least: float) -> list[Finding]:
         """Return a warning about days of work, or an error where they are absurd.

@@ -13,7 +13,21 @@ from functools import cache
 
 import numpy as np
 
-__all__ = ["IONS", "MOLECULE", "Means", "hydrogen_ion", "ion_pair", "molecular_ion", "oscillators", "pair"]
+from qsim.qmc.system.cell import Cell
+from qsim.qmc.system.ewald import ewald_energy, madelung
+
+__all__ = [
+    "IONS",
+    "MOLECULE",
+    "Means",
+    "bloch_pair",
+    "electron_gas",
+    "hydrogen_ion",
+    "ion_pair",
+    "molecular_ion",
+    "oscillators",
+    "pair",
+]
 
 IONS = {1: -0.527751016544, 2: -2.903724377034, 3: -7.279913412669, 4: -13.655566238424}
 """Ground states of two electrons around a nucleus of charge Z (Drake, Yan; Frolov), clamped nucleus."""
@@ -32,7 +46,7 @@ class Means:
     trial
         Means over the square of the trial function by scalar name: ``kinetic``, ``energy``, ..., ``variance``.
     ground
-        Energy that diffusion must give.
+        Energy that diffusion must give; NaN where nobody knows it.
     scale
         Energy (hartree) that sets the time scale.
     density
@@ -186,3 +200,64 @@ def _trapped_pair(omega: float, mass: float) -> float:
 
     coarse, fine = lowest(1499), lowest(2999)  # the spacing is halved
     return 1.5 * omega + (4.0 * fine - coarse) / 3.0
+
+
+def electron_gas(lattice: np.ndarray, twist: np.ndarray, n_up: int, n_dn: int) -> Means | None:
+    r"""Return the means of determinants of the lowest plane waves of a cell; None if a shell is open.
+
+    Each wave is an eigenfunction of the kinetic energy, and
+    :math:`E_{ee}=N\xi/2-\frac{4\pi}V\sum_\sigma\sum_{i<j}|k_i-k_j|^{-2}`.
+    """
+    cell = Cell(lattice)
+    steps = np.arange(-4, 5)
+    m = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
+    k = (m + twist) @ cell.reciprocal
+    k = k[np.argsort((k * k).sum(1))]
+    energies = 0.5 * (k * k).sum(1)
+    kinetic, exchange = 0.0, 0.0
+    for count in (n_up, n_dn):
+        if count and energies[count] - energies[count - 1] < 1e-3 * energies[count]:
+            return None
+        kinetic += float(energies[:count].sum())
+        for i in range(count):
+            exchange -= 4.0 * math.pi / cell.volume * float((1.0 / ((k[:i] - k[i]) ** 2).sum(1)).sum())
+    N = n_up + n_dn
+    repulsion = 0.5 * N * madelung(cell) + exchange
+    trial = {"kinetic": kinetic, "electron_electron": repulsion, "energy": kinetic + repulsion}
+    return Means(trial, math.nan, float(energies[1]))
+
+
+def bloch_pair(
+    lattice: np.ndarray, twist: np.ndarray, places: np.ndarray, m: np.ndarray, share: float, phase: float
+) -> Means:
+    r"""Return the means of two electrons in one Bloch function among protons.
+
+    Both spins are in :math:`(\sqrt{1-s}+\sqrt s\,e^{i\varphi}e^{iGr})e^{ikr}`, whose density has the one wave
+    :math:`\rho_G=\sqrt{s(1-s)}e^{i\varphi}`:
+    :math:`E_{ee}=\xi+\frac{8\pi}{VG^2}|\rho_G|^2`,
+    :math:`E_\mathrm{loc}=-\frac{16\pi}{VG^2}\sum_I\mathrm{Re}\,\rho_Ge^{iGR_I}`.
+
+    Parameters
+    ----------
+    lattice : (3, 3) float64
+    twist : (3,) float64
+        k in reciprocal vectors.
+    places : (2, 3) float64
+        Of the protons, bohr.
+    m : (3,) int64
+        G in reciprocal vectors.
+    share, phase
+        s and phi.
+    """
+    cell = Cell(lattice)
+    G = m @ cell.reciprocal
+    k = twist @ cell.reciprocal
+    form = 4.0 * math.pi / (cell.volume * float(G @ G))
+    wave = math.sqrt(share * (1.0 - share)) * np.exp(1j * phase)
+    trial = {
+        "kinetic": (1.0 - share) * float(k @ k) + share * float((k + G) @ (k + G)),
+        "electron_electron": madelung(cell) + 2.0 * form * abs(wave) ** 2,
+        "local_pp": -4.0 * form * float((wave * np.exp(1j * places @ G)).real.sum()),
+    }
+    trial["energy"] = sum(trial.values()) + ewald_energy(cell, np.ones(2), places)
+    return Means(trial, math.nan, max(1.0, 0.5 * float(G @ G)))

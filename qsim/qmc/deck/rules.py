@@ -25,6 +25,7 @@ SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
 MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
 FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is warned of
+FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -42,6 +43,9 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
     if deck.system.cell == "periodic":
         yield from _crystal(deck, deck.system)
     else:
+        if getattr(deck.wavefunction.orbitals, "muffin_tins", None) is not None:
+            text = "muffin tins belong to crystals; orbitals of molecules are functions around their atoms anyway"
+            yield Finding("wavefunction.orbitals.muffin_tins", text)
         yield from _system(deck, deck.system)
     yield from _exponents(deck)
     yield from _jastrow(deck)
@@ -82,7 +86,7 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
                 yield Finding(f"system.{key}", text)
     for k, item in enumerate(deck.estimators):
         for name in item.named():
-            if name not in ("energy", "gofr", "sofk"):
+            if name not in ("energy", "gofr", "sofk", "density"):
                 text = f"{name} is not measured in a periodic cell by this version"
                 yield Finding(f"estimators.{k}.{name}", text)
 
@@ -115,7 +119,7 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
             yield Finding(f"system.atoms.{k}.0", str(error))
     if source in MODELS and system.atoms:
         yield Finding("system.atoms", f"{source} orbitals are for particles in a trap, without atoms")
-    elif source not in MODELS and not system.atoms:
+    elif source not in (*MODELS, *FILES) and not system.atoms:
         yield Finding("system.atoms", f"{source} orbitals need atoms, such as atoms: [[He, 0, 0, 0]]")
     if system.atoms and system.electrons is not None and system.charge:
         yield Finding(
@@ -125,7 +129,7 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
         yield Finding("system.charge", "there are no ions; give electrons instead")
     present = [atom[0] for atom in system.atoms]
     for symbol in system.pseudopotentials:
-        if symbol not in present:
+        if symbol not in present and (present or source not in FILES):
             there = ", ".join(dict.fromkeys(present)) or "none"
             yield Finding(
                 f"system.pseudopotentials.{symbol}",
@@ -336,6 +340,9 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
             if name == "radial_density" and not deck.system.atoms:
                 yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
         if item.density is not None and item.density.extent is not None:
+            if deck.system.cell == "periodic":
+                text = "in a crystal the mesh is that of the primitive cell; leave extent out"
+                yield Finding(f"{key}.density.extent", text)
             for axis, (first, last) in enumerate(item.density.extent):
                 if not last > first or not math.isfinite(last - first):
                     yield Finding(

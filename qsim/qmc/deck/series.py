@@ -208,10 +208,14 @@ class Density(Block):
     """Density on a mesh."""
 
     mesh: Annotated[list[Annotated[PositiveCount, Field(le=2000)]], Field(min_length=3, max_length=3)] = (
-        Field(default=[40, 40, 40], description="cells along x, y, z")
+        Field(
+            default=[40, 40, 40],
+            description="cells along x, y, z; in a crystal along the lattice vectors of the primitive cell",
+        )
     )
     extent: Annotated[list[Edges], Field(min_length=3, max_length=3)] | None = Field(
-        default=None, description="first and last edge along x, y, z; by default 6 bohr around the atoms"
+        default=None,
+        description="first and last edge along x, y, z; by default 6 bohr around the atoms; not in a crystal",
     )
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "Bspline1",
     "Coulomb",
     "Eshdf",
+    "Imported",
     "Jastrow",
     "OneBody",
     "Orbitals",
@@ -264,6 +265,27 @@ MESHFACTOR = "points of the splines for each axis over four times the largest pl
 Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
 
 
+class MuffinTins(Block):
+    """Spheres around the ions of a crystal in which orbitals are spherical harmonics with radial splines."""
+
+    radius: Annotated[Length, Field(gt=0.1, lt=20.0)] | None = Field(
+        default=None, description="of all tins; by default, and at most, half the shortest distance of ions"
+    )
+    lmax: Annotated[Count, Field(ge=1, le=10)] = Field(default=6, description="largest angular momentum")
+    meshfactor: Annotated[float, Field(ge=0.2, le=8.0)] = Field(
+        default=0.5, description=f"between the tins: {MESHFACTOR}"
+    )
+
+
+def _tins_form(value: object) -> object:
+    """Read ``muffin_tins: auto``."""
+    return {} if value == "auto" else value
+
+
+Tins = Annotated[MuffinTins | None, BeforeValidator(_tins_form)]
+TINS = "mixed basis: spherical harmonics around the ions, coarse splines between; auto: with their defaults"
+
+
 class Pyscf(Block):
     """Gaussian orbitals of a self-consistent field, which PySCF finds once; later runs read them from a file."""
 
@@ -318,6 +340,7 @@ class Pyscf(Block):
         default=0.2, description="of a crystal: exponents of the basis below this one are left out, 1/bohr^2"
     )
     meshfactor: MeshFactor = Field(default=1.0, description=f"of a crystal: {MESHFACTOR}")
+    muffin_tins: Tins = Field(default=None, description=f"of a crystal: {TINS}")
 
 
 class Eshdf(Block):
@@ -330,6 +353,23 @@ class Eshdf(Block):
         json_schema_extra={"example": "diamond.h5"},
     )
     meshfactor: MeshFactor = Field(default=1.0, description=MESHFACTOR)
+    muffin_tins: Tins = Field(default=None, description=TINS)
+
+
+class Imported(Block):
+    """Molecular orbitals of Gaussians that another program has found, in a file of its own."""
+
+    source: Literal["chkfile", "molden", "qmcpack"]
+    file: DeckPath = Field(
+        validation_alias=AliasChoices("file", "orbitals"),
+        description="chkfile: checkpoint file of a mean field of PySCF (mf.chkfile); molden: a text file as most programs write; "
+        "qmcpack: HDF5 of QMCPACK's converters.  It brings ions, electrons and occupied orbitals",
+        json_schema_extra={"example": "h2o.chk"},
+    )
+    cusp: bool = Field(
+        default=True,
+        description="correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs)",
+    )
 
 
 class Planewave(Block):
@@ -343,7 +383,7 @@ def _source_form(value: object) -> object:
 
 
 Orbitals = Annotated[
-    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Eshdf | Planewave,
+    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Imported | Eshdf | Planewave,
     Field(discriminator="source"),
     BeforeValidator(_source_form),
 ]

@@ -15,14 +15,17 @@ import numpy as np
 
 from qsim.qmc.estimators.histograms import Histogram, shells
 from qsim.qmc.kernels.crystal import crystal_pair_histogram
+from qsim.qmc.kernels.estimators import mesh_histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
-__all__ = ["CrystalPairDensity", "StructureFactor"]
+__all__ = ["CrystalDensity", "CrystalPairDensity", "StructureFactor"]
 
 CHUNK = 2**20  # complex numbers of a temporary array
 
@@ -82,3 +85,39 @@ class CrystalPairDensity(Histogram):
         """Return the tables; those of a kind of pair that does not exist are zero."""
         r, volume = shells(self.bins, self.rmax)
         return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
+
+
+class CrystalDensity(Histogram):
+    """Density on a mesh of the primitive cell, averaged over those of the supercell; tables as of open boundaries.
+
+    ``density_x``, ``_y``, ``_z`` are lengths along the three lattice vectors.
+
+    Parameters
+    ----------
+    mesh
+        Cells along the lattice vectors.
+    """
+
+    def __init__(self, device: Device, wavefunction: CrystalWavefunction, mesh: Sequence[int]) -> None:
+        shape = tuple(int(number) for number in mesh)
+        super().__init__(device, wavefunction.n_up, wavefunction.n_dn, (2, *shape))
+        primitive = wavefunction.orbitals.primitive
+        self.inverse = device.asarray(np.ascontiguousarray(primitive.inverse))
+        self.edges = np.linalg.norm(primitive.lattice, axis=1)
+        self.spacing = 1.0 / np.array(shape)
+        self.volume = wavefunction.cell.volume / float(np.prod(shape))
+
+    def add(self, R: Any, count: Any) -> None:
+        """Add walkers."""
+        u = R @ self.inverse
+        u -= self.device.xp.floor(u)
+        u[u >= 1.0] = 0.0  # what rounding has made of a place just below a whole number
+        mesh_histogram(self.device, u, count, self.n_up, np.zeros(3), self.spacing, self.counts)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the tables."""
+        axes = {
+            f"density_{axis}": (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d] * self.edges[d]
+            for d, axis in enumerate("xyz")
+        }
+        return {**axes, **self._named("density", ("up", "down"), self.volume)}

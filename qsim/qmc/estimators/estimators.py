@@ -7,7 +7,8 @@ boundaries):
   :math:`\int 4\pi r^2 h\,dr` is the number of pairs: :math:`n_\sigma(n_\sigma - 1)/2` of equal,
   :math:`n_\uparrow n_\downarrow` of opposite spins.  Without a volume there is no uniform density to divide by;
   in a cell of volume V, :math:`g = h V / \text{pairs}`.
-* ``density``: electrons per volume; the sum over the mesh times the volume of a cell is N less what is outside.
+* ``density``: electrons per volume; the sum over the mesh times the volume of a cell is N less what is outside; in crystals the
+  mesh is that of the primitive cell, and the mean of all those of the supercell is taken.
 * ``radial_density``: electrons in a shell around an atom over its volume.
 
 In diffusion Monte Carlo these are mixed estimates.
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.qmc.deck.series import Density, Gofr, RadialDensity, Sofk
-from qsim.qmc.estimators.crystal import CrystalPairDensity, StructureFactor
+from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity, StructureFactor
 from qsim.qmc.estimators.histograms import Histogram, shells
 from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
@@ -243,6 +244,8 @@ def _of_crystal(
             members["gofr"] = CrystalPairDensity(device, wavefunction, block.bins, block.rmax)
         elif isinstance(block, Sofk):
             members["sofk"] = StructureFactor(device, wavefunction, block.kmax)
+        elif isinstance(block, Density):
+            members["density"] = CrystalDensity(device, wavefunction, block.mesh)
     return members
 
 

@@ -34,7 +34,8 @@ def estimator_tables(prefix: str = "") -> tuple[Table, ...]:
         Table(f"{prefix}sofk_error", ("sofk_k",), "", "error of sofk", note=ERROR),
     ]
     axes = tuple(f"density_{axis}" for axis in "xyz")
-    found += [Table(f"{prefix}{axis}", (axis,), "bohr", "middle of the cells of the mesh") for axis in axes]
+    middle = "middle of the cells of the mesh, in a crystal along the lattice vectors of the primitive cell"
+    found += [Table(f"{prefix}{axis}", (axis,), "bohr", middle) for axis in axes]
     found.append(
         Table(f"{prefix}radial_r", ("radial_r",), "bohr", "distance from the atom, middle of the bin")
     )

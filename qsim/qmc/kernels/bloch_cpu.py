@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import numba as nb
+import numpy as np
 
 from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
 
 __all__ = ["bloch_ratio", "bloch_rows"]
 
@@ -85,11 +87,8 @@ def wave_sums(orbitals, x, y, z, sums):
 
 
 @nb.njit(**JIT)
-def bloch_sums(orbitals, spin, x, y, z, sums, w):
-    """Set ``sums`` (5, C) to values, gradients (x, y, z) and Laplacians of all channels."""
-    if orbitals.is_wave:
-        wave_sums(orbitals, x, y, z, sums)
-        return
+def spline_sums(orbitals, spin, x, y, z, sums, w):
+    """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
     real = sums.dtype.type
     first, cell = locate_spline(orbitals, x, y, z, w)
     table = orbitals.table[min(spin, orbitals.table.shape[0] - 1)]
@@ -130,11 +129,8 @@ def bloch_sums(orbitals, spin, x, y, z, sums, w):
 
 
 @nb.njit(**JIT)
-def bloch_values(orbitals, spin, x, y, z, sums, w):
-    """Set ``sums[0]`` to the values of all channels."""
-    if orbitals.is_wave:
-        wave_sums(orbitals, x, y, z, sums)
-        return
+def spline_values(orbitals, spin, x, y, z, sums, w):
+    """Set ``sums[0]`` to the values of all channels by splines."""
     real = sums.dtype.type
     first, cell = locate_spline(orbitals, x, y, z, w)
     table = orbitals.table[min(spin, orbitals.table.shape[0] - 1)]
@@ -152,6 +148,53 @@ def bloch_values(orbitals, spin, x, y, z, sums, w):
                 sums[0, c] += v0 * q0[c] + v1 * q1[c] + v2 * q2[c] + v3 * q3[c]
     if orbitals.has_phase:
         turn(orbitals, spin, cell, 1, sums)
+
+
+@nb.njit(**JIT)
+def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
+    """Set ``rows`` (1 or 5) of ``sums`` by the mixed basis: tins around ions, splines between.
+
+    ``rows`` comes as np.int64(...): numba would compile a copy for each constant.  Rows 5 to 9 of ``sums`` are those of a tin,
+    10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
+    """
+    tin, harmonics, weights = sums[5:10], sums[10:14], sums[14:17]
+    ion, dx, dy, dz, r, cell = locate_tin(orbitals, x, y, z)
+    if ion >= 0 and r <= orbitals.tin_inner:
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, sums, harmonics, weights)
+        if orbitals.has_phase:
+            turn(orbitals, spin, cell, rows, sums)
+        return
+    if rows == 1:
+        spline_values(orbitals, spin, x, y, z, sums, w)
+    else:
+        spline_sums(orbitals, spin, x, y, z, sums, w)
+    if ion >= 0:
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, tin, harmonics, weights)
+        if orbitals.has_phase:
+            turn(orbitals, spin, cell, rows, tin)
+        blend_tin(orbitals, dx, dy, dz, r, rows, sums, tin)
+
+
+@nb.njit(**INLINE)
+def bloch_sums(orbitals, spin, x, y, z, sums, w):
+    """Set ``sums`` (5, C) to values, gradients (x, y, z) and Laplacians of all channels."""
+    if orbitals.is_wave:
+        wave_sums(orbitals, x, y, z, sums)
+    elif orbitals.tin_centre.shape[0] > 0:
+        mixed_sums(orbitals, spin, x, y, z, np.int64(5), sums, w)
+    else:
+        spline_sums(orbitals, spin, x, y, z, sums, w)
+
+
+@nb.njit(**INLINE)
+def bloch_values(orbitals, spin, x, y, z, sums, w):
+    """Set ``sums[0]`` to the values of all channels."""
+    if orbitals.is_wave:
+        wave_sums(orbitals, x, y, z, sums)
+    elif orbitals.tin_centre.shape[0] > 0:
+        mixed_sums(orbitals, spin, x, y, z, np.int64(1), sums, w)
+    else:
+        spline_values(orbitals, spin, x, y, z, sums, w)
 
 
 @nb.njit(**INLINE)

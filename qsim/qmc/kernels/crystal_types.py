@@ -45,6 +45,17 @@ class CrystalOrbitals(NamedTuple):
         Plane waves instead of splines; any kappa is not zero; determinants are complex.
     unit : (2,) real or complex
         1 and i (complex determinants) or 1 and 0: what two channels are multiplied by to give an orbital.
+    tin_centre : (I, 3) float64
+        Ions of the primitive cell with muffin tins, bohr; none without a mixed basis.
+    tin_near : (n, 3) float64
+        Lattice vectors of the primitive cell, one of which brings a folded vector into the tin if any does; the first is zero.
+    tin_reduced, tin_unreduce : (3, 3) float64
+        Reduced basis of the primitive cell, bohr, and its inverse.
+    tin_inner, tin_outer : float
+        Radii between which tins pass into splines, bohr.
+    tin_lmax : int
+    tin_table : (S, I, K, (lmax + 1)^2, 3, C) real
+        Radial functions, see :mod:`qsim.qmc.wavefunction.muffin_tins`.
     """
 
     atom: NDArray[np.float64]
@@ -62,6 +73,14 @@ class CrystalOrbitals(NamedTuple):
     has_phase: int
     is_complex: int
     unit: NDArray[np.inexact]
+    tin_centre: NDArray[np.float64]
+    tin_near: NDArray[np.float64]
+    tin_reduced: NDArray[np.float64]
+    tin_unreduce: NDArray[np.float64]
+    tin_inner: float
+    tin_outer: float
+    tin_lmax: int
+    tin_table: NDArray[np.floating]
 
 
 class CrystalHamiltonian(NamedTuple):
@@ -136,8 +155,8 @@ class CrystalWork(NamedTuple):
     rows : (5, M) of the determinants' type
         Of a proposed position.
     column : (M,) of that type
-    sums : (5, C) real
-        Values, gradients and Laplacians of the channels.
+    sums : (17, >= C) real
+        Values, gradients and Laplacians of the channels; of a mixed basis, those in a tin, harmonics and weights, too.
     w : (3, 3, 4) real
         Weights of a spline by axis and derivative.
     Q : (3, 3) float64
@@ -187,7 +206,7 @@ def crystal_work_space(
     return CrystalWork(
         rows=np.zeros((5, M), kind),
         column=np.zeros(M, kind),
-        sums=np.zeros((5, channels + 1), real),
+        sums=np.zeros((17, max(6, channels + 1, (orbitals.tin_lmax + 1) ** 2)), real),
         w=np.zeros((3, 3, 4), real),
         Q=np.zeros((3, 3)),
         factors=np.zeros(8),

@@ -16,6 +16,8 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
+from qsim.qmc.wavefunction.bsplines import PADDING, Function, kinetic_error, mesh_for, spline_coefficients
+from qsim.qmc.wavefunction.muffin_tins import NO_TINS, MuffinTins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,13 +26,20 @@ if TYPE_CHECKING:
 
     from qsim.qmc.system.cell import Cell
 
-__all__ = ["BlochOrbitals", "Crystal", "KPoint", "is_real_twist", "occupied_bands", "occupied_waves"]
+__all__ = [
+    "BlochOrbitals",
+    "Crystal",
+    "Function",
+    "KPoint",
+    "is_real_twist",
+    "mesh_for",
+    "occupied_bands",
+    "occupied_waves",
+]
 
 SAME_K = 1e-5  # of a reciprocal vector: k points that agree
 SAME_LEVEL = 1e-4  # hartree: bands that may be mixed
 RANK = 0.3  # of the largest singular value: what a real combination of a whole level keeps at least
-ALIASES = 6  # of a spline, in the estimate of its error
-PADDING = 3  # more points of a table for each axis
 DEGENERATE = 1e-5  # hartree: an occupied and an empty level that are one
 
 
@@ -90,29 +99,6 @@ class Crystal:
     def spins(self) -> int:
         """1 if both spins have the same orbitals."""
         return 1 if not self.kpoints else len(self.kpoints[0].energies)
-
-
-@dataclass(frozen=True)
-class Function:
-    """One Bloch function: one real orbital, or real and imaginary part.
-
-    Attributes
-    ----------
-    kappa : (3,) float64
-        In reciprocal vectors of the primitive cell; of a bare plane wave in 1/bohr.
-    gvectors : (n, 3) int64
-    coefficients : (n,) complex128
-    parts
-        1: real, with ``2 kappa`` whole; 2: complex.
-    energy
-        Hartree.
-    """
-
-    kappa: NDArray[np.float64]
-    gvectors: NDArray[np.int64]
-    coefficients: NDArray[np.complex128]
-    parts: int
-    energy: float
 
 
 def is_real_twist(twist: ArrayLike) -> bool:
@@ -343,6 +329,8 @@ class BlochOrbitals:
         Points of the splines along each axis.
     about
         What is known of their origin.
+    tins
+        Muffin tins of the mixed basis, within which splines are not used.
     """
 
     primitive: Cell
@@ -353,6 +341,7 @@ class BlochOrbitals:
     waves: bool
     mesh: tuple[int, int, int] = (1, 1, 1)
     about: dict[str, Any] = field(default_factory=dict)
+    tins: MuffinTins | None = None
 
     @property
     def centres(self) -> NDArray[np.float64]:
@@ -371,9 +360,10 @@ class BlochOrbitals:
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of the splines in double precision."""
+        """Bytes of splines and muffin tins in double precision."""
         points = int(np.prod([n + PADDING for n in self.mesh]))
-        return 0 if self.waves else 8 * points * self.channels * len(self.functions)
+        tins = 0 if self.tins is None else int(self.tins.table.nbytes)
+        return 0 if self.waves else 8 * points * self.channels * len(self.functions) + tins
 
     @cached_property
     def _table(self) -> NDArray[np.float64]:
@@ -407,6 +397,7 @@ class BlochOrbitals:
         kind: DTypeLike = real
         if not self.real:
             kind = np.complex64 if single else np.complex128
+        tins = NO_TINS if self.tins is None else self.tins
         return CrystalOrbitals(
             atom=np.ascontiguousarray(self.atoms, np.float64),
             reduced=np.ascontiguousarray(cell.reduced),
@@ -423,6 +414,14 @@ class BlochOrbitals:
             has_phase=int(bool(np.abs(kappa).max(initial=0.0) > 1e-12)),
             is_complex=int(not self.real),
             unit=np.array([1.0, 0.0 if self.real else 1.0j]).astype(kind),
+            tin_centre=tins.centres,
+            tin_near=tins.near,
+            tin_reduced=np.ascontiguousarray(self.primitive.reduced),
+            tin_unreduce=np.ascontiguousarray(np.linalg.inv(self.primitive.reduced)),
+            tin_inner=tins.inner,
+            tin_outer=tins.outer,
+            tin_lmax=tins.lmax,
+            tin_table=np.ascontiguousarray(tins.table, dtype=real),
         )
 
     # ----------------------------------------------------------------------------- evaluation
@@ -450,6 +449,15 @@ class BlochOrbitals:
         exact
             Sum plane waves instead of splines.
         """
+        found = self.by_function(points, spin, exact=exact)
+        functions = self.functions[min(spin, len(self.functions) - 1)]
+        total = sum(f.parts for f in functions) if self.real else len(functions)
+        return self._channels_to_orbitals(found, spin, total)
+
+    def by_function(
+        self, points: NDArray[np.float64], spin: int, *, exact: bool = False
+    ) -> NDArray[np.complex128]:
+        """Return values, gradients and Laplacians (n, 5, P) of complex functions; parameters as `rows`."""
         points = np.asarray(points, np.float64)
         which = min(spin, len(self.functions) - 1)
         functions = self.functions[which]
@@ -474,8 +482,9 @@ class BlochOrbitals:
                     own = own + 1j * values[..., channel + 1]
                 found[:, :, p] = own * np.exp(2j * np.pi * (cells @ function.kappa))[:, None]
             channel += function.parts
-        total = sum(f.parts for f in functions) if self.real else len(functions)
-        return self._channels_to_orbitals(found, spin, total)
+        if splines is not None and self.tins is not None:
+            self.tins.blend(points, which, functions, found)
+        return found
 
     def _splines(
         self, points: NDArray[np.float64], spin: int
@@ -526,62 +535,5 @@ class BlochOrbitals:
             for function in self.functions[min(spin, len(self.functions) - 1)]:
                 number = min(count - held, function.parts if self.real else 1)
                 held += max(number, 0)
-                error += max(number, 0) * _kinetic_error(function, self.mesh, self.primitive)
+                error += max(number, 0) * kinetic_error(function, self.mesh, self.primitive)
         return error
-
-
-def mesh_for(functions: list[list[Function]], meshfactor: float) -> tuple[int, int, int]:
-    """Return the points of the splines along each axis: 4 meshfactor times the largest component of G, even."""
-    largest = np.max([np.abs(f.gvectors).max(0) for spin in functions for f in spin], axis=0)
-    points = [int(np.ceil(4.0 * meshfactor * int(x) - 1e-9)) for x in largest]
-    x, y, z = (max(4, n + n % 2) for n in points)
-    return x, y, z
-
-
-def spline_coefficients(function: Function, mesh: tuple[int, int, int]) -> NDArray[np.complex128]:
-    """Return the coefficients (n0 + 3, n1 + 3, n2 + 3) of the tricubic spline through a function's values on its mesh.
-
-    The first one belongs to the point before the origin.  Each plane wave is divided by ``prod_d (4 + 2 cos theta_d) / 6`` with
-    its phase theta from one point to the next; the values beyond the cell have the phase of the k point.
-    """
-    grid = np.zeros(mesh, np.complex128)
-    n = np.array(mesh)
-    theta = 2.0 * np.pi * (function.gvectors + function.kappa) / n
-    filtered = function.coefficients / np.prod((4.0 + 2.0 * np.cos(theta)) / 6.0, axis=1)
-    x, y, z = (function.gvectors % n).T
-    np.add.at(grid, (x, y, z), filtered)
-    values = np.fft.ifftn(grid) * grid.size
-    indices = [np.arange(-1, m + 2) for m in mesh]
-    values = values[np.ix_(*(i % m for i, m in zip(indices, mesh, strict=True)))]
-    for axis, (i, m) in enumerate(zip(indices, mesh, strict=True)):
-        shape = [1, 1, 1]
-        shape[axis] = len(i)
-        values = values * np.exp(2j * np.pi * function.kappa[axis] * i / m).reshape(shape)
-    return np.asarray(values, np.complex128)
-
-
-def _kinetic_error(function: Function, mesh: tuple[int, int, int], cell: Cell) -> float:
-    """Return by how much the kinetic energy of a spline differs from that of its plane waves, hartree.
-
-    The spline through a wave of phase theta per point has waves ``theta + 2 pi m`` of amplitudes ``sinc^4((theta + 2 pi m)/2)
-    / ((4 + 2 cos theta)/6)``; those of different plane waves do not meet on a mesh that holds them all.
-    """
-    n = np.array(mesh)
-    k = 2.0 * np.pi * (function.gvectors + function.kappa)
-    theta = k / n
-    waves = theta[..., None] + 2.0 * np.pi * np.arange(-ALIASES, ALIASES + 1)
-    amplitude = np.sinc(waves / (2.0 * np.pi)) ** 4 / ((4.0 + 2.0 * np.cos(theta)) / 6.0)[..., None]
-    moments = [(amplitude**2 * (waves * n[:, None]) ** p).sum(-1) for p in range(3)]
-    weight = np.abs(function.coefficients) ** 2
-    metric = cell.inverse.T @ cell.inverse
-    norm = np.prod(moments[0], axis=1)
-    total = np.zeros(len(weight))
-    for a in range(3):
-        for b in range(3):
-            if a == b:
-                term = moments[2][:, a] / moments[0][:, a]
-            else:
-                term = moments[1][:, a] * moments[1][:, b] / (moments[0][:, a] * moments[0][:, b])
-            total += metric[a, b] * term * norm
-    exact = np.einsum("na,ab,nb->n", k, metric, k)
-    return float(0.5 * ((weight * total).sum() / (weight * norm).sum() - (weight * exact).sum()))

@@ -55,6 +55,14 @@ class CrystalWavefunction(Wavefunction):
         """The supercell."""
         return self.breakup.cell
 
+    @property
+    def shares(self) -> dict[str, int]:
+        """Atoms and primitive cells of the supercell, or electrons where there are no ions."""
+        if not self.system.charges.any():
+            return {"electron": self.n_electrons}
+        cells = round(self.cell.volume / self.orbitals.primitive.volume)
+        return {"atom": len(self.system.charges), "cell": cells}
+
     @cached_property
     def ion_ion(self) -> float:
         """Ewald energy of the ions, hartree."""

@@ -21,9 +21,11 @@ from qsim.qmc.wavefunction.bloch import (
     occupied_bands,
     occupied_waves,
 )
+from qsim.qmc.wavefunction.bsplines import sampled
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 from qsim.qmc.wavefunction.eshdf import read_eshdf
 from qsim.qmc.wavefunction.jastrow import build_jastrow
+from qsim.qmc.wavefunction.muffin_tins import MuffinTins, half_distance, make_tins
 from qsim.qmc.wavefunction.pyscf_crystal import pyscf_bands
 
 if TYPE_CHECKING:
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.pseudopotentials import Pseudopotential
     from qsim.qmc.wavefunction.bloch import Crystal
+    from qsim.qmc.wavefunction.bsplines import Function
     from qsim.qmc.wavefunction.jastrow import Jastrow
 
 __all__ = ["build_crystal", "tiled"]
 
+SAMPLES = 20  # points along each axis where a mixed basis is compared with plane waves
 SAME_RANGE = 1e-6  # bohr: a range that is the Wigner-Seitz radius
 SAME_PLACE = 1e-3  # bohr: a geometry of a deck that is the one of the file
 COARSE = 1e-3  # hartree per electron: error of the splines that is told
@@ -108,6 +112,7 @@ def build_crystal(
         system, supercell = _ions(block, crystal, primitive, tile, potentials)
         counts = (system.n_up, system.n_dn)
         functions = occupied_bands(crystal, tile, twist, counts, notes.warnings)
+        tins = source.muffin_tins
         orbitals = BlochOrbitals(
             primitive,
             supercell,
@@ -115,7 +120,8 @@ def build_crystal(
             functions,
             is_real_twist(twist),
             waves=False,
-            mesh=mesh_for(functions, source.meshfactor),
+            mesh=mesh_for(functions, tins.meshfactor if tins else source.meshfactor),
+            tins=_tins(tins, primitive, crystal.positions, functions),
         )
         _check_mesh(orbitals, counts, notes)
     else:
@@ -137,6 +143,25 @@ def build_crystal(
     )
     jastrow = _jastrow(wavefunction.jastrow, system, supercell)
     return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), divided)
+
+
+def _tins(
+    block: blocks.MuffinTins | None,
+    primitive: Cell,
+    positions: NDArray[np.float64],
+    functions: list[list[Function]],
+) -> MuffinTins | None:
+    """Return the muffin tins of a deck, which must not overlap."""
+    if block is None:
+        return None
+    most = half_distance(primitive, positions)
+    radius = most if block.radius is None else block.radius
+    if radius > most + SAME_RANGE:
+        raise InvalidInput(
+            "wavefunction.orbitals.muffin_tins.radius",
+            f"tins of {radius:g} bohr overlap: half the shortest distance of ions is {most:.6g} bohr; give less, or leave it out",
+        )
+    return make_tins(primitive, positions, functions, min(radius, most), block.lmax)
 
 
 def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
@@ -252,13 +277,44 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
 
 
 def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
-    """Tell what the splines cost in energy, and refuse those that are useless."""
-    error = orbitals.spline_error(counts) / max(sum(counts), 1)
+    """Tell what the basis costs in energy, and refuse one that is useless."""
     mesh = " x ".join(map(str, orbitals.mesh))
-    text = f"splines on {mesh} points change the kinetic energy by {error:.2g} hartree per electron"
+    text, remedy = f"splines on {mesh} points", "a larger meshfactor"
+    key = "wavefunction.orbitals.meshfactor"
+    if orbitals.tins is None:
+        error = orbitals.spline_error(counts) / max(sum(counts), 1)
+    else:
+        error = mixed_error(orbitals, counts) / max(sum(counts), 1)
+        text = f"muffin tins of {orbitals.tins.outer:.4g} bohr with l up to {orbitals.tins.lmax} and {text}"
+        remedy, key = "a larger lmax or meshfactor", "wavefunction.orbitals.muffin_tins"
+    text = f"{text} change the kinetic energy by {error:.2g} hartree per electron"
     if abs(error) > WRONG:
-        raise InvalidInput("wavefunction.orbitals.meshfactor", f"{text}; a larger meshfactor is needed")
+        raise InvalidInput(key, f"{text}; {remedy} is needed")
     if abs(error) > COARSE:
-        notes.warnings.append(f"{text}; a larger meshfactor makes that smaller")
+        notes.warnings.append(f"{text}; {remedy} makes that smaller")
     else:
         notes.add(text)
+
+
+def mixed_error(orbitals: BlochOrbitals, counts: tuple[int, int]) -> float:
+    r"""Return by how much a mixed basis changes the kinetic energy of the determinant, hartree.
+
+    The difference of :math:`\frac12|\nabla\phi|^2/|\phi|^2` from the same with plane waves, averaged over `SAMPLES`^3 points of
+    the primitive cell.  They are the same points, so that it is known within about a fifth.
+    """
+    mesh = (SAMPLES, SAMPLES, SAMPLES)
+    error = 0.0
+    for spin in range(len(orbitals.functions)):
+        exact, points = sampled(orbitals.functions[spin], mesh, orbitals.primitive)
+        found = orbitals.by_function(points, spin)[:, :4]
+        held = dict.fromkeys(range(2), 0)
+        for p, function in enumerate(orbitals.functions[spin]):
+            squares = [(np.abs(values[..., p]) ** 2).mean(0) for values in (found, exact)]
+            energies = [0.5 * float(square[1:].sum() / square[0]) for square in squares]
+            for electrons in range(2):
+                if min(electrons, len(orbitals.functions) - 1) == spin:
+                    parts = function.parts if orbitals.real else 1
+                    number = max(0, min(counts[electrons] - held[electrons], parts))
+                    held[electrons] += parts
+                    error += number * (energies[0] - energies[1])
+    return error

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError
-from qsim.core.results.hdf5 import is_plain, member, open_hdf5, require_inside, require_text, save_datasets
-from qsim.core.results.reading import reading, require_room
+from qsim.core.results.hdf5 import save_datasets
+from qsim.core.results.reading import reading
 from qsim.qmc.deck.elements import ELEMENTS
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.hdf_file import HdfFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,56 +42,11 @@ def read_eshdf(path: Path) -> Crystal:
     FileError
         If the file cannot be read, is cut short, or its bands are not orthonormal.
     """
-    with _File(path) as file, reading(path, EXPECTED):
+    with HdfFile(path, EXPECTED) as file, reading(path, EXPECTED):
         return _read(path, file)
 
 
-class _File:
-    """An open file; each name is a path of groups within it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file = open_hdf5(path, EXPECTED)
-
-    def __enter__(self) -> _File:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.file
-
-    def _item(self, name: str) -> Any:
-        item: Any = self.file
-        for part in name.split("/"):
-            item = member(self.path, item, part)
-        require_inside(self.path, name, item)
-        return item
-
-    def numbers(self, name: str) -> NDArray[Any]:
-        """Return an array of numbers."""
-        item = self._item(name)
-        if not is_plain(item.dtype):
-            raise FileError(f"{self.path}: {name} holds {item.dtype}, not numbers")
-        require_room(self.path, name, item.size * item.dtype.itemsize)
-        return np.asarray(item[()])
-
-    def whole(self, name: str) -> int:
-        """Return the first number of an array as an integer."""
-        return int(self.numbers(name).ravel()[0])
-
-    def text(self, name: str) -> str:
-        """Return the first text of an array."""
-        item = self._item(name)
-        if item.dtype.kind not in "SO":
-            raise FileError(f"{self.path}: {name} holds {item.dtype}, not a text")
-        require_text(self.path, name, item)
-        value = np.ravel(item[()])[0]
-        return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _read(path: Path, file: _File) -> Crystal:
+def _read(path: Path, file: HdfFile) -> Crystal:
     kind = file.text("format") if "format" in file else ""
     if kind != "ES-HDF":
         raise FileError(f"{path} is not {EXPECTED}: its format is '{kind}'")
@@ -116,7 +72,7 @@ def _read(path: Path, file: _File) -> Crystal:
     return Crystal(lattice, symbols, positions, charges, points, str(path))
 
 
-def _symbol(path: Path, file: _File, group: str) -> str:
+def _symbol(path: Path, file: HdfFile, group: str) -> str:
     name = file.text(f"{group}/name").strip()
     letters = "".join(c for c in name if c.isalpha()).capitalize()
     if letters in ELEMENTS:
@@ -127,7 +83,7 @@ def _symbol(path: Path, file: _File, group: str) -> str:
     return ELEMENTS[number - 1]
 
 
-def _point(path: Path, file: _File, k: int, spins: int) -> KPoint:
+def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
     group = f"electrons/kpoint_{k}"
     own = f"{group}/gvectors"
     gvectors = file.numbers(own if own in file else "electrons/kpoint_0/gvectors").astype(np.int64)
@@ -202,7 +158,7 @@ def stored_ecp(path: Path) -> StoredEcp | None:
     """Return the effective core potentials of a file; None if there are none."""
     if not path.exists():
         return None
-    with _File(path) as file, reading(path, EXPECTED):
+    with HdfFile(path, EXPECTED) as file, reading(path, EXPECTED):
         if ECP not in file:
             return None
         found = json.loads(file.text(ECP))

@@ -45,6 +45,7 @@ ORTHONORMAL = 1e-7
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
 LARGEST = 1e100  # of a number in a cache
 EXPECTED = "a file of orbitals of qsim"
+OTHER = "a checkpoint file of PySCF is read with source: chkfile"
 REMAKE = "remove the file to make it anew"
 
 
@@ -126,7 +127,8 @@ def open_cache(block: Pyscf, folder: Path) -> Cache | None:
     with file, reading(path, EXPECTED, hint=REMAKE):
         for name in ("description", *Cache.ARRAYS):
             if name not in found:
-                raise FileError(f"{path} is not a file of orbitals of qsim: it lacks '{name}'", hint=REMAKE)
+                hint = OTHER if "mol" in found or "scf/mo_coeff" in found else REMAKE
+                raise FileError(f"{path} is not a file of orbitals of qsim: it lacks '{name}'", hint=hint)
         text = json.loads(found["description"][()].tobytes().decode())
         if not isinstance(text, dict):
             raise FileError(f"{path} is not a file of orbitals of qsim: its description is no JSON object")

@@ -80,6 +80,11 @@ class Wavefunction:
         return self.system.n_electrons
 
     @property
+    def shares(self) -> dict[str, int]:
+        """Numbers of equal parts that the energy of a crystal is told for; empty for a molecule."""
+        return {}
+
+    @property
     def ion_ion(self) -> float:
         """Repulsion of the ions, hartree."""
         return self.system.ion_ion

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qmc.deck.elements import atomic_number
-from qsim.qmc.deck.wavefunction import Coulomb, Eshdf, Harmonic, Hooke, Hydrogen, Planewave, Pyscf, Sto
+from qsim.qmc.deck.wavefunction import (
+    Coulomb,
+    Eshdf,
+    Harmonic,
+    Hooke,
+    Hydrogen,
+    Imported,
+    Planewave,
+    Pyscf,
+    Sto,
+)
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
 from qsim.qmc.system.quadrature import rule
@@ -17,7 +27,9 @@ from qsim.qmc.wavefunction import gaussian, sto, trap
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.cusp import correct_cusps
 from qsim.qmc.wavefunction.eshdf import StoredEcp, stored_ecp
+from qsim.qmc.wavefunction.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.jastrow import build_jastrow
+from qsim.qmc.wavefunction.molecule import orbitals_of
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
@@ -75,6 +87,8 @@ def build_wavefunction(
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
     periodic = system_block.cell == "periodic"
+    if isinstance(block.orbitals, Imported):
+        return _of_molecule(system_block, block, block.orbitals, folder, notes)
     cache = None
     if isinstance(block.orbitals, Pyscf) and not periodic:
         cache = gaussian.open_cache(block.orbitals, folder)
@@ -94,6 +108,24 @@ def build_wavefunction(
         )
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
+    return _with_jastrow(system_block, block, system, orbitals)
+
+
+def _of_molecule(
+    system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
+) -> Wavefunction:
+    """Build the trial function of a deck whose orbitals another program has found."""
+    molecule = read_molecule(source, folder)
+    potentials = pseudopotentials_of(system_block, folder, molecule.ecp)
+    system = system_of(system_block, molecule, potentials, notes)
+    orbitals = _with_cusps(orbitals_of(molecule), system, source.cusp, notes)
+    return _with_jastrow(system_block, block, system, orbitals)
+
+
+def _with_jastrow(
+    system_block: blocks.System, block: blocks.Wavefunction, system: System, orbitals: OrbitalSet
+) -> Wavefunction:
+    """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
     slopes = {
         symbol: float(
@@ -133,11 +165,16 @@ def _orbitals(
         return sto.hydrogen(block, system)
     if isinstance(block, Hooke | Harmonic):
         return trap.oscillator(block, system)
-    assert not isinstance(block, Eshdf | Planewave)  # of crystals, which do not come here
+    assert not isinstance(block, Eshdf | Planewave | Imported)  # which do not come here
     orbitals = gaussian.gaussian_orbitals(block, system, folder, cache)
+    return _with_cusps(orbitals, system, block.cusp, notes)
+
+
+def _with_cusps(orbitals: OrbitalSet, system: System, cusp: bool, notes: Notes) -> OrbitalSet:
+    """Return Gaussian orbitals with the cusps of bare nuclei, and tell where they are from."""
     notes.add(orbitals.about["summary"])
     notes.warnings += orbitals.about["doubts"]
-    if block.cusp and any(system.is_bare(symbol) for symbol in system.species):
+    if cusp and any(system.is_bare(symbol) for symbol in system.species):
         orbitals = correct_cusps(orbitals, system)
         notes.add(orbitals.about["cusp_summary"])
     return orbitals

@@ -143,6 +143,8 @@ def residuals(r: Results) -> Figure | None:
     if "solver_history" not in r:
         return None
     histories, names = r["solver_history"], [str(name) for name in r["solution"]]
+    if np.isfinite(histories).sum(axis=1).max() < 2:  # solved at once, by elimination
+        return None
     fig = figure("single")
     ax = fig.subplots()
     for k, (history, name) in enumerate(zip(histories, names, strict=True)):

@@ -385,7 +385,17 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         findings=findings,
         # a product with the matrix for each energy and symmetry: functions of one electron to its grid and back
         work=Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max"),
+        ranks=_ranks(asked, len(sectors)),
+        shared="symmetries and energies",
     )
+
+
+def _ranks(asked: Asked, sectors: int) -> int:
+    """Return how many processes can share the equations: symmetries and energies of the deck, of its errors and of its scans."""
+    if asked.task.process == "resonances":
+        return 1
+    rounds = 1 + bool(asked.task.errors) + sum(len(values) for values in asked.scan.values())
+    return max(1, sectors * len(asked.energies) * rounds)
 
 
 def _kept(asked: Asked) -> int:

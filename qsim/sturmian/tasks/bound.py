@@ -79,6 +79,8 @@ class _Run:
         if monitor.restored is not None:
             self.done = dict(monitor.restored["done"])
             self.search = monitor.restored["search"] or None
+            for entry in monitor.restored.get("smaller", ()):
+                self._keep(entry)
         self.count = len(self.done["energies"])
         if grown := self.done.get("grown"):
             self.problem = problem.with_(**grown)
@@ -111,7 +113,25 @@ class _Run:
         self.done["radial"] = {key: value for _, radial in parts for key, value in radial.items()}
 
     def _state(self, search: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return {"done": dict(self.done), "search": dict(search or {})}
+        return {"done": dict(self.done), "search": dict(search or {}), "smaller": self._kept()}
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """Return the deck's own states as a checkpoint holds them, if rough solutions with more pairs begin from them."""
+        if not any(point.key == "partial" for point in self.points[len(self.done["energies"]) :]):
+            return []
+        host = self.problem.device.to_host
+        return [
+            {"key": key, "pairs": list(pairs), **vars(found), "vectors": host(found.vectors)}
+            for key, (pairs, found) in self.smaller.items()
+        ]
+
+    def _keep(self, entry: Mapping[str, Any]) -> None:
+        """Take back one of `_kept`."""
+        content = {name: value for name, value in entry.items() if name not in ("key", "pairs")}
+        content["vectors"] = self.problem.device.asarray(content["vectors"])
+        L, S, parity = entry["key"]
+        pairs = [(int(a), int(b)) for a, b in entry["pairs"]]
+        self.smaller[int(L), int(S), str(parity)] = (pairs, davidson.Eigenpairs(**content))
 
     # ------------------------------------------------------------------------------- one solution
 

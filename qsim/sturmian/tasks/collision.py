@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.scattering import amplitudes, driven, saved, sources
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.scattering.kinematics import Kinematics
@@ -47,7 +50,8 @@ def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
     NumericsError
         If an equation does not converge: there is no cross section without a solution.
     """
-    collisions = Collisions(problem, monitor.restored, monitor.stage)
+    ranks = Ranks(monitor.comm, monitor.alone)
+    collisions = Collisions(problem, monitor.restored, monitor.stage, ranks)
     drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
     result = collisions.result()
     for text in result.warnings:
@@ -121,6 +125,55 @@ def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
                         yield Job(number, k, points, variant, label)
 
 
+def _chain_of(job: Job) -> tuple[int, int, tuple[int, ...]]:
+    """Return what the jobs share of which one starts from another."""
+    return job.round, job.sector, job.points
+
+
+def _chains(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Return jobs in their order, those together that start from one another."""
+    return [list(chain) for _, chain in groupby(jobs, _chain_of)]
+
+
+def _shares(chains: Sequence[Sequence[Job]], parts: int) -> list[tuple[int, list[Job]]]:
+    """Return what each process solves: chains by number, or `parts` of each, with some of its energies."""
+    tasks = []
+    for number, chain in enumerate(chains):
+        points = chain[0].points
+        for own in np.array_split(points, min(parts, len(points))):
+            some = tuple(int(point) for point in own)
+            tasks.append((number, [job._replace(points=some) for job in chain]))
+    return tasks
+
+
+def _one_of(parts: Sequence[Solved]) -> Solved:
+    """Return the numbers of a solution whose energies several processes have solved."""
+    return replace(
+        parts[0],
+        points=[point for part in parts for point in part.points],
+        residuals=np.concatenate([part.residuals for part in parts]),
+        iterations=np.concatenate([part.iterations for part in parts]),
+        history=[one for part in parts for one in part.history],
+        seconds=sum(part.seconds for part in parts),
+        condition=max(part.condition for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Processes that share the solutions: one, if nothing is said.
+
+    Attributes
+    ----------
+    comm : Comm
+    alone
+        In its block every process goes its own way, as `Monitor.alone`.
+    """
+
+    comm: Comm = field(default_factory=SerialComm)
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
 @dataclass
 class _Grid:
     """Grid of a round with what was made of it."""
@@ -144,12 +197,19 @@ class Collisions:
         State to continue from.
     stage : callable, optional
         Measures the time of a stage, as `Monitor.stage`.
+    ranks : Ranks, optional
+        Processes that share the symmetries and energies.
     """
 
     def __init__(
-        self, problem: Problem, restored: Mapping[str, Any] | None = None, stage: Stage | None = None
+        self,
+        problem: Problem,
+        restored: Mapping[str, Any] | None = None,
+        stage: Stage | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.ranks = Ranks() if ranks is None else ranks
         self.rounds = rounds_of(problem)
         self.jobs = list(jobs_of(self.rounds))
         self.total = sum(len(job.points) for job in self.jobs)
@@ -169,7 +229,8 @@ class Collisions:
             "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
             "solved": [saved.plain(solved) for solved in self.solved],
             "wave": None if self.wave is None else saved.plain(self.wave),
-            "kept": dict(self.kept),
+            # several processes stop only where nothing that is kept is needed any more
+            "kept": dict(self.kept) if self.ranks.comm.size == 1 else {},
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -182,20 +243,54 @@ class Collisions:
         self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
 
     def advance(self, report: Report) -> None:
-        """Solve what is left; a stop within a solution repeats that one."""
+        """Solve what is left; a stop within a solution repeats that one, or that of all processes."""
         equations = sum(len(job.points) for job in self.jobs[: self.done])
 
         def poll() -> None:
             report(Progress())
 
         while self.done < len(self.jobs):
-            job = self.jobs[self.done]
-            with self.stage(self.rounds[job.round].stage):
-                found = self._solve(job, poll)
-                self._take(job, found)
-            self.done += 1
-            equations += len(job.points)
-            report(Progress(equations, {"residual": float(found.residuals.max())}))
+            if self.ranks.comm.size == 1:
+                count = 1
+                residual = self._one(self.jobs[self.done], poll)
+            else:
+                count, residual = self._together(poll)
+            equations += sum(len(job.points) for job in self.jobs[self.done : self.done + count])
+            self.done += count
+            report(Progress(equations, {"residual": residual}))
+
+    def _one(self, job: Job, poll: Callable[[], None]) -> float:
+        """Solve one job and keep what is seen; return its largest residual."""
+        with self.stage(self.rounds[job.round].stage):
+            found = self._solve(job, poll)
+            self._take(job, found)
+        return float(found.residuals.max())
+
+    # ----------------------------------------------------------------------------------- several processes
+
+    def _together(self, poll: Callable[[], None]) -> tuple[int, float]:
+        """Let every process solve other symmetries or energies; return how many jobs that were, and the largest residual."""
+        comm, left = self.ranks.comm, self.jobs[self.done :]
+        chains = _chains(left)[: comm.size]
+        begun = self.done > 0 and _chain_of(self.jobs[self.done - 1]) == _chain_of(left[0])
+        if begun:  # by one process, which has kept what the rest starts from
+            chains = chains[:1]
+        tasks = _shares(chains, 1 if begun else comm.size // len(chains))
+        seen, solved = self.observed, self.solved
+        self.observed, self.solved, worst = {}, [], 0.0
+        with self.ranks.alone():
+            if comm.rank < len(tasks):
+                worst = max(self._one(job, poll) for job in tasks[comm.rank][1])
+        parts = comm.allgather((self.observed, self.solved, worst))
+        self.observed, self.solved = seen, solved
+        for observed, _, _ in parts:
+            for key, of in observed.items():
+                self.observed.setdefault(key, []).extend(of)
+        for number in range(len(chains)):
+            own = [part[1] for part, task in zip(parts, tasks, strict=False) if task[0] == number]
+            self.solved += [_one_of(entries) for entries in zip(*own, strict=True)]
+        self.wave = comm.bcast(self.wave)  # that of the first solution
+        return sum(len(chain) for chain in chains), max(part[2] for part in parts)
 
     # ----------------------------------------------------------------------------------- one solution
 
@@ -226,7 +321,10 @@ class Collisions:
             sector = part.problem.sectors[job.sector]
             grid.operators.clear()
             pairs = part.variants[job.variant][job.sector]
-            grid.operators[key] = grid.setup.operator(sector.L, sector.S, pairs, E)
+            # what approximates the inverse is that of the first energy of the group, wherever a process or a resumed run begins
+            first = next(i for i in range(job.points[0] + 1) if part.problem.group(i) == key[2])
+            energy = grid.kinematics[job.variant][first].E
+            grid.operators[key] = grid.setup.operator(sector.L, sector.S, pairs, energy)
         return grid.operators[key]
 
     def _tolerance(self, job: Job) -> float:

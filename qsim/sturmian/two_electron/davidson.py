@@ -111,8 +111,7 @@ def lowest(
         start = xp.zeros((min(block, model_values.size), *operator.shape))
         start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
         space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
-    V, AV, iteration, products, history = space
-    best, since = np.inf, 0
+    V, AV, iteration, products, history, best, since = space
     while True:
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
         k = min(block, values.size)
@@ -159,7 +158,7 @@ def lowest(
         AV = xp.concatenate([AV, operator.apply(T)])
         iteration, products = iteration + 1, products + int(T.shape[0])
         if observe is not None:
-            reached = _Space(V, AV, iteration, products, history)
+            reached = _Space(V, AV, iteration, products, history, best, since)
             observe(iteration, float(values[0]), worst, partial(reached.state, operator))
 
 
@@ -171,6 +170,8 @@ class _Space(NamedTuple):
     iteration: int
     products: int
     history: list[NDArray[np.float64]]
+    best: float = np.inf
+    since: int = 0
 
     @classmethod
     def of(cls, operator: TwoElectron, state: Mapping[str, Any]) -> _Space:
@@ -182,6 +183,8 @@ class _Space(NamedTuple):
             int(state["iteration"]),
             int(state["products"]),
             [np.asarray(row) for row in state["history"]],
+            float(state.get("best", np.inf)),
+            int(state.get("since", 0)),
         )
 
     @classmethod
@@ -199,6 +202,8 @@ class _Space(NamedTuple):
             "iteration": self.iteration,
             "products": self.products,
             "history": np.array(self.history),
+            "best": self.best,
+            "since": self.since,
         }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,9 @@ def _draw_norms(ax: Axes, r: Results) -> None:
     t = femtoseconds(r["time"])
     missing = [("box", r["norm"])]
     if "norm_within" in r:
-        missing += [(rf"$r < {radius:g}$", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])]
+        missing += [
+            (rf"$r < {radius:g}$ bohr", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])
+        ]
     for label, values in missing:
         ax.semilogy(t, np.maximum(1.0 - values, 1e-10), label=label)
     ax.set_ylim(1e-10, 2.0)
@@ -50,7 +52,7 @@ def _draw_populations(ax: Axes, r: Results) -> None:
         ax.semilogy(t, np.maximum(p[:, k], FLOOR), label=names[k])
     ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
     ax.set_ylabel("population")
-    ax.legend(title="level", ncols=2, loc="best")
+    ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.01, 0.5))
     time_axis(ax, r)
 
 
@@ -79,32 +81,9 @@ def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
     level = np.log10(np.maximum(p, 1e-16))
     shown = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
+    ax.locator_params(axis="y", integer=True)
     time_axis(ax, r)
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ norm")
-
-
-def overview(r: Results) -> Figure | None:
-    """Field with populations, norm budget, radial density, angular momenta on one page."""
-    fig = figure("double", 4.6)
-    (a, b), (c, d) = fig.subplots(2, 2)
-    _draw_populations(a, r)
-    if np.any(r["trace/field"]):
-        other = a.twinx()
-        other.plot(
-            *curve(femtoseconds(r["trace/time"]), r["trace/field"]), color="0.6", linewidth=0.5, zorder=0
-        )
-        other.set_ylabel("E (a.u.)", color="0.5")
-        other.grid(visible=False)
-    a.set_title("populations and field")
-    _draw_norms(b, r)
-    b.set_title("norm budget")
-    _draw_density(fig, c, r)
-    c.set_title("radial density")
-    _draw_angular(fig, d, r)
-    d.set_title("angular momenta")
-    for ax, letter in ((a, "a"), (b, "b"), (c, "c"), (d, "d")):
-        ax.set_title(f"({letter})", loc="left", fontsize=7)
-    return fig
 
 
 def populations(r: Results) -> Figure | None:
@@ -145,6 +124,16 @@ def angular(r: Results) -> Figure | None:
     return fig
 
 
+def _radial(r: Results) -> Any:
+    """Return |u|^2 of each l at the end, (l, points), from the smallest l on; nothing where the state is not stored."""
+    if "u_final" in r:
+        return np.abs(r["u_final"]) ** 2
+    out = np.zeros((r["population_l"].shape[1], r["r"].size))
+    if "u_channels" in r:
+        np.add.at(out, r["channels"][:, 0].astype(int) - int(r["l"][0]), np.abs(r["u_channels"]) ** 2)
+    return out
+
+
 def states(r: Results) -> Figure | None:
     """Level diagram of the potential, and radial functions at the end."""
     fig = figure("double", 2.9)
@@ -155,18 +144,22 @@ def states(r: Results) -> Figure | None:
     valence = r.scalars["ionisation_potential"].value
     low = -2.0 * float(valence) if isinstance(valence, float) else 1.15 * float(e.min())
     a.plot(radii, np.maximum(v, low), color="0.6")
-    for energy, name in zip(e, names, strict=True):
+    written: dict[int, float] = {}
+    for energy, name in sorted(zip(e.tolist(), names, strict=True)):
         l = "spdfghiklmnoqrtuvwxyz".find(name[-1])
-        a.plot([1.0 + 4.0 * l, 4.0 + 4.0 * l], [energy, energy], color=COLORS["blue"])
-        if low < energy < 0.1 * low:
-            a.annotate(name, (4.2 + 4.0 * l, energy), fontsize=6, va="center")
+        a.plot([1.0 + 4.0 * l, 3.4 + 4.0 * l], [energy, energy], color=COLORS["blue"])
+        if (
+            low < energy and energy - written.get(l, -np.inf) > -0.045 * low
+        ):  # else it would cover the one below
+            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center")
+            written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
     a.set_ylim(low, max(0.1, -0.1 * low))
     a.set_xlabel("r (bohr); levels by l")
     a.set_ylabel("energy (hartree)")
     a.set_title("potential and levels")
-    u = np.abs(r["u_final"]) ** 2
-    largest = float(u.max())
+    u = _radial(r)
+    largest = max(float(u.max()), 1e-300)
     for l in range(min(len(u), 6)):
         b.semilogy(radii, np.maximum(u[l], largest * 1e-14), linewidth=0.7, label=f"l = {int(r['l'][0]) + l}")
     b.set_xlim(0.0, float(radii[-1]))
@@ -197,7 +190,10 @@ def photoelectron(r: Results) -> Figure | None:
         linewidth=0.8,
         label=str(r.scalars["pes_method"].value),
     )
-    for name in ("window", "scattering"):
+    if "pes_error" in r:
+        low, high = np.maximum(p - r["pes_error"], 1e-300), p + r["pes_error"]
+        ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
+    for name in ("window", "scattering", "tsurff"):
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
     omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
@@ -254,8 +250,50 @@ def momentum(r: Results) -> Figure | None:
     return fig
 
 
+def _integral(values: Any, t: Any) -> Any:
+    """Return the integral from the first time on, by trapezoids."""
+    return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
+
+
+def attoclock(r: Results) -> Figure | None:
+    """Momentum map in the plane of a field that turns, with -A(t), and the distribution of azimuths."""
+    if "attoclock_map" not in r:
+        return None
+    fig = figure("double", 3.0)
+    a, b = fig.subplots(1, 2)
+    side, density = r["momentum_x"], r["attoclock_map"]
+    shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
+    t = r["trace/time"]
+    along, across = (
+        _integral(r[name], t) for name in ("trace/field", "trace/field_y")
+    )  # -A is the integral of E
+    a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
+    reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
+    a.set_xlim(-reach, reach)
+    a.set_ylim(-reach, reach)
+    a.set_aspect("equal")
+    a.set_xlabel("$k_x$ (a.u.)")
+    a.set_ylabel("$k_y$ (a.u.)")
+    a.set_title(r"d$^3$P/dk$^3$ in the plane; dotted: $-A(t)$")
+    fig.colorbar(shown, ax=a)
+    degrees = np.degrees(r["azimuth"])
+    b.plot(degrees, r["attoclock_distribution"])
+    reference, angle = _scalar(r, "attoclock_reference"), _scalar(r, "attoclock_angle")
+    if reference is not None and angle is not None:
+        b.axvline(reference, color="0.5", linestyle=":", label=r"$-A$ at the peak of $|E|$")
+        top = degrees[int(np.argmax(r["attoclock_distribution"]))]
+        b.axvline(top, color=COLORS["vermillion"], linewidth=0.8, label=f"maximum, {angle:.1f}° away")
+        b.legend()
+    b.set_xlim(-180.0, 180.0)
+    b.set_xticks(range(-180, 181, 60))
+    b.set_ylim(bottom=0.0)
+    b.set_xlabel("azimuth (degrees)")
+    b.set_ylabel(r"$\int k\,$d$k\,$d$^3$P/dk$^3$")
+    b.set_title("azimuths of the photoelectrons")
+    return fig
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
-    "overview": overview,
     "populations": populations,
     "norm": norm,
     "density": density,

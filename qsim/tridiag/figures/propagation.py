@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, compose, figure
-from qsim.tridiag.figures import atom
+from qsim.tridiag.figures import atom, atom_scan
 from qsim.tridiag.figures import systems as figures_systems
 from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
 
@@ -40,6 +41,14 @@ def overview(r: Results) -> Figure | None:
     if "density" not in r:
         return None
     return compose(r, (hhg, photoelectron, populations, states, density, norm, field), tallest=9.0)
+
+
+def overview_of_atom(r: Results) -> Figure | None:
+    """Draw spectra first, then populations, densities and angular momenta, as far as the run has them."""
+    spectra = (hhg, atom.photoelectron, atom.momentum)
+    return compose(
+        r, (*spectra, atom.populations, atom.norm, atom.density, atom.angular), most=5, tallest=12.0
+    )
 
 
 def field(r: Results) -> Figure | None:
@@ -237,6 +246,27 @@ def _draw_potential(ax: Axes, r: Results) -> tuple[float, float]:
     return limits
 
 
+def _enlarge(ax: Axes, r: Results) -> None:
+    """Draw a barrier or well that is a line on the whole axis once more, by itself."""
+    x, v = r["x"], r["potential"]
+    far = 0.5 * float(v[0] + v[-1])
+    rough = np.flatnonzero(np.abs(v - far) > 0.02 * float(np.ptp(v)))
+    left, right = ax.get_xlim()
+    if not rough.size or x[rough[-1]] - x[rough[0]] > 0.06 * (right - left):
+        return
+    middle = 0.5 * float(x[rough[0]] + x[rough[-1]])
+    half = max(0.7 * float(x[rough[-1]] - x[rough[0]]), 5 * float(x[1] - x[0]))
+    shown = np.abs(x - middle) < half
+    inset = ax.inset_axes((0.66, 0.45, 0.33, 0.5))
+    inset.plot(x[shown], v[shown], color="k", linewidth=0.9)
+    for line in ax.get_lines()[1:]:  # levels, or the energy of the packet
+        y = float(np.asarray(line.get_ydata())[0])
+        inset.axhline(y, color=line.get_color(), linestyle=line.get_linestyle(), linewidth=0.8)
+    inset.set_xlim(middle - half, middle + half)
+    inset.tick_params(labelsize=5)
+    inset.locator_params(nbins=3)
+
+
 def states(r: Results) -> Figure | None:
     """Potential with the levels; densities of the first and the last state."""
     if "psi_final" not in r:
@@ -255,6 +285,7 @@ def states(r: Results) -> Figure | None:
         a.axhline(at, color=COLORS["sky"], linestyle="--", linewidth=0.8)  # energy of the packet
     a.fill_between(x, at, at + scale * rho0 / rho0.max(), color=COLORS["sky"], alpha=0.6, linewidth=0)
     a.set_title("potential, levels, initial density")
+    _enlarge(a, r)
     rho = np.abs(r["psi_final"]) ** 2
     floor = 1e-14 * max(float(rho0.max()), float(rho.max()))
     b.semilogy(*curve(x, np.maximum(rho0, floor)), color="0.6", label="t = 0")
@@ -278,7 +309,7 @@ def states(r: Results) -> Figure | None:
 
 
 def hhg(r: Results) -> Figure | None:
-    """Harmonic spectrum with the classical and the measured cutoff."""
+    """Harmonic spectrum with the classical cutoff and the end of the plateau."""
     if "hhg_spectrum" not in r:
         return None
     fig = figure("double", 2.9)
@@ -305,6 +336,14 @@ def hhg(r: Results) -> Figure | None:
     ax.set_xticks(np.arange(1, int(h[-1]) + 1, 2 * step))
     ax.set_xlabel(r"harmonic order $\omega_h/\omega$")
     ax.set_ylabel("spectral power (a.u.)")
+    omega = r.scalars["omega"].value if "omega" in r.scalars else None
+    if isinstance(omega, float) and omega > 0:
+        ev = float(to_unit(omega, "eV", "energy"))
+        above = ax.secondary_xaxis(
+            "top",
+            functions=(lambda order: np.multiply(order, ev), lambda energy: np.divide(energy, ev)),
+        )
+        above.set_xlabel("photon energy (eV)")
     ax.set_title("high harmonics")
     if ax.get_legend_handles_labels()[0]:
         ax.legend()
@@ -379,6 +418,8 @@ def _by_task(
     """Return the function that draws a figure of either task."""
 
     def draw(r: Results) -> Figure | None:
+        if atom_scan.is_scan(r):
+            return atom_scan.scan(r) if line is overview else None
         return radial(r) if atom.is_atom(r) else line(r)
 
     draw.__doc__ = line.__doc__
@@ -397,9 +438,12 @@ _LINE: dict[str, Callable[[Results], Figure | None]] = {
     "gabor": gabor,
     "photoelectron": photoelectron,
 }
+_ATOM = {**atom.FIGURES, "overview": overview_of_atom}
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
-    **{name: _by_task(draw, atom.FIGURES.get(name, draw)) for name, draw in _LINE.items()},
+    **{name: _by_task(draw, _ATOM.get(name, draw)) for name, draw in _LINE.items()},
     "angular": atom.angular,
     "momentum": atom.momentum,
+    "attoclock": atom.attoclock,
+    "scan": atom_scan.scan,
     **figures_systems.FIGURES,
 }

@@ -36,21 +36,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.potentials import SquareWell
-from qsim.tridiag.problem import PIECE
+from qsim.tridiag.problem import LEAST, PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.propagator import Propagator, Stepping
+from qsim.tridiag.tdse.shared import SharedPropagator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Propagation
@@ -224,6 +228,8 @@ class Companions:
         The run.
     ending
         State and walls at its end.
+    comm
+        Processes that share each companion.
 
     Attributes
     ----------
@@ -238,8 +244,9 @@ class Companions:
         Why there are no numbers; empty if there are.
     """
 
-    def __init__(self, problem: Propagation, ending: Ending) -> None:
+    def __init__(self, problem: Propagation, ending: Ending, comm: Comm | None = None) -> None:
         self.problem, self.ending, self.state = problem, ending, ending.state
+        self.comm = SerialComm() if comm is None else comm
         self.sizes = companions(problem)
         self.problems: list[Propagation] = []
         self.numbers: list[dict[str, float]] = []
@@ -260,11 +267,11 @@ class Companions:
             self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
             done = 0
             for one in self.problems:
-                self.numbers.append(_run(one, report, done))
+                self.numbers.append(_run(one, self.comm, report, done))
                 done += one.steps * one.lattice.points
             if average:
                 own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
-                self.between = _run(own, report, done)
+                self.between = _run(own, self.comm, report, done)
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
             if error.exit_code not in (3, 5):
@@ -272,20 +279,28 @@ class Companions:
             self.why_not = str(error)
 
 
-def _run(problem: Propagation, report: Report, done: int) -> dict[str, float]:
+def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
     how = Stepping(problem.precision, slope=False)
-    psi = np.array(problem.psi0)
-    propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
-    observer = Observer(problem)
-    rows = [observer.row(0, propagator.psi, observer.sums(propagator.psi))]
+    psi, span, links = np.array(problem.psi0), None, None
+    if 1 < comm.size <= problem.lattice.points // LEAST:
+        links = links_of(comm, problem.device)
+        shared = SharedPropagator(
+            problem.device, problem.lattice, psi, problem.dt, problem.fields(), links, how
+        )
+        propagator: Propagator = shared
+        span = shared.span
+    else:
+        propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
+    observer = Observer(problem, span, links)
+    rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
     samples = np.zeros((1, 3))
     while propagator.step < problem.steps:
         count = min(largest, problem.steps - propagator.step)
         samples = propagator.advance(count, count)
         report(Progress(done + propagator.step * problem.lattice.points))
-    rows.append(observer.row(problem.steps, propagator.psi, samples[-1]))
+    rows.append(observer.row(problem.steps, propagator.own, samples[-1]))
     return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
 
 
@@ -332,7 +347,7 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
         return Accuracy({}, {}, {}, "not asked for")
     if asked == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
-    others = Companions(problem, ending)
+    others = Companions(problem, ending, monitor.comm)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
-from qsim.tridiag.tasks.observer import Observer
-from qsim.tridiag.tasks.propagate_result import PSI_LIMIT, Propagated
+from qsim.tridiag.tasks.propagate_result import Propagated
+from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.deck.model import Photoelectron
@@ -47,6 +50,8 @@ class Evolution:
     problem : Propagation
     restored : mapping, optional
         State to continue from.
+    comm : Comm, optional
+        Processes that share the grid.
 
     Attributes
     ----------
@@ -60,18 +65,27 @@ class Evolution:
         Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2.
     """
 
-    def __init__(self, problem: Propagation, restored: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, problem: Propagation, restored: Mapping[str, Any] | None = None, comm: Comm | None = None
+    ) -> None:
+        # with the kernels, which the names of results do not need
+        from qsim.tridiag.tasks.observer import Observer
+        from qsim.tridiag.tdse.shared import SharedPropagator
+
         self.problem = problem if restored is None else _as_before(problem, restored)
-        self.observer = Observer(self.problem)
+        self.comm = SerialComm() if comm is None else comm
         if restored is None:
             self.start, psi = 0, self.problem.psi0
         else:
             self.start = int(restored["step"])
             psi = fitting(restored, "psi", (problem.lattice.points,))
-        self.propagator = self.problem.propagator(psi, self.start)
+        links = links_of(self.comm, problem.device)
+        self.propagator = self.problem.propagator(psi, self.start, links)
+        span = self.propagator.span if isinstance(self.propagator, SharedPropagator) else None
+        self.observer = Observer(self.problem, span, links)
         if restored is None:
-            first = self.observer.sums(self.propagator.psi)
-            self.rows: list[Row] = [self.observer.row(0, self.propagator.psi, first)]
+            first = self.observer.sums(self.propagator.own)
+            self.rows: list[Row] = [self.observer.row(0, self.propagator.own, first)]
             self.trace = [np.array([[0.0, *first]])]
         else:
             self.rows = _unstacked(restored["rows"])
@@ -95,7 +109,7 @@ class Evolution:
                     report(Progress(propagator.step, {"norm": norm}))
             if not math.isfinite(norm):
                 raise NumericsError(f"norm is {norm} after {propagator.step} steps", hint="lower time.dt")
-            row = self.observer.row(propagator.step, propagator.psi, samples[-1])
+            row = self.observer.row(propagator.step, propagator.own, samples[-1])
             self.rows.append(row)
             report(Progress(propagator.step, {"norm": norm, "dipole": float(row["dipole"])}))
 
@@ -106,30 +120,41 @@ class Evolution:
         self.trace.append(np.column_stack([number, samples])[kept])
 
     def state(self) -> State:
-        """Return what continues the propagation bit for bit."""
+        """Return what continues the propagation bit for bit; a collective call, after which rank 0 has the whole state."""
         problem = self.problem
+        parts = self.comm.gather(problem.device.to_host(self.propagator.own))
         return {
             "step": self.propagator.step,
-            "psi": problem.device.to_host(self.propagator.psi),
+            "psi": None if parts is None else joined(parts),
             "rows": _stacked(self.rows),
             "trace": np.concatenate(self.trace),
             "start": {name: getattr(problem, name) for name in _start(problem)},
         }
 
     def result(self) -> Propagated:
-        """Return what the complete propagation leaves."""
-        return Propagated(
+        """Return what the complete propagation leaves; of a state that is not stored, each process its part."""
+        own = self.problem.device.to_host(self.propagator.own)
+        stored = self.problem.lattice.points <= PSI_LIMIT
+        ends = joined(self.comm.allgather(own[:: len(own) - 1]))
+        found = Propagated(
             self.problem,
             _stacked(self.rows),
             np.concatenate(self.trace),
-            self.problem.device.to_host(self.propagator.psi),
+            joined(self.comm.allgather(own)) if stored else own,
             self.propagator.info(),
         )
+        found.numbers["wall_density"] = float(max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx)
+        return found
+
+
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the parts of a state one after another; the part itself if there is one only."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     """Propagate, record, analyse."""
-    evolution = Evolution(problem, monitor.restored)
+    evolution = Evolution(problem, monitor.restored, monitor.comm)
     with monitor.stage("propagate"):
         drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
     with monitor.stage("analyse"):
@@ -182,9 +207,7 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
         _time_frequency(result, observed.gabor)
     if observed.photoelectron is not None:
         _photoelectrons(result, observed.photoelectron, state, monitor)
-    density = np.abs(result.psi) ** 2 * problem.lattice.dx
-    wall = float(max(density[0], density[-1]))
-    result.numbers["wall_density"] = wall
+    wall = float(result.numbers["wall_density"] or 0.0)
     turned = turned_back(result)
     result.numbers["turned_back"] = turned
     if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
+from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.problem import Propagation
     from qsim.tridiag.tasks.accuracy import Accuracy
 
-__all__ = ["PSI_LIMIT", "QUANTITIES", "Propagated"]
-
-PSI_LIMIT = 20_000_000  # points up to which grid and states are stored
+__all__ = ["QUANTITIES", "Propagated"]
 
 
 @dataclass

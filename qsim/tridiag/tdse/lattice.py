@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
+PSI_LIMIT = 20_000_000  # points up to which the state at the end is stored
 _MASS_ROOT = -0.1010205144336438  # sqrt(24) - 5: the inverse of M falls off by this factor per point
 IMAGES = 18  # points after which that is below rounding
 

@@ -107,6 +107,8 @@ class Propagator:
         Wavefunction on the device.
     step : int
         Steps done; set it to continue a run.
+    rows : int
+        Rows that this process propagates.
 
     Raises
     ------
@@ -124,25 +126,42 @@ class Propagator:
         vector_potential: NDArray[np.float64] | None = None,
         how: Stepping = AUTOMATIC,
     ) -> None:
+        self._prepare(device, lattice, dt, (electric, vector_potential), how)
+        self.shape = how.shape or self._choose(how.wanted)
+        self.mode = self._mode(how)
+        self._allocate(psi0, how)
+
+    def _prepare(
+        self,
+        device: Device,
+        lattice: Lattice,
+        dt: float,
+        fields: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None],
+        how: Stepping,
+    ) -> None:
+        """Note what is known before the way to step is chosen."""
         self.device, self.lattice, self.dt = device, lattice, dt
         self.single = how.precision == "single"
         self.real = np.dtype(np.float32 if self.single else np.float64)
         self.complex = np.dtype(np.complex64 if self.single else np.complex128)
-        self._static = electric is None and vector_potential is None
-        self._fields = (electric, vector_potential)
-        count = next((len(f) for f in self._fields if f is not None), 1)
-        self._host_table = step_table(lattice, dt, electric, vector_potential, count)
+        self._static = all(field is None for field in fields)
+        self._fields = fields
+        count = next((len(f) for f in fields if f is not None), 1)
+        self._host_table = step_table(lattice, dt, *fields, count)
         self.blocks, self.iterations = how.blocks, how.iterations
         self.margin = 1.0
-        self.shape = how.shape or self._choose(how.wanted)
-        self.mode = self._mode(how)
+        self.rows = lattice.points
+        self.step = 0
+
+    def _allocate(self, psi0: NDArray[np.complexfloating], how: Stepping) -> None:
+        """Put the state and the lattice on the device."""
+        device, lattice = self.device, self.lattice
         with device.use():
             # a copy: passes write to both their arrays
             self.psi = device.asarray(np.array(psi0, self.complex))
             self._operator = self._make_operator(lattice, how.slope, device)
             self._table: Any = None if self.shape is None else self._device_table()
             self._out = None if self.shape is None else device.xp.empty_like(self.psi)
-        self.step = 0
 
     def _mode(self, how: Stepping) -> str:
         """Return the mode in which the chosen chunks are propagated: exact, literal or local.
@@ -166,6 +185,11 @@ class Propagator:
         return "local" if self.shape.halo else "exact"
 
     # ------------------------------------------------------------------------------------- stepping
+
+    @property
+    def own(self) -> Any:
+        """The part of the wavefunction that this process owns, on the device: all of it."""
+        return self.psi
 
     def advance(self, steps: int, every: int) -> NDArray[np.float64]:
         """Make steps.
@@ -322,7 +346,7 @@ class Propagator:
 
     def _choose(self, mode: Mode) -> Shape | None:
         """Return the chunks of a pass; None where every step must be a solve of the whole system."""
-        n = self.lattice.points
+        n = self.rows
         if mode == "literal":
             return None
         whole = self._whole(n)

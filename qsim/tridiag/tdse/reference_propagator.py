@@ -60,6 +60,11 @@ class SolverPropagator:
         self.step = 0
         self._count = 1
 
+    @property
+    def own(self) -> NDArray[Any]:
+        """The wavefunction: one process has all of it."""
+        return self.psi
+
     def advance(self, steps: int, every: int) -> NDArray[np.float64]:
         """Do some steps; return the sums (steps // every, 3) of |psi|^2, x |psi|^2 and V' |psi|^2, times dx."""
         samples = []

@@ -362,11 +362,12 @@ class TrotterDeck(Deck):
     task: tasks.TASKS = Field(
         default="evolve",
         description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
-        "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector",
+        "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector; "
+        "floquet: a state through cycles of constant Hamiltonians",
     )
     initial: Initial = Field(
         default=NeelInitial(type="neel"),
-        description="evolve: state at t = 0; must be given",
+        description="evolve, floquet: state at t = 0; must be given",
         json_schema_extra={"example": {"type": "neel"}},
     )
     sector: sectors.Choice = Field(default="auto")
@@ -385,6 +386,7 @@ class TrotterDeck(Deck):
         default=tasks.Thermal(), description="thermal: temperatures and random vectors", validate_default=True
     )
     levels: tasks.Levels = Field(default=tasks.Levels(), description="levels: window and statistics")
+    floquet: tasks.Floquet = Field(default=tasks.Floquet(), description="floquet: cycle and observations")
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )
@@ -406,9 +408,10 @@ class TrotterDeck(Deck):
         return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
 
     @property
-    def block_of_task(self) -> tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels:
+    def block_of_task(self) -> tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels | tasks.Floquet:
         """Settings of the task; those of an evolution stand under ``evolve``."""
-        found: dict[str, tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels] = {
+        found: dict[str, tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels | tasks.Floquet] = {
+            "floquet": self.floquet,
             "spectrum": self.spectrum,
             "dynamics": self.dynamics,
             "thermal": self.thermal,
@@ -441,8 +444,12 @@ def references(deck: TrotterDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
     if deck.task == "levels":
         return "qsim", "OganesyanHuse2007"
+    if deck.task == "floquet":
+        return "qsim", "TalEzerKosloff1984"
     if deck.task == "thermal":
         return "qsim", "JaklicPrelovsek1994"
+    if deck.task == "dynamics" and deck.dynamics.method == "kpm":
+        return "qsim", "WeisseEtAl2006", "Lanczos1950"
     if deck.task == "dynamics":
         return "qsim", "Lanczos1950", "GaglianoBalseiro1987"
     if deck.task == "spectrum":

@@ -36,7 +36,7 @@ from qsim.trotter.deck.initial import (
 )
 from qsim.trotter.deck.model import Entropy, Observable, TrotterDeck, are_driven, correlator_axes
 from qsim.trotter.deck.profiles import check_profile
-from qsim.trotter.deck.sectors import SectorBlock, check_sector
+from qsim.trotter.deck.sectors import SectorBlock, check_sector, check_symmetries
 from qsim.trotter.deck.task_rules import check_foreign, check_task
 
 __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
@@ -50,6 +50,8 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
     yield from check_sector(deck.sector, deck.system.spins, several=deck.task in ("spectrum", "dynamics"))
+    if isinstance(deck.sector, SectorBlock):
+        yield from check_symmetries(deck.sector, deck.system.spins, deck.task)
     yield from _check_observe(deck)
     if deck.task != "evolve":
         yield from check_task(deck)

@@ -7,7 +7,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 
-__all__ = ["Choice", "SectorBlock", "check_sector"]
+__all__ = ["Choice", "Permutation", "SectorBlock", "check_sector", "check_symmetries"]
 
 WORDS = {"even": 1, "odd": -1}
 _Sz = Annotated[float, Field(ge=-1e3, le=1e3)]
@@ -24,6 +24,21 @@ Sign = Annotated[
     Literal[1, -1],
     BeforeValidator(_sign, json_schema_input_type=Literal[1, -1, "even", "odd"]),
 ]
+
+
+Site = Annotated[int, Field(ge=0, le=63)]
+
+
+class Permutation(Block):
+    """A permutation of the sites under which H is invariant."""
+
+    sites: Annotated[list[Site], Field(min_length=1)] = Field(
+        description="where the spin of each site goes: every site once", json_schema_extra={"example": [1, 0]}
+    )
+    number: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="m of the eigenvalue exp(-2 pi i m / order): 0 to order - 1; of an order of 2, 0 is even and 1 odd",
+    )
 
 
 class SectorBlock(Block):
@@ -43,6 +58,32 @@ class SectorBlock(Block):
         description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields; left out: not used",
     )
 
+    momentum: Count | Literal["all"] | Annotated[list[Count], Field(min_length=1)] | None = Field(
+        default=None,
+        description="k of the momentum 2 pi k / N under shifts by one site, 0 to N - 1; a list or all with task: spectrum; needs "
+        "a ring; with task: spectrum or levels",
+    )
+    reflection: Sign | None = Field(
+        default=None,
+        description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with "
+        "task: spectrum or levels",
+    )
+    permutations: list[Permutation] = Field(
+        default=[],
+        description="other permutations of the sites and their eigenvalues; with task: spectrum or levels",
+    )
+
+    @property
+    def stored(self) -> bool:
+        """Whether symmetries beside Sz and inversion are used, for which H is a stored matrix."""
+        return self.momentum is not None or self.reflection is not None or bool(self.permutations)
+
+    def momenta(self, spins: int) -> list[int | None]:
+        """Return every momentum that is asked for; None where it is not used."""
+        if self.momentum == "all":
+            return list(range(spins))
+        return list(self.momentum) if isinstance(self.momentum, list) else [self.momentum]
+
     def ups(self, spins: int) -> list[float]:
         """Return the numbers of spins up, not necessarily whole or possible; sz: 0 is understood where neither is given."""
         if self.up is not None:
@@ -57,6 +98,55 @@ Choice = Annotated[
         description="auto: that of the start, if H and all that is observed stay in it; full (also: none): all states"
     ),
 ]
+
+
+def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
+    """Yield what is wrong with the momentum, the reflection and other permutations of a sector."""
+    if not choice.stored:
+        return
+    name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
+    if task not in ("spectrum", "levels"):
+        yield Finding(
+            f"{key}.{name}",
+            f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
+        )
+        return
+    momenta = choice.momenta(spins)
+    if task == "levels" and len(momenta) > 1:
+        yield Finding(f"{key}.momentum", "task: levels diagonalises one sector; give one momentum")
+    if len(set(momenta)) < len(momenta):
+        yield Finding(f"{key}.momentum", f"expected different values, found {choice.momentum}")
+    for k in momenta:
+        if k is not None and k >= spins:
+            yield Finding(
+                f"{key}.momentum", f"the momentum is 2 pi k / {spins} with k from 0 to {spins - 1}; found {k}"
+            )
+        elif k is not None and choice.reflection is not None and 2 * k % spins:
+            alone = f"0 and {spins // 2}" if spins % 2 == 0 else "0"
+            yield Finding(
+                f"{key}.reflection",
+                f"the reflection turns momentum k into -k, so that only k = {alone} of {spins} sites goes with it; found {k}",
+            )
+            break
+    for index, item in enumerate(choice.permutations):
+        yield from _check_permutation(item, spins, f"{key}.permutations.{index}")
+
+
+def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Finding]:
+    if sorted(item.sites) != list(range(spins)):
+        yield Finding(
+            f"{key}.sites",
+            f"expected every site from 0 to {spins - 1} once, found {len(item.sites)} entries: {item.sites}",
+        )
+        return
+    order, now = 1, list(item.sites)
+    while now != sorted(now):
+        order, now = order + 1, [item.sites[j] for j in now]
+    if item.number >= order:
+        yield Finding(
+            f"{key}.number",
+            f"this permutation has the order {order}: number is 0 to {order - 1}, found {item.number}",
+        )
 
 
 def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sector") -> Iterator[Finding]:

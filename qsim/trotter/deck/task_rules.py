@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import Ring
+from qsim.trotter.deck.initial import GroundStateInitial, check_initial
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 
@@ -16,12 +17,14 @@ OF_TASK = {
     "dynamics": ("dynamics",),
     "thermal": ("thermal",),
     "levels": ("levels", "ensemble"),
+    "floquet": ("floquet", "initial"),
 }
 OBSERVED: dict[str, tuple[str, ...]] = {
     "spectrum": ("sz", "correlator", "entropy", "structure_factor"),
     "dynamics": (),
     "thermal": (),
     "levels": (),
+    "floquet": ("sz", "imbalance", "return_probability", "entropy"),
 }
 
 
@@ -63,8 +66,51 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield from _check_dynamics(deck)
     if deck.task == "thermal":
         yield from _check_thermal(deck)
+    if deck.task == "floquet":
+        yield from _check_floquet(deck)
     if deck.task == "levels" and deck.ensemble.states > 1:
         yield Finding("ensemble.states", "task: levels has no initial states; leave it out")
+
+
+def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
+    block, count = deck.floquet, len(deck.system.terms)
+    for key, missing in (
+        ("floquet.cycle", not block.cycle),
+        ("initial", "initial" not in deck.model_fields_set),
+    ):
+        if missing:
+            yield Finding(key, "required key is missing")
+    for k, step in enumerate(block.cycle):
+        unknown = [number for number in step.terms if number >= count]
+        if unknown:
+            yield Finding(
+                f"floquet.cycle.{k}.terms",
+                f"system.terms has the numbers 0 to {count - 1}; found {unknown[0]}",
+            )
+        if len(set(step.terms)) < len(step.terms):
+            yield Finding(f"floquet.cycle.{k}.terms", f"expected different numbers, found {step.terms}")
+    unused = set(range(count)) - {number for step in block.cycle for number in step.terms}
+    if block.cycle and unused:
+        yield Finding(
+            "floquet.cycle",
+            f"system.terms.{min(unused)} is in no step of the cycle; add it, or leave the term out",
+        )
+    if isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
+        yield Finding(
+            "sector.inversion", "task: floquet works in sectors of Sz without inversion; leave it out"
+        )
+    if isinstance(deck.initial, GroundStateInitial):
+        yield Finding("initial.type", "task: floquet does not start from a ground state; take another state")
+    elif "initial" in deck.model_fields_set:
+        yield from check_initial(deck.initial, deck.system.spins)
+    schmidt = next(
+        (i for i, item in enumerate(deck.observe) if item.entropy is not None and item.entropy.spectrum), None
+    )
+    if schmidt is not None:
+        yield Finding(
+            f"observe.{schmidt}.entropy.spectrum",
+            "task: floquet stores no entanglement spectrum; leave it out",
+        )
 
 
 def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
@@ -80,6 +126,12 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
     if block.omega.to <= block.omega.first:
         yield Finding(
             "dynamics.omega.to", f"must lie above from = {block.omega.first:g}, found {block.omega.to:g}"
+        )
+    if block.method == "kpm" and "broadening" in block.model_fields_set:
+        yield Finding(
+            "dynamics.broadening",
+            "kpm has the resolution pi R / M of its M = 2 steps + 1 moments, R half of the band width; leave broadening out, and "
+            "set dynamics.steps",
         )
     if block.operator != "sz" and isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
         yield Finding(

@@ -4,11 +4,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, PositiveCount
+from qsim.core.deck.blocks import Block, Count, PositiveCount
 
-__all__ = ["TASKS", "Dynamics", "Frequencies", "Levels", "Spectrum", "Temperatures", "Thermal"]
+__all__ = [
+    "TASKS",
+    "CycleStep",
+    "Dynamics",
+    "Floquet",
+    "Frequencies",
+    "Levels",
+    "Spectrum",
+    "Temperatures",
+    "Thermal",
+]
 
-TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
 
 
 class Spectrum(Block):
@@ -48,17 +58,20 @@ _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
 class Dynamics(Block):
     """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
 
-    method: Literal["lanczos"] = Field(default="lanczos", description="continued fraction of Lanczos")
+    method: Literal["lanczos", "kpm"] = Field(
+        default="lanczos",
+        description="lanczos: continued fraction, poles; kpm: kernel polynomials, one resolution for the whole band",
+    )
     operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
     q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
         default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
     )
     omega: Frequencies = Field(default=Frequencies(), description="frequencies", validate_default=True)
     broadening: Annotated[float, Field(ge=1e-6, le=1e3)] = Field(
-        default=0.05, description="half width at half maximum of the Lorentzians, J"
+        default=0.05, description="half width at half maximum of the Lorentzians, J; not of kpm"
     )
     steps: Annotated[PositiveCount, Field(le=5000)] = Field(
-        default=150, description="products H psi for each q"
+        default=150, description="products H psi for each q; of kpm M = 2 steps + 1 moments"
     )
 
     def wave_numbers(self, spins: int) -> list[float]:
@@ -116,4 +129,34 @@ class Levels(Block):
             default=["gap_ratio"],
             description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
         )
+    )
+
+
+class CycleStep(Block):
+    """A step of a cycle: some terms of the system for some time."""
+
+    terms: Annotated[list[Count], Field(min_length=1)] = Field(
+        description="numbers of the terms of system.terms that act together, from 0",
+        json_schema_extra={"example": [0]},
+    )
+    time: Annotated[float, Field(gt=1e-12, lt=1e6)] = Field(
+        description="how long, 1/J", json_schema_extra={"example": 0.8}
+    )
+
+
+class Floquet(Block):
+    """A cycle of constant Hamiltonians, repeated; the state is observed between cycles."""
+
+    cycle: Annotated[list[CycleStep], Field(max_length=64)] = Field(
+        default=[],
+        description="steps of the cycle, the first acts first; must be given",
+        json_schema_extra={"example": [{"terms": [0], "time": 0.8}]},
+    )
+    cycles: Annotated[PositiveCount, Field(le=1_000_000)] = Field(default=100, description="how many cycles")
+    every: PositiveCount = Field(default=1, description="cycles from one observation to the next")
+    accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] = Field(
+        default=1e-10, description="error of the state after the last cycle"
+    )
+    quasienergies: bool = Field(
+        default=False, description="whether to diagonalise the cycle, of at most 4000 states"
     )

@@ -17,6 +17,7 @@ import numpy as np
 from qsim.trotter.evolution.integrators import METHODS, ORDER, Layer
 
 if TYPE_CHECKING:
+    from qsim.trotter.evolution.distributed import SharedEvolver
     from qsim.trotter.evolution.layers import Evolver
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
@@ -41,7 +42,7 @@ def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[floa
 
 
 def advance(
-    evolver: Evolver,
+    evolver: Evolver | SharedEvolver,
     hamiltonian: Hamiltonian,
     method: str,
     dt: float,
@@ -53,7 +54,7 @@ def advance(
 
     Parameters
     ----------
-    evolver : Evolver
+    evolver : Evolver or SharedEvolver
         Its model is exchanged from stage to stage.
     start : float
         Time of the state, 1/J.

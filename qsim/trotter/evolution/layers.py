@@ -86,7 +86,7 @@ def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> 
     if spins <= largest:
         return [Tile(spins, spins, spins)]
     for groups in GROUPS:
-        ways = [way for lowest, bits in sizes if (way := _grouped(spins, device, groups, lowest, bits))]
+        ways = [way for lowest, bits in sizes if (way := grouped(spins, device, groups, lowest, bits))]
         if ways:
             if (
                 device == "cuda" and groups > 1
@@ -108,7 +108,7 @@ def tilings(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -
         return found
     sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else _sizes(most)
     for lowest, bits in sizes:
-        ways = (_grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
+        ways = (grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
         fewest = next((way for way in ways if way), None)
         if fewest and len(fewest) <= len(found[0]) and fewest not in found:
             found.append(fewest)
@@ -121,7 +121,7 @@ def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
     return device.kind, item, CUDA_LARGEST if fits else CUDA_LARGEST - 1
 
 
-def _grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
+def grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
     """Return the lowest tile and those of `groups` groups above it; nothing if they cannot hold the spins."""
     least = 1 if device == "cpu" else 4  # the registers of a thread are the top bits of its tile
     rest = spins - lowest

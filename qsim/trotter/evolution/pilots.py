@@ -39,7 +39,9 @@ def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     if problem.asked.echo_sigma:
         hamiltonians.append(hamiltonians[0] + problem.sigma(member))
     # the state takes the memory that the first trajectory will take after it, and a part of it is enough
-    psi = None if is_random(problem.start) else problem.initial(member)
+    # of a state that no process holds, random ones take the place
+    absent = problem.ranks > 1 and problem.spins > COMPARED_SPINS
+    psi = None if absent or is_random(problem.start) else problem.initial(member)
     made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
     _cut(made, problem)
     return Panel(made), hamiltonians

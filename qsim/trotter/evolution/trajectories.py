@@ -98,7 +98,7 @@ class Trajectories:
         comm, members = self.monitor.comm, self.problem.members
         while self.member < members:
             part = self._round = Round(comm, self.member, self.batch, members)
-            inner = None if self._restored is None else part.restored(self._restored, self.monitor)
+            inner = None if self._restored is None else self._inner(part, self._restored)
             self._restored = None
             self._current = self._begin(part, inner)
             self.current.advance(report, self.member * self.steps)
@@ -107,6 +107,16 @@ class Trajectories:
                 self.averages.add({name: row for name, row in rows.items() if not name.startswith("_")})
             self.passes += sum(comm.allgather(self.current.passes))
             self.member = part.stop
+
+    def _inner(self, part: Round, saved: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the state of this rank's trajectories; of a single one, that of all ranks together."""
+        problem, parts = self.problem, saved.get("trajectories", ())
+        if problem.members > 1:
+            return part.restored(saved, self.monitor)
+        if "trajectory" in saved:
+            whole: Mapping[str, Any] = saved["trajectory"]
+            return whole
+        return {**parts[0], "psi": np.concatenate([one["psi"] for one in parts])}
 
     def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Trajectory | Ensemble:
         if self.batch > 1:

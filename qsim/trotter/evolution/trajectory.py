@@ -15,6 +15,7 @@ from qsim.core.run.loop import Progress
 from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver, Tile
 from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
@@ -50,6 +51,12 @@ class Carrier:
         precision = problem.precision
         # a checkpoint may be continued on a device of another kind
         tiling = how.tiling[1] if how.tiling is not None and how.tiling[0] == problem.device.kind else ()
+        self.evolver: Evolver | SharedEvolver
+        if problem.links is not None:
+            initial = hamiltonian.at(0.0)
+            self.evolver = SharedEvolver(problem.device, initial, psi, problem.links, precision=precision)
+            self.expansion = None
+            return
         self.evolver = Evolver(
             problem.device,
             hamiltonian.at(0.0),
@@ -123,7 +130,11 @@ class Trajectory:
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
         device, size = problem.device, (problem.dimension,)
-        psi = problem.initial(member) if restored is None else device.asarray(fitting(restored, "psi", size))
+        psi = (
+            problem.initial(member)
+            if restored is None
+            else device.asarray(fitting(restored, "psi", size)[problem.part])
+        )
         self.carrier = self._carrier(self.hamiltonian, psi, own=True)
         self.other: Any = None
         if problem.asked.echo is not None and problem.asked.echo.overlap:

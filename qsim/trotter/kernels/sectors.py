@@ -5,14 +5,17 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU rows are made eight at a time: first what comes from whole rows, in contiguous runs, into a
-buffer in cache; then the flips of the low part, whose tables are read once for all of them; then the result is written, in which
-the older vector of a recurrence is included.
+On the CPU eight rows are made at a time, four of a complex vector: first what comes from whole rows, in contiguous runs and
+with the sums in registers, into a buffer in cache, the older vector of a recurrence included; then the rows are transposed, so
+that a flip of the low part is one operation of all of them; then the sum of both is written. Flips across the cut are runs, too,
+where they take the top bit of the low part; others are gathered, or, if there are many, taken for all rows at once.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
@@ -20,17 +23,21 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.lanes import pointer
 from qsim.trotter.kernels.sectors_cpu import (
     JIT,
+    LANES,
     across_into,
     diagonal_of,
-    eight_low,
-    eight_low_complex,
+    flipped_into,
+    joined_into,
     mirrored_into,
-    one_low,
-    rows_into,
-    start_row,
+    row_into,
+    rows_out,
+    streams_of,
+    tile_in,
 )
+from qsim.trotter.kernels.sectors_tables import ProductTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,71 +48,6 @@ __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "secto
 
 THREADS = 256
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
-ROWS = 8  # of a tile
-
-
-class ProductTables(NamedTuple):
-    """A Hamiltonian in a sector as the CPU twin takes it: L low and H high bits; ranks are within a weight.
-
-    Attributes
-    ----------
-    down : int
-        Spins down n in all.
-    low_offset, high_offset, block : int64
-        First string of every weight, first index of every block of the high weight.
-    half : (L + 2,) int64
-        Sums of ``C(L - 1, w)``: where the strings of a weight begin in `clear`, of the next one in `filled`.
-    clear, filled : (L, 2^(L - 1)) uint32
-        Ranks of the low strings in which a bit is 0 or 1.
-    low_first, low_to, low_value
-        Flips within the low part: of string u those from ``low_first[u]``; rank, ``(Jx + Jy) / 4``.
-    high_first, high_to, high_value
-        Those within the high part.
-    cross_low, cross_high, cross_value
-        Bits of the low and the high part that a flip joins, and its value.
-    mirror_site, mirror_value
-        Sites whose flip with the site that is left out leads to the complement, and its value with the sign of the inversion.
-    high_string, high_rank
-        Of the high part.
-    energy : (patterns 2^L,) float64
-        Diagonal of the low part with the couplings across, for every pattern of the fields of the high part on it.
-    energy_pairs : (2 patterns 2^L,) float64
-        The same, every entry twice, for the two numbers of a complex amplitude.
-    pattern : (2^H,) int64
-        Pattern of every high string; all -1 where there are too many, and `across` is used.
-    high_energy : (2^H,) float64
-        Diagonal of the high part.
-    across : (H, L) float64
-        Couplings Jz between the high and the low part.
-    low_string : (2^L,) int64
-    """
-
-    down: int
-    low_offset: Any
-    high_offset: Any
-    block: Any
-    half: Any
-    clear: Any
-    filled: Any
-    low_first: Any
-    low_to: Any
-    low_value: Any
-    high_first: Any
-    high_to: Any
-    high_value: Any
-    cross_low: Any
-    cross_high: Any
-    cross_value: Any
-    mirror_site: Any
-    mirror_value: Any
-    high_string: Any
-    high_rank: Any
-    energy: Any
-    energy_pairs: Any
-    pattern: Any
-    high_energy: Any
-    across: Any
-    low_string: Any
 
 
 class FlipTables(NamedTuple):
@@ -134,8 +76,6 @@ class SectorTables:
         Blocks that are not empty.
     host : ProductTables or None
         What the CPU twin takes; None on a GPU.
-    tiles : (T, 2) int64 or None
-        Weight p and first row of every tile of the CPU twin.
     strings : FlipTables
         On the device.
     flips : tuple
@@ -150,10 +90,27 @@ class SectorTables:
     bits: tuple[int, int]
     blocks: list[tuple[int, int, int, int]]
     host: ProductTables | None
-    tiles: NDArray[np.int64] | None
     strings: FlipTables
     flips: tuple[Any, ...] = ()
     diagonal: tuple[Any, ...] = ()
+
+    @cached_property
+    def tiles(self) -> dict[int, NDArray[np.int64]]:
+        """Weight p and first row of every tile of the CPU twin, (T, 2), for real (1) and complex (2) vectors."""
+        found = {}
+        for width in (1, 2):
+            each = LANES // width
+            rows = [(p, row) for p, _, count, _ in self.blocks for row in range(0, count, each)]
+            found[width] = np.array(rows, np.int64).reshape(-1, 2)
+        return found
+
+    @cached_property
+    def scratch(self) -> tuple[int, int]:
+        """Numbers and indices of work space of the CPU twin, for a thread: a buffer, tiles and a diagonal of eight long rows."""
+        low, high = self.bits
+        longest = max(math.comb(low, low // 2), 2 ** ((low + 1) // 2), 128)
+        factors = int(_factors(low, high))
+        return 4 * LANES * longest + factors, 3 * LANES + factors
 
 
 # ----------------------------------------------------------------------------------------- H psi
@@ -184,29 +141,32 @@ def sector_product(
     if device.is_cuda:
         _launch_product(tables, psi, out, alpha, beta, gamma)
         return
-    assert tables.host is not None and tables.tiles is not None  # noqa: PT018
+    assert tables.host is not None
     width = 2 if psi.dtype.kind == "c" else 1
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
-    tiles, host = tables.tiles, tables.host
-    most = max((columns for *_, columns in tables.blocks), default=1)
+    tiles, host, sizes = tables.tiles[width], tables.host, tables.scratch
     each_part(
         lambda first, last: _sector_product_cpu(
-            x,
-            y,
-            host,
-            tiles[first:last],
-            np.empty(ROWS * width * most),
-            np.empty(width * most),
-            width,
-            alpha,
-            beta,
-            gamma,
+            x, y, host, tiles[first:last], *_scratch(*sizes), width, alpha, beta, gamma
         ),
         len(tiles),
         psi.size,
         device.threads,
     )
+
+
+def _scratch(numbers: int, indices: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return work space of one thread; the numbers begin at an address that is a multiple of 64."""
+    found = np.empty(numbers + LANES)
+    first = -found.ctypes.data // 8 % LANES
+    return found[first : first + numbers], np.empty(indices, np.int64)
+
+
+@nb.njit(**JIT)
+def _factors(bits, top):
+    """Return how many factors a row has at most: flips in the high part, one bit across; or LANES of every low bit."""
+    return top * top + top + LANES * (bits + 1)
 
 
 def _launch_product(
@@ -257,111 +217,209 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_cpu(x, y, t, tiles, g, energy, width, alpha, beta, gamma):
+def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, beta, gamma):
     """Tiles of :func:`sector_product`; vectors are given as their real and imaginary parts, or real (width 1)."""
-    # taken out of the tuple once: each access would count references
-    down = t.down
-    low_offset = t.low_offset
-    high_offset = t.high_offset
-    block = t.block
-    half = t.half
-    clear = t.clear
-    filled = t.filled
-    low_first = t.low_first
-    low_to = t.low_to
-    low_value = t.low_value
-    high_first = t.high_first
-    high_to = t.high_to
-    high_value = t.high_value
-    cross_low = t.cross_low
-    cross_high = t.cross_high
-    cross_value = t.cross_value
-    mirror_site = t.mirror_site
-    mirror_value = t.mirror_value
-    high_string = t.high_string
-    high_rank = t.high_rank
-    pattern = t.pattern
-    high_energy = t.high_energy
-    across = t.across
-    low_string = t.low_string
-    energies = t.energy_pairs if width == 2 else t.energy
-    for tile in range(tiles.shape[0]):
-        p = tiles[tile, 0]
-        first = tiles[tile, 1]
+    down, ints, ranks, reals, at = t
+    x = pointer(vector, 0)
+    y = pointer(out, 0)
+    low_offset = pointer(ints, at[0])
+    high_offset = pointer(ints, at[1])
+    block = pointer(ints, at[2])
+    half = pointer(ints, at[3])
+    group_first = pointer(ints, at[4])
+    group_count = pointer(ints, at[5])
+    group_string = pointer(ints, at[6])
+    group_entry = pointer(ints, at[7])
+    high_first = pointer(ints, at[8])
+    high_to = pointer(ints, at[9])
+    cross_low = pointer(ints, at[10])
+    cross_high = pointer(ints, at[11])
+    mirror_site = pointer(ints, at[12])
+    high_string = pointer(ints, at[13])
+    high_rank = pointer(ints, at[14])
+    pattern = pointer(ints, at[15])
+    low_string = pointer(ints, at[16])
+    clear = pointer(ranks, at[18])
+    filled = pointer(ranks, at[19])
+    low_order = pointer(ranks, at[20])
+    low_to = pointer(ranks, at[21])
+    near = pointer(ranks, at[22])
+    near_high = pointer(ranks, at[23])
+    low_value = pointer(reals, at[25])
+    high_value = pointer(reals, at[26])
+    cross_value = pointer(reals, at[27])
+    mirror_value = pointer(reals, at[28])
+    energies = pointer(reals, at[30] if width == 2 else at[29])
+    high_energy = pointer(reals, at[31])
+    across = pointer(reals, at[32])
+    cross = pointer(reals, at[33])
+    bits = at[1] - at[0] - 2
+    top = at[2] - at[1] - 2
+    crossings = at[11] - at[10]
+    mirrors = at[13] - at[12]
+    joined = at[34] > at[33]
+    longest = (numbers.size - _factors(bits, top)) // (4 * LANES)
+    g = pointer(numbers, 0)
+    tile = pointer(numbers, LANES * longest)
+    made = pointer(numbers, 2 * LANES * longest)
+    energy = pointer(numbers, 3 * LANES * longest)
+    factor = pointer(numbers, 4 * LANES * longest)
+    starts = pointer(indices, 0)
+    others = pointer(indices, LANES)
+    places = pointer(indices, 2 * LANES)
+    source = pointer(indices, 3 * LANES)
+    gathered = False  # flips across the cut that are no runs
+    for k in range(crossings):
+        gathered |= cross_low[k] != bits - 1
+    for m in range(tiles.shape[0]):
+        p = tiles[m, 0]
+        first = tiles[m, 1]
         w = down - p
         columns = low_offset[w + 1] - low_offset[w]
         size = width * columns
         base = width * block[p]
-        rows = min(ROWS, high_offset[p + 1] - high_offset[p] - first)
+        rows = min(LANES // width, high_offset[p + 1] - high_offset[p] - first)
+        less = width * (half[w + 1] - half[w])  # the columns without the top bit are the first
+        for q in range(LANES // width):  # rows beyond the last are made as copies of it
+            r = min(q, rows - 1)
+            starts[q] = base + (first + r) * size
+            places[q] = r * size
         for q in range(rows):
-            r = first + q
-            place = high_offset[p] + r
+            place = high_offset[p] + first + q
             h = high_string[place]
-            e = high_energy[place]
-            start = base + r * size
-            own = x[start : start + size]
-            old = y[start : start + size]
-            to = g[q * size : (q + 1) * size]
+            d = alpha * high_energy[place] + beta
+            inside = streams_of(source, factor, base, size, high_first, high_to, high_value, place, alpha)
             if pattern[place] >= 0:
-                of = width * (pattern[place] * low_string.size + low_offset[w])
-                start_row(to, own, old, energies[of : of + size], e, alpha, beta, gamma)
+                diagonal = energies
+                of = width * (pattern[place] * (1 << bits) + low_offset[w])
             else:
-                diagonal_of(energy, low_offset, high_string, across, t.energy, low_string, width, w, place)
-                start_row(to, own, old, energy, e, alpha, beta, gamma)
-            rows_into(to, x, high_first, high_offset, high_to, high_value, base, p, r, alpha)
-            if cross_low.size:
+                # the tile is not in use yet
+                diagonal_of(
+                    energy,
+                    tile,
+                    pointer(tile, 64),
+                    made,
+                    low_offset,
+                    across,
+                    pointer(reals, at[29]),
+                    low_string,
+                    bits,
+                    top,
+                    width,
+                    w,
+                    h,
+                )
+                diagonal = energy
+                of = np.int64(0)
+            row_into(
+                g,
+                q * size,
+                x,
+                y,
+                starts[q],
+                less,
+                size,
+                diagonal,
+                of,
+                d,
+                alpha,
+                gamma,
+                source,
+                factor,
+                inside,
+                cross_low,
+                cross_high,
+                cross_value,
+                crossings,
+                low_offset,
+                block,
+                high_rank,
+                half,
+                bits,
+                width,
+                p,
+                w,
+                h,
+            )
+            if gathered:
                 across_into(
-                    to,
+                    g,
+                    q * size,
                     x,
                     cross_low,
                     cross_high,
                     cross_value,
+                    crossings,
                     low_offset,
                     block,
                     high_rank,
                     half,
                     clear,
                     filled,
+                    bits,
                     width,
                     p,
                     w,
                     h,
                     alpha,
                 )
-            if mirror_site.size:
+            if mirrors:
                 mirrored_into(
-                    to,
+                    g,
+                    q * size,
                     x,
                     mirror_site,
                     mirror_value,
+                    mirrors,
                     low_offset,
-                    high_offset,
                     block,
                     high_rank,
                     half,
                     filled,
+                    bits,
+                    top,
                     width,
                     p,
                     w,
                     h,
                     alpha,
                 )
-        start = base + first * size
-        starts = low_first[low_offset[w] :]
-        if rows == ROWS:
-            whole = x[start : start + rows * size]
-            out = y[start : start + rows * size]
-            if width == 2:
-                eight_low_complex(whole, out, g, starts, low_to, low_value, columns, alpha)
-            else:
-                eight_low(whole, out, g, starts, low_to, low_value, columns, alpha)
-            continue
-        for q in range(rows):
-            row = x[start : start + size]
-            one_low(
-                row, y[start : start + size], g[q * size :], starts, low_to, low_value, columns, width, alpha
+        tile_in(tile, x, starts, size, width)
+        flipped_into(
+            made,
+            tile,
+            group_first,
+            group_count,
+            group_string,
+            group_entry,
+            low_order,
+            low_to,
+            low_value,
+            w,
+            alpha,
+        )
+        if joined:
+            joined_into(
+                made,
+                tile,
+                factor,
+                others,
+                x,
+                cross,
+                low_offset,
+                near_high,
+                block,
+                near,
+                bits,
+                top,
+                width,
+                p,
+                w,
+                high_offset[p] + first,
+                rows,
+                alpha,
             )
-            start += size
+        rows_out(y, starts, g, places, made, size, width)
 
 
 # -------------------------------------------------------------------------------------- spin flips

@@ -1,4 +1,7 @@
-"""Rows of H psi in a sector, for the CPU twin of ``sectors.cu``: what comes from whole rows, and flips within the low part."""
+"""Rows of H psi in a sector, for the CPU twin of ``sectors.cu``: whole rows in vector registers, and flips of columns in tiles.
+
+Arrays are given as pointers (:func:`qsim.trotter.kernels.lanes.pointer`).
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,37 @@ from typing import Any
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from qsim.trotter.kernels.lanes import (
+    eight,
+    four,
+    lanes_into,
+    multiply_add,
+    pairs_from_tile,
+    rows_from_tile,
+    sixteen,
+    tile_from_pairs,
+    tile_from_rows,
+    times,
+)
 
 __all__ = [
     "JIT",
+    "LANES",
     "across_into",
     "diagonal_of",
-    "eight_low",
-    "eight_low_complex",
+    "flipped_into",
+    "joined_into",
     "mirrored_into",
-    "one_low",
-    "rows_into",
-    "start_row",
+    "row_into",
+    "rows_out",
+    "streams_of",
+    "tile_in",
 ]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-PACKED = 8  # rows of a complex vector that are made together
+RANK = (1 << 24) - 1  # of an entry of the neighbours of a string; the bit is above
+LANES = 8  # numbers of a column of a tile: eight rows of a real vector, four of a complex one
 INLINE: dict[str, Any] = {
     **JIT,
     "inline": "always",
@@ -31,68 +47,197 @@ INLINE: dict[str, Any] = {
 
 
 @nb.njit(**INLINE)
-def rows_into(g, x, high_first, high_offset, high_to, high_value, block, p, r, alpha):
-    """Add the flips within the high part of row r, and nothing else, to its buffer."""
-    k = high_first[high_offset[p] + r]
-    end = high_first[high_offset[p] + r + 1]
-    size = g.size
-    while k + 4 <= end:
-        a = block + high_to[k] * size
-        b = block + high_to[k + 1] * size
-        c = block + high_to[k + 2] * size
-        d = block + high_to[k + 3] * size
-        xa = x[a : a + size]
-        xb = x[b : b + size]
-        xc = x[c : c + size]
-        xd = x[d : d + size]
-        ca = alpha * high_value[k]
-        cb = alpha * high_value[k + 1]
-        cc = alpha * high_value[k + 2]
-        cd = alpha * high_value[k + 3]
-        for i in range(size):
-            g[i] += (ca * xa[i] + cb * xb[i]) + (cc * xc[i] + cd * xd[i])
-        k += 4
-    if k + 2 <= end:
-        a = block + high_to[k] * size
-        b = block + high_to[k + 1] * size
-        xa = x[a : a + size]
-        xb = x[b : b + size]
-        ca = alpha * high_value[k]
-        cb = alpha * high_value[k + 1]
-        for i in range(size):
-            g[i] += ca * xa[i] + cb * xb[i]
-        k += 2
-    if k < end:
-        a = block + high_to[k] * size
-        xa = x[a : a + size]
-        ca = alpha * high_value[k]
-        for i in range(size):
-            g[i] += ca * xa[i]
+def streams_of(
+    source,
+    factor,
+    x_base,
+    size,
+    high_first,
+    high_to,
+    high_value,
+    place,
+    alpha,
+):
+    """List the rows that flips within the high part lead to, with their factors; return how many."""
+    count = 0
+    for k in range(high_first[place], high_first[place + 1]):
+        source[count] = x_base + high_to[k] * size
+        factor[count] = alpha * high_value[k]
+        count += 1
+    return count
+
+
+@nb.njit(**INLINE)
+def runs_of(
+    source,
+    factor,
+    count,
+    cross_low,
+    cross_high,
+    cross_value,
+    crossings,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    bits,
+    width,
+    p,
+    w,
+    h,
+    down,
+    alpha,
+):
+    """Append the flips of the top low bit with high bits that are down (1) or up (0); return how many there are then.
+
+    Strings with that bit 0 are the first of a row: where the high spin is down, flips make those columns; else the others.
+    """
+    v = w + 1 if down else w - 1
+    if v < 0 or v > bits:
+        return count
+    columns = low_offset[v + 1] - low_offset[v]
+    shift = half[v + 1] - half[v] if down else half[w] - half[w + 1]
+    for m in range(crossings):
+        k = cross_high[m]
+        if cross_low[m] != bits - 1 or (h >> k & 1) != down:
+            continue
+        run = block[p - 1 if down else p + 1] + high_rank[h ^ (1 << k)] * columns
+        source[count] = width * (run + shift)
+        factor[count] = alpha * cross_value[m]
+        count += 1
+    return count
+
+
+@nb.njit(**JIT)
+def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, source, factor, count):
+    """Set columns first .. end of a row to its diagonal part, the older vector and the rows of `source`.
+
+    ``g = (alpha energy + d) x + gamma y + sum factor x[source + column]``, the sum in registers. The last numbers may be made
+    twice, from the same input.
+    """
+    i = first
+    if end - i >= 16:
+        while True:
+            v = sixteen(x, start + i)
+            t = multiply_add(times(d, v), times(alpha, sixteen(energy, of + i)), v)
+            if gamma != 0.0:
+                t = multiply_add(t, gamma, sixteen(y, start + i))
+            for k in range(count):
+                t = multiply_add(t, factor[k], sixteen(x, source[k] + i))
+            lanes_into(g, place + i, t)
+            i += 16
+            if i >= end:
+                return
+            i = min(i, end - 16)
+    if end - i >= 4:
+        while True:
+            v = four(x, start + i)
+            t = multiply_add(times(d, v), times(alpha, four(energy, of + i)), v)
+            if gamma != 0.0:
+                t = multiply_add(t, gamma, four(y, start + i))
+            for k in range(count):
+                t = multiply_add(t, factor[k], four(x, source[k] + i))
+            lanes_into(g, place + i, t)
+            i += 4
+            if i >= end:
+                return
+            i = min(i, end - 4)
+    while i < end:
+        v = x[start + i]
+        t = (alpha * energy[of + i] + d) * v
+        if gamma != 0.0:
+            t += gamma * y[start + i]
+        for k in range(count):
+            t += factor[k] * x[source[k] + i]
+        g[place + i] = t
+        i += 1
+
+
+@nb.njit(**JIT)
+def row_into(
+    g,
+    place,
+    x,
+    y,
+    start,
+    less,
+    size,
+    energy,
+    of,
+    d,
+    alpha,
+    gamma,
+    source,
+    factor,
+    inside,
+    cross_low,
+    cross_high,
+    cross_value,
+    crossings,
+    low_offset,
+    block,
+    high_rank,
+    half,
+    bits,
+    width,
+    p,
+    w,
+    h,
+):
+    """Set the buffer of a row to all but gathered flips; `less` is where the columns with the top low bit begin."""
+    for down in (1, 0):
+        count = runs_of(
+            source,
+            factor,
+            inside,
+            cross_low,
+            cross_high,
+            cross_value,
+            crossings,
+            low_offset,
+            block,
+            high_rank,
+            half,
+            bits,
+            width,
+            p,
+            w,
+            h,
+            down,
+            alpha,
+        )
+        first = 0 if down else less
+        last = less if down else size
+        range_into(g, place, x, y, start, first, last, energy, of, d, alpha, gamma, source, factor, count)
 
 
 @nb.njit(**INLINE)
 def across_into(
     g,
+    place,
     x,
     cross_low,
     cross_high,
     cross_value,
+    crossings,
     low_offset,
     block,
     high_rank,
     half,
     clear,
     filled,
+    bits,
     width,
     p,
     w,
     h,
     alpha,
 ):
-    """Add the flips across the cut to the buffer of the row with the high string h."""
-    bits = low_offset.size - 2
-    for m in range(cross_low.size):
+    """Add the flips across the cut, but for those of the top low bit, to the buffer of the row with the high string h."""
+    for m in range(crossings):
         j = cross_low[m]
+        if j == bits - 1:
+            continue
         k = cross_high[m]
         c = alpha * cross_value[m]
         down = h >> k & 1  # then the low spin is up here and down there
@@ -102,42 +247,32 @@ def across_into(
             continue
         columns = low_offset[source + 1] - low_offset[source]
         start = width * (block[other] + high_rank[h ^ (1 << k)] * columns)
-        row = x[start : start + width * columns]
         less = w if down else w - 1  # weight of the low string without bit j
-        count = half[less + 1] - half[less]
-        if j == bits - 1:  # those with the top bit 0 are the first
-            into = g[: width * count] if down else g[g.size - width * count :]
-            taken = row[row.size - width * count :] if down else row[: width * count]
-            for i in range(into.size):
-                into[i] += c * taken[i]
-            continue
-        to = clear[j] if down else filled[j]
-        of = filled[j] if down else clear[j]
-        to = to[half[less] : half[less + 1]]
-        of = of[half[less] : half[less + 1]]
-        if width == 1:
-            for i in range(count):
-                g[to[i]] += c * row[of[i]]
-        else:
-            for i in range(count):
-                a = np.uint64(2) * np.uint64(to[i])
-                b = np.uint64(2) * np.uint64(of[i])
-                g[a] += c * row[b]
-                g[a + np.uint64(1)] += c * row[b + np.uint64(1)]
+        first = j * (half[bits]) + half[less]
+        for i in range(first, first + half[less + 1] - half[less]):
+            zero = np.int64(clear[i])
+            one = np.int64(filled[i])
+            a = place + width * (zero if down else one)
+            b = start + width * (one if down else zero)
+            for q in range(width):
+                g[a + q] += c * x[b + q]
 
 
 @nb.njit(**INLINE)
 def mirrored_into(
     g,
+    place,
     x,
     mirror_site,
     mirror_value,
+    mirrors,
     low_offset,
-    high_offset,
     block,
     high_rank,
     half,
     filled,
+    bits,
+    top,
     width,
     p,
     w,
@@ -145,10 +280,8 @@ def mirrored_into(
     alpha,
 ):
     """Add the flips of the site that is left out: they lead to the complement, whose ranks count from the other end."""
-    bits = low_offset.size - 2
-    top = high_offset.size - 2
-    columns = g.size // width
-    for m in range(mirror_site.size):
+    columns = low_offset[w + 1] - low_offset[w]
+    for m in range(mirrors):
         j = mirror_site[m]
         c = alpha * mirror_value[m]
         flipped = ~h & ((1 << top) - 1)
@@ -158,207 +291,202 @@ def mirrored_into(
                 continue
             flipped |= 1 << k
             start = width * (block[top - p + 1] + high_rank[flipped] * columns)
-            row = x[start : start + width * columns]
             for i in range(columns):
                 for q in range(width):
-                    g[width * i + q] += c * row[width * (columns - 1 - i) + q]
+                    g[place + width * i + q] += c * x[start + width * (columns - 1 - i) + q]
             continue
         source = bits - w + 1
         if w == 0:
             continue
         others = low_offset[source + 1] - low_offset[source]
         start = width * (block[top - p] + high_rank[flipped] * others)
-        row = x[start : start + width * others]
-        to = filled[j][half[w - 1] : half[w]]
-        of = filled[j][half[source - 1] : half[source]]
-        for i in range(to.size):
+        to = j * half[bits] + half[w - 1]
+        of = j * half[bits] + half[source] - 1
+        for i in range(half[w] - half[w - 1]):
+            a = place + width * np.int64(filled[to + i])
+            b = start + width * np.int64(filled[of - i])
             for q in range(width):
-                g[width * to[i] + q] += c * row[width * of[to.size - 1 - i] + q]
+                g[a + q] += c * x[b + q]
 
 
 @nb.njit(**INLINE)
-def diagonal_of(energy, low_offset, high_string, across, energies, low_string, width, w, place):
-    """Set the diagonal of a row but for the energy of its high string, from its fields on the low spins."""
+def diagonal_of(
+    energy, fields, below, above, low_offset, across, energies, low_string, bits, top, width, w, h
+):
+    """Set the diagonal of a row but for the energy of its high string h, from the fields of that string on the low spins.
+
+    `fields`, `below`, `above`: work space, of 2^((bits + 1) / 2) numbers or more.
+    """
     first = low_offset[w]
-    last = low_offset[w + 1]
-    h = high_string[place]
-    bits = low_offset.size - 2
     under = bits // 2
-    fields = np.zeros(bits)
-    for k in range(across.shape[0]):
+    for j in range(bits):
+        fields[j] = 0.0
+    for k in range(top):
         s = -0.5 if h >> k & 1 else 0.5
         for j in range(bits):
-            fields[j] += s * across[k, j]
-    below = np.zeros(1 << under)
-    above = np.zeros(1 << (bits - under))
-    for i in range(below.size):
-        for j in range(under):
-            below[i] += -0.5 * fields[j] if i >> j & 1 else 0.5 * fields[j]
-    for i in range(above.size):
-        for j in range(bits - under):
-            above[i] += -0.5 * fields[under + j] if i >> j & 1 else 0.5 * fields[under + j]
-    row = energies
-    mask = below.size - 1
-    for i in range(last - first):
+            fields[j] += s * across[k * bits + j]
+    energy_of(below, fields, 0, under)
+    energy_of(above, fields, under, bits - under)
+    mask = (1 << under) - 1
+    for i in range(low_offset[w + 1] - first):
         s = low_string[first + i]
+        e = energies[first + i] + below[s & mask] + above[s >> under]
         for q in range(width):
-            energy[width * i + q] = row[first + i] + below[s & mask] + above[s >> under]
+            energy[width * i + q] = e
 
 
-@nb.njit(**JIT)
-def start_row(g, x, y, energy, e, alpha, beta, gamma):
-    """Set a buffer to what the row itself contributes; energy: its diagonal less e, of every number of an amplitude."""
-    d = alpha * e + beta
-    if gamma == 0.0:
-        for i in range(x.size):
-            g[i] = (alpha * energy[i] + d) * x[i]
-    else:
-        for i in range(x.size):
-            g[i] = (alpha * energy[i] + d) * x[i] + gamma * y[i]
+@nb.njit(**INLINE)
+def energy_of(made, fields, first, bits):
+    """Set `made` to the energy of every string of some bits, in the fields from the first on; each doubles the table."""
+    total = 0.0
+    for j in range(bits):
+        total += 0.5 * fields[first + j]
+    made[0] = total
+    for j in range(bits):
+        for i in range(1 << j):
+            made[(1 << j) + i] = made[i] - fields[first + j]
 
 
-@nb.njit(**JIT)
-def one_low(x, y, g, starts, to, value, columns, width, alpha):
-    """Add the flips within the low part to one row, and write it."""
-    for u in range(columns):
-        re = 0.0
-        im = 0.0
-        for k in range(starts[u], starts[u + 1]):
-            v = width * np.int64(to[k])
-            re += value[k] * x[v]
-            im += value[k] * x[v + width - 1]
-        y[width * u] = g[width * u] + alpha * re
-        if width == 2:
-            y[2 * u + 1] = g[2 * u + 1] + alpha * im
+# --------------------------------------------------------------------------- eight rows, or four, at once
 
 
-@intrinsic
-def _gathered(typingctx, x, y, g, to, value, alpha, begin, end, place, size):
-    """Set ``y[place + r size + q] = g[...] + alpha sum_k value[k] x[r size + 2 to[k] + q]`` of eight rows r, q = 0, 1.
+@nb.njit(**INLINE)
+def tile_in(tile, x, starts, size, width):
+    """Transpose rows of a vector, which begin at `starts`, into a tile (columns, 8)."""
+    if size < 4:
+        for q in range(LANES // width):
+            for i in range(size):
+                tile[i // width * LANES + q * width + i % width] = x[starts[q] + i]
+        return
+    k = 0
+    while True:
+        if width == 1:
+            tile_from_rows(tile, x, starts, k)
+        else:
+            tile_from_pairs(tile, x, starts, k)
+        k += 4
+        if k >= size:
+            return
+        k = min(k, size - 4)
 
-    Numba makes no vectors of the two numbers of an amplitude by itself; here real and imaginary part are one vector, so that a
-    flip of eight rows is eight fused operations. k goes from begin to end.
+
+@nb.njit(**INLINE)
+def rows_out(y, starts, g, places, made, size, width):
+    """Set rows of a vector to their buffers and the columns of a tile."""
+    if size < 4:
+        for q in range(LANES // width):
+            for i in range(size):
+                y[starts[q] + i] = g[places[q] + i] + made[i // width * LANES + q * width + i % width]
+        return
+    k = 0
+    while True:
+        if width == 1:
+            rows_from_tile(y, starts, g, places, made, k)
+        else:
+            pairs_from_tile(y, starts, g, places, made, k)
+        k += 4
+        if k >= size:
+            return
+        k = min(k, size - 4)
+
+
+@nb.njit(**INLINE)
+def flipped_into(made, tile, group_first, group_count, group_string, group_entry, order, to, value, w, alpha):
+    """Set a tile to the flips within the low part; strings with equally many come one after the other.
+
+    A loop whose length changes with every string is mispredicted; two strings are summed at once, for the latency of an addition.
     """
-    if not all(isinstance(array, types.Array) for array in (x, y, g, to, value)):
-        return None
-    whole = types.int64
-    signature = types.void(x, y, g, to, value, types.float64, whole, whole, whole, whole)
-
-    def generate(context, builder, signature, arguments):
-        double, index = ir.DoubleType(), ir.IntType(64)
-        pair = ir.VectorType(double, 2)
-        arrays = dict(
-            zip(("x", "y", "g", "to", "value"), zip(signature.args, arguments, strict=False), strict=False)
-        )
-        data = {
-            name: context.make_array(kind)(context, builder, array).data
-            for name, (kind, array) in arrays.items()
-        }
-        element = {name: context.get_data_type(kind.dtype) for name, (kind, _) in arrays.items()}
-        scale, first, last, start, row = arguments[5:]
-
-        def both(number):
-            found = ir.Constant(pair, ir.Undefined)
-            for lane in (0, 1):
-                found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), lane))
-            return found
-
-        def pointer(name, at):
-            kind = ir.VectorType(element[name], 2).as_pointer()
-            return builder.bitcast(builder.gep(data[name], [at]), kind)
-
-        def load(name, at):
-            size = 8 if element[name] == double else 4
-            found = builder.load(pointer(name, at), align=size)
-            return found if element[name] == double else builder.fpext(found, pair)
-
-        def plus(total, factor, vector):
-            return builder.fadd(total, builder.fmul(factor, vector, flags=["contract"]), flags=["contract"])
-
-        offsets = [ir.Constant(index, 0)]
-        for _ in range(PACKED - 1):
-            offsets.append(builder.add(offsets[-1], row))
-        nothing = ir.Constant(pair, [0.0, 0.0])
-        before = builder.block
-        loop, done = builder.append_basic_block("flips"), builder.append_basic_block("done")
-        builder.cbranch(builder.icmp_signed("<", first, last), loop, done)
-        builder.position_at_end(loop)
-        k = builder.phi(index)
-        k.add_incoming(first, before)
-        sums = [builder.phi(pair) for _ in offsets]
-        column = builder.zext(builder.load(builder.gep(data["to"], [k])), index)
-        column = builder.add(column, column)
-        c = both(builder.load(builder.gep(data["value"], [k])))
-        found = [
-            plus(total, c, load("x", builder.add(column, at)))
-            for total, at in zip(sums, offsets, strict=True)
-        ]
-        for total, new in zip(sums, found, strict=True):
-            total.add_incoming(nothing, before)
-            total.add_incoming(new, loop)
-        following = builder.add(k, ir.Constant(index, 1))
-        k.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, last), loop, done)
-        builder.position_at_end(done)
-        results = [builder.phi(pair) for _ in offsets]
-        for total, new in zip(results, found, strict=True):
-            total.add_incoming(nothing, before)
-            total.add_incoming(new, loop)
-        factor = both(scale)
-        for total, offset in zip(results, offsets, strict=True):
-            at = builder.add(start, offset)
-            out = plus(load("g", at), factor, total)
-            single = element["y"] != double
-            out = builder.fptrunc(out, ir.VectorType(element["y"], 2)) if single else out
-            builder.store(out, pointer("y", at), align=4 if single else 8)
-        return context.get_dummy_value()
-
-    return signature, generate
+    for m in range(group_first[w], group_first[w + 1]):
+        c = group_count[m]
+        e = group_entry[m]
+        s = group_string[m]
+        end = group_string[m + 1]
+        if c == 0:
+            while s < end:
+                lanes_into(made, LANES * np.int64(order[s]), times(0.0, eight(tile, 0)))
+                s += 1
+            continue
+        while s + 2 <= end:
+            a = times(value[e], eight(tile, LANES * np.int64(to[e])))
+            b = times(value[e + c], eight(tile, LANES * np.int64(to[e + c])))
+            for k in range(e + 1, e + c):
+                a = multiply_add(a, value[k], eight(tile, LANES * np.int64(to[k])))
+                b = multiply_add(b, value[k + c], eight(tile, LANES * np.int64(to[k + c])))
+            lanes_into(made, LANES * np.int64(order[s]), times(alpha, a))
+            lanes_into(made, LANES * np.int64(order[s + 1]), times(alpha, b))
+            s += 2
+            e += 2 * c
+        if s < end:
+            a = times(value[e], eight(tile, LANES * np.int64(to[e])))
+            for k in range(e + 1, e + c):
+                a = multiply_add(a, value[k], eight(tile, LANES * np.int64(to[k])))
+            lanes_into(made, LANES * np.int64(order[s]), times(alpha, a))
 
 
-@nb.njit(**JIT)
-def eight_low_complex(x, y, g, starts, to, value, columns, alpha):
-    """Add the flips within the low part to eight rows of a complex vector, and write them."""
-    for u in range(columns):
-        _gathered(x, y, g, to, value, alpha, starts[u], starts[u + 1], 2 * u, 2 * columns)
+@nb.njit(**INLINE)
+def joined_into(
+    made,
+    tile,
+    factors,
+    starts,
+    x,
+    cross,
+    low_offset,
+    near_high,
+    block,
+    near,
+    bits,
+    top,
+    width,
+    p,
+    w,
+    first,
+    rows,
+    alpha,
+):
+    """Add all flips across the cut to a tile, for couplings of nearly all pairs.
 
-
-@nb.njit(**JIT)
-def eight_low(x, y, g, starts, to, value, columns, alpha):
-    """Add the flips within the low part to eight rows of a real vector, and write them."""
-    one = np.uint64(1)
-    size = np.uint64(columns)
-    o2 = size + size
-    o3 = o2 + size
-    o4 = o2 + o2
-    o5 = o4 + size
-    o6 = o4 + o2
-    o7 = o4 + o3
-    for u in range(np.uint64(0), size):
-        a0 = 0.0
-        a1 = 0.0
-        a2 = 0.0
-        a3 = 0.0
-        a4 = 0.0
-        a5 = 0.0
-        a6 = 0.0
-        a7 = 0.0
-        for k in range(np.uint64(starts[u]), np.uint64(starts[u + one])):
-            v = np.uint64(to[k])
-            c = value[k]
-            a0 += c * x[v]
-            a1 += c * x[size + v]
-            a2 += c * x[o2 + v]
-            a3 += c * x[o3 + v]
-            a4 += c * x[o4 + v]
-            a5 += c * x[o5 + v]
-            a6 += c * x[o6 + v]
-            a7 += c * x[o7 + v]
-        y[u] = g[u] + alpha * a0
-        y[size + u] = g[size + u] + alpha * a1
-        y[o2 + u] = g[o2 + u] + alpha * a2
-        y[o3 + u] = g[o3 + u] + alpha * a3
-        y[o4 + u] = g[o4 + u] + alpha * a4
-        y[o5 + u] = g[o5 + u] + alpha * a5
-        y[o6 + u] = g[o6 + u] + alpha * a6
-        y[o7 + u] = g[o7 + u] + alpha * a7
+    Every row of a block has p of its H high bits set. Slot s takes the s-th of them (then of those that are not set) in each row:
+    the partner rows are transposed once, and each flip of a low bit is one operation of all rows, with a factor for each.
+    `first` is the place of the first of the rows among the high strings, `cross` (H L,) the values of the flips.
+    """
+    columns = low_offset[w + 1] - low_offset[w]
+    for down in (1, 0):
+        source = w + 1 if down else w - 1
+        other = p - 1 if down else p + 1
+        if source < 0 or source > bits:
+            continue
+        others = low_offset[source + 1] - low_offset[source]
+        flips = bits - w if down else w  # low bits that are up here, or down
+        for slot in range(p if down else top - p):
+            for q in range(LANES // width):
+                found = near_high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
+                starts[q] = width * (block[other] + np.int64(found & RANK) * others)
+                taken = np.int64(found >> 24) * bits
+                for j in range(bits):
+                    c = alpha * cross[taken + j]
+                    for i in range(width):
+                        factors[LANES * j + width * q + i] = c
+            tile_in(tile, x, starts, width * others, width)
+            entry = (low_offset[w]) * bits + (0 if down else bits - w)
+            u = np.int64(0)
+            while u < columns:  # two strings at once, for the latency of an addition
+                following = min(u + 1, columns - 1)
+                a = eight(made, LANES * u)
+                b = eight(made, LANES * following)
+                left = entry + u * bits
+                right = entry + following * bits
+                for _ in range(flips):
+                    one = np.int64(near[left])
+                    two = np.int64(near[right])
+                    a = multiply_add(
+                        a, eight(factors, LANES * (one >> 24)), eight(tile, LANES * (one & RANK))
+                    )
+                    b = multiply_add(
+                        b, eight(factors, LANES * (two >> 24)), eight(tile, LANES * (two & RANK))
+                    )
+                    left += 1
+                    right += 1
+                lanes_into(made, LANES * u, a)
+                lanes_into(made, LANES * following, b)
+                u += 2

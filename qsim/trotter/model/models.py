@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.model import are_driven
-from qsim.trotter.model.hamiltonian import build_hamiltonian
+from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -62,6 +62,14 @@ class Models:
     def hamiltonian(self, member: int = 0) -> Hamiltonian:
         """Return the Hamiltonian of a trajectory."""
         return build_hamiltonian(self.system, seed=self.seed, realisation=self.realisation(member))
+
+    def part(self, numbers: Sequence[int]) -> Model:
+        """Return some of the terms alone, without time profiles; their disorder is that of the whole Hamiltonian."""
+        total = Model.zero(self.spins)
+        for number in numbers:
+            term = self.system.terms[number]
+            total = total + build_hamiltonian(self.system, seed=self.seed, terms=[term], first=number).at(0.0)
+        return total
 
     def sigma(self, member: int = 0) -> Hamiltonian:
         """Return the perturbation of the echo of a trajectory."""

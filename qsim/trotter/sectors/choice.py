@@ -14,29 +14,36 @@ from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["definite_down", "obstacle", "sector_of"]
+__all__ = ["definite_down", "mixing", "obstacle", "sector_of"]
 
 EQUAL = 1e-14  # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 
 
 def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:
     """Return why H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""
-    for model in (hamiltonian.static, *(part for _, part in hamiltonian.driven)):
-        scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
-        for axis, name in enumerate("xy"):
-            if model.h[axis].any():
-                site = int(np.flatnonzero(model.h[axis])[0])
-                return f"the field along {name} at site {site} mixes magnetisations"
-        different = np.argwhere(np.triu(np.abs(model.J[0] - model.J[1]) > EQUAL * scale, 1))
-        if len(different):
-            j, k = (int(site) for site in different[0])
-            x, y = model.J[0, j, k], model.J[1, j, k]
-            return f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
-        if inversion and model.h[2].any():
-            site = int(np.flatnonzero(model.h[2])[0])
-            return f"the field along z at site {site} changes its sign under the inversion of all spins"
+    models = (hamiltonian.static, *(part for _, part in hamiltonian.driven))
+    return next((why for model in models if (why := mixing(model, inversion))), "")
+
+
+def mixing(model: Model, inversion: int = 0) -> str:
+    """Return why a constant H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""
+    scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
+    for axis, name in enumerate("xy"):
+        if model.h[axis].any():
+            site = int(np.flatnonzero(model.h[axis])[0])
+            return f"the field along {name} at site {site} mixes magnetisations"
+    different = np.argwhere(np.triu(np.abs(model.J[0] - model.J[1]) > EQUAL * scale, 1))
+    if len(different):
+        j, k = (int(site) for site in different[0])
+        x, y = model.J[0, j, k], model.J[1, j, k]
+        return (
+            f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
+        )
+    if inversion and model.h[2].any():
+        site = int(np.flatnonzero(model.h[2])[0])
+        return f"the field along z at site {site} changes its sign under the inversion of all spins"
     return ""
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.sectors.symmetric import StoredOperator
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["matrix_of"]
 
 
-def matrix_of(operator: SectorOperator) -> NDArray[Any]:
-    """Return H (D, D) float64 on the device, a product for each column."""
+def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
+    """Return H (D, D) on the device: the stored matrix, or a product for each column."""
     device, size = operator.device, operator.size
+    if isinstance(operator, StoredOperator):
+        return np.asarray(operator.matrix.toarray())
     with device.use():
         out = device.xp.empty((size, size))
         unit = device.xp.zeros(size)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.kernels.sectors import (
-    ROWS,
     FlipTables,
-    ProductTables,
     SectorTables,
     sector_flips,
     sector_product,
 )
+from qsim.trotter.kernels.sectors_tables import ProductTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SectorOperator", "place_tables"]
 
+MOST_GATHERED = (
+    0.5  # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
+)
 MOST_PATTERNS = 32  # of fields of the high part on the low one, for each of which the diagonal is tabulated
 
 
@@ -93,6 +95,11 @@ class SectorOperator:
         self.products = 0
 
     @property
+    def dtype(self) -> Any:
+        """Of vectors that are enough for the levels: H is real."""
+        return np.dtype(np.float64)
+
+    @property
     def size(self) -> int:
         """Length of a vector."""
         return self.sector.dimension
@@ -136,10 +143,8 @@ class SectorOperator:
         blocks, strings = sector.blocks(), place_tables(sector, device)
         if device.is_cuda:
             flips, diagonal = _of_gpu(device, sector, reduced)
-            return SectorTables(sector.dimension, bits, blocks, None, None, strings, flips, diagonal)
-        tiles = [(p, row) for p, _, count, _ in blocks for row in range(0, count, ROWS)]
-        where = np.array(tiles, np.int64).reshape(-1, 2)
-        return SectorTables(sector.dimension, bits, blocks, _of_cpu(sector, reduced), where, strings)
+            return SectorTables(sector.dimension, bits, blocks, None, strings, flips, diagonal)
+        return SectorTables(sector.dimension, bits, blocks, _of_cpu(sector, reduced), strings)
 
 
 # ----------------------------------------------------------------------------------------- tables
@@ -170,12 +175,47 @@ def _energy(part: Part, J: NDArray[np.float64], field: NDArray[np.float64]) -> N
     return np.asarray(0.5 * np.einsum("nj,nj->n", s @ J, s) + s @ field, np.float64)
 
 
+def _grouped(
+    part: Part, flip: NDArray[np.float64]
+) -> dict[str, NDArray[np.int64] | NDArray[np.uint32] | NDArray[np.float64]]:
+    """Return the flips within the low part, strings of a weight with equally many after each other."""
+    starts, to, value = _flips_within(part, flip)
+    count, weight = np.diff(starts), part.weights
+    order = np.lexsort((count, weight))
+    change = np.flatnonzero(np.diff(weight[order] * (part.bits**2 + 1) + count[order])) + 1
+    first = np.concatenate([[0], change])  # string of every group
+    entries = np.concatenate([[0], np.cumsum(count[order])])
+    taken = np.repeat(starts[:-1][order] - entries[:-1], count[order]) + np.arange(to.size)
+    return {
+        "group_first": np.searchsorted(weight[order][first], np.arange(part.bits + 2)),
+        "group_count": count[order][first],
+        "group_string": np.append(first, order.size),
+        "group_entry": np.append(entries[first], entries[-1]),
+        "low_order": (order - part.offset[weight[order]]).astype(np.uint32),
+        "low_to": to[taken],
+        "low_value": value[taken],
+    }
+
+
+def _near(part: Part) -> NDArray[np.uint32]:
+    """Return the bits of every string, those that are 0 first: rank of the string with that bit flipped, and the bit above it."""
+    down = part.strings[:, None] >> np.arange(part.bits) & 1
+    bit = np.argsort(down, axis=1, kind="stable")
+    to = part.rank[part.strings[:, None] ^ (1 << bit)]
+    return np.asarray(to | bit << 24, np.uint32)
+
+
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     low, high = sector.low, sector.high
     L = low.bits
-    within = _flips_within(low, reduced.flip[:L, :L])
     first, to, value = _flips_within(high, reduced.flip[L:, L:])
-    j, k = np.nonzero(reduced.flip[:L, L:])
+    joined = reduced.flip[:L, L:]
+    j, k = np.nonzero(joined)
+    many = j.size > MOST_GATHERED * joined.size
+    cross = joined.T if many else np.zeros(0)
+    near = [_near(piece) if many else np.zeros(0) for piece in (low, high)]
+    if many:
+        j, k = j[:0], k[:0]
     mirror = np.flatnonzero(reduced.mirrored)
     across = np.ascontiguousarray(reduced.J[L:, :L])
     energy = _energy(low, reduced.J[:L, :L], reduced.field[:L])[None]
@@ -186,34 +226,34 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     else:
         pattern = np.full(1 << high.bits, -1, np.int64)
     less = [math.comb(max(L - 1, 0), w) for w in range(L + 1)]
-    return ProductTables(
-        down=sector.down,
-        low_offset=low.offset,
-        high_offset=high.offset,
-        block=sector.block,
-        half=np.concatenate([[0], np.cumsum(less)]).astype(np.int64),
-        clear=low.clear,
-        filled=low.filled,
-        low_first=within[0],
-        low_to=within[1],
-        low_value=within[2],
-        high_first=first,
-        high_to=to.astype(np.int64),
-        high_value=value,
-        cross_low=j.astype(np.int64),
-        cross_high=k.astype(np.int64),
-        cross_value=np.ascontiguousarray(reduced.flip[j, L + k]),
-        mirror_site=mirror.astype(np.int64),
-        mirror_value=np.ascontiguousarray(reduced.mirrored[mirror]),
-        high_string=high.strings,
-        high_rank=high.rank.astype(np.int64),
-        energy=np.ascontiguousarray(energy).ravel(),
-        energy_pairs=np.repeat(energy.ravel(), 2),
-        pattern=pattern,
-        high_energy=_energy(high, reduced.J[L:, L:], reduced.field[L:]),
-        across=across,
-        low_string=low.strings,
-    )
+    given: dict[str, NDArray[Any]] = {
+        "low_offset": low.offset,
+        "high_offset": high.offset,
+        "block": sector.block,
+        "half": np.concatenate([[0], np.cumsum(less)]),
+        "clear": low.clear,
+        "filled": low.filled,
+        "high_first": first,
+        "high_to": to,
+        "high_value": value,
+        "cross_low": j,
+        "cross_high": k,
+        "cross_value": reduced.flip[j, L + k],
+        "cross": cross,
+        "near": near[0],
+        "near_high": near[1],
+        "mirror_site": mirror,
+        "mirror_value": reduced.mirrored[mirror],
+        "high_string": high.strings,
+        "high_rank": high.rank,
+        "energy": energy,
+        "energy_pairs": np.repeat(energy.ravel(), 2),
+        "pattern": pattern,
+        "high_energy": _energy(high, reduced.J[L:, L:], reduced.field[L:]),
+        "across": across,
+        "low_string": low.strings,
+    }
+    return ProductTables.packed(sector.down, given | _grouped(low, reduced.flip[:L, :L]))
 
 
 def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
 from qsim.core.results.arrays import listed, read_arrays, require_finite
 from qsim.core.results.hdf5 import open_datasets
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["contract_mps", "initial_state", "load_state", "product_state", "read_mps"]
+__all__ = ["contract_mps", "initial_part", "initial_state", "load_state", "product_state", "read_mps"]
 
 NAMES = ("psi", "psi_final", "state", "results/psi_final", "results/psi", "results/state")
 DIRECTIONS = {  # theta, phi in units of pi
@@ -79,6 +80,39 @@ def initial_state(
     with device.use():
         psi = device.xp.zeros(1 << spins, dtype=dtype)
         psi[basis_index(block, spins)] = 1.0
+    return psi
+
+
+def initial_part(
+    block: blocks.Initial, spins: int, device: Device, dtype: DTypeLike, part: slice
+) -> Amplitudes:
+    """Return 2^n neighbouring amplitudes of a product state, beginning at a multiple of 2^n.
+
+    Parameters
+    ----------
+    block, spins, device, dtype
+        As for :func:`initial_state`.
+    part
+        Amplitudes that are wanted.
+
+    Raises
+    ------
+    ValueError
+        If the state is none of those that have parts.
+    """
+    size = part.stop - part.start
+    n = size.bit_length() - 1
+    if isinstance(block, blocks.ProductInitial | blocks.PolarisedInitial):
+        theta, phi = _angles(block, spins)
+        above = product_state(theta[n:], phi[n:], cpu(1), complex) if n < spins else np.ones(1)
+        return product_state(theta[:n], phi[:n], device, dtype) * complex(above[part.start >> n])
+    if not isinstance(block, blocks.IsingInitial):
+        raise ValueError("only product states have parts")
+    with device.use():
+        psi = device.xp.zeros(size, dtype=dtype)
+        index = basis_index(block, spins)
+        if part.start <= index < part.stop:
+            psi[index - part.start] = 1.0
     return psi
 
 

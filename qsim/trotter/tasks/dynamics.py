@@ -2,23 +2,27 @@
 
 With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y_k^2 delta(w - theta_k + E_0)``: eigenvalues theta
 of its tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every
-delta is drawn as a Lorentzian of half width `broadening`.
+delta is drawn as a Lorentzian of half width `broadening`.  With ``method: kpm`` the moments of Chebyshev take its place
+(:mod:`qsim.trotter.tasks.kpm`).
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.evolution.chebyshev import lanczos_bounds
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import ground_state
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.operators import raised, target_of, wave, weighted
-from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
 from qsim.trotter.tasks.results import DynamicsResult
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["lorentzians", "run"]
 
 SETTLED = 0.02  # of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
+CAPTURED = 0.98  # of the static factor: less than that within the frequencies is warned of
 EMPTY = 1e-12  # weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
 
 
@@ -54,19 +59,41 @@ class Computation:
         count, steps = len(self.wave_numbers), problem.block.steps
         self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
         self.change = np.zeros(count)
+        self.moments = np.zeros((count, 2 * steps + 1)) if problem.block.method == "kpm" else None
         self.done = 0
         if restored is not None:
             self.poles, self.weights = np.array(restored["poles"]), np.array(restored["weights"])
             self.change, self.done = np.array(restored["change"]), int(restored["done"])
+            self.moments = None if restored["moments"] is None else np.array(restored["moments"])
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"poles": self.poles, "weights": self.weights, "change": self.change, "done": self.done}
+        return {
+            "poles": self.poles,
+            "weights": self.weights,
+            "change": self.change,
+            "moments": self.moments,
+            "done": self.done,
+        }
+
+    @cached_property
+    def target(self) -> Sector | None:
+        """Sector that S_q leads to; None where it annihilates the ground state."""
+        return target_of(self.sector, self.problem.block.operator)
+
+    @cached_property
+    def band(self) -> tuple[float, float]:
+        """Middle and half width of an interval that holds the spectrum of the target sector."""
+        problem = self.problem
+        if self.target is None:
+            return 0.0, 1.0
+        operator = SectorOperator(problem.place, self.target, problem.model)
+        low, high = lanczos_bounds(problem.place, operator, problem.model)
+        return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
 
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
-        problem, block = self.problem, self.problem.block
-        target = target_of(self.sector, block.operator)
+        problem, target = self.problem, self.target
         operator = None if target is None else SectorOperator(problem.place, target, problem.model)
         for number in range(self.done, len(self.wave_numbers)):
             if operator is not None:
@@ -84,6 +111,11 @@ class Computation:
             phi = raised(self.sector, operator.sector, device, vector, factors)
         square = dot(phi, phi).real
         if square < EMPTY:
+            return
+        if self.moments is not None:
+            self.moments[number] = chebyshev_moments(
+                device, operator, phi, self.band, block.steps, lambda: report(Progress())
+            )
             return
         with device.use():
             phi *= 1.0 / math.sqrt(square)
@@ -129,6 +161,8 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="wave numbers", what="dynamics", done=made.done)
     block, omega = problem.block, np.array(problem.block.omega.values())
+    if made.moments is not None:
+        return _of_moments(made, omega, made.moments, monitor)
     structure = np.zeros((total, omega.size))
     for k in range(total):
         known = np.isfinite(made.poles[k])
@@ -144,6 +178,32 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     )
 
 
+def _of_moments(
+    made: Computation, omega: NDArray[np.float64], moments: NDArray[np.float64], monitor: Monitor
+) -> DynamicsResult:
+    """Return the result of kpm, and warn where the frequencies leave out weight."""
+    ground = made.ground
+    structure = smoothed(moments, omega + ground.energy, made.band)
+    result = DynamicsResult(
+        made.problem,
+        made.sector,
+        ground.energy,
+        ground.residual,
+        structure,
+        None,
+        None,
+        None,
+        moments,
+        made.band,
+    )
+    if result.captured is not None and result.captured < CAPTURED:
+        monitor.warn(
+            f"dynamics.omega holds {result.captured:.3g} of the weight of S(q, w) at one q, the rest lies outside; a wider grid "
+            f"reaches from {result.edges[0]:.4g} to {result.edges[1]:.4g}"
+        )
+    return result
+
+
 def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     """Return the ground state of all sectors of the task.
 
@@ -152,7 +212,7 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     NumericsError
         If it is degenerate, within its sector or with another one.
     """
-    found = [(sector, ground_state(problem.place, sector, problem.model)) for sector in problem.sectors]
+    found = [(sector, ground_state(problem.place, sector, problem.model)) for sector in problem.plain_sectors]
     found.sort(key=lambda entry: entry[1].energy)
     sector, ground = found[0]
     same = 1e-9 * scale_of(problem.model)

@@ -9,11 +9,11 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.choice import obstacle
 from qsim.trotter.sectors.matrix import matrix_of
-from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
-from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
 from qsim.trotter.tasks.results import LevelsResult
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Levels
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.symmetric import AnySector
     from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["gap_ratios", "run"]
@@ -59,7 +60,7 @@ class Computation:
         problem, device = self.problem, self.problem.place
         for member in range(self.done, problem.models.disorder):
             sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
-            matrix = matrix_of(SectorOperator(device, sector, model))
+            matrix = matrix_of(problem.operator(sector, model))
             xp = device.xp
             with device.use():
                 if len(self.kept) == 1:
@@ -75,15 +76,23 @@ class Computation:
         device, sector = self.problem.place, self.problem.sectors[0]
         host = device.to_host(vectors)
         if "participation" in self.kept:
-            p = host**2
+            p = np.abs(self._whole(host)) ** 2
             logs = np.log(np.where(p > 0.0, p, 1.0))
             self.kept["participation"][member] = -(p * logs).sum(axis=0)
         if "entropies" in self.kept:
             half = range(sector.spins // 2)
+            base = sector.base if isinstance(sector, SymmetricSector) else sector
             for k in range(sector.dimension):
-                vector = np.ascontiguousarray(host[:, k])
-                found = sector_schmidt(sector, device, device.asarray(vector), half)
+                vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
+                found = sector_schmidt(base, device, device.asarray(vector), half)
                 self.kept["entropies"][member, k] = found.entropy
+
+    def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """Return vectors (columns) in the Ising basis of a sector of Sz."""
+        sector = self.problem.sectors[0]
+        if not isinstance(sector, SymmetricSector):
+            return vectors
+        return np.array([sector.whole(column) for column in vectors.T]).T
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
@@ -93,17 +102,18 @@ def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]
     return np.where(large > least, small / np.maximum(large, 1e-300), 0.0)
 
 
-def left_over(model: Model, inversion: bool) -> str:
+def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
     """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
-    J, h, n = model.J, model.h, model.spins
-    if inversion and not h[2].any():
+    n = model.spins
+    resolved = sector if isinstance(sector, SymmetricSector) else None
+    momentum = resolved.momentum if resolved else None
+    if inversion and not model.h[2].any():
         return "the inversion of all spins (give sector.inversion)"
-    mirror = np.arange(n)[::-1]
-    if np.allclose(J, J[:, mirror][:, :, mirror]) and np.allclose(h, h[:, mirror]):
-        return "the reflection of the chain"
-    shift = np.roll(np.arange(n), 1)
-    if np.allclose(J, J[:, shift][:, :, shift]) and np.allclose(h, h[:, shift]):
-        return "translations"
+    turns = momentum is not None and 2 * momentum % n  # the reflection leads to another momentum
+    if not (resolved and resolved.reflection) and not turns and not broken(model, reflected(n)):
+        return "the reflection of the chain (give sector.reflection)"
+    if momentum is None and not broken(model, shifted(n)):
+        return "translations (give sector.momentum)"
     return ""
 
 
@@ -112,7 +122,7 @@ def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
-    symmetry = left_over(model, open_inversion)
+    symmetry = left_over(model, sector, open_inversion)
     if symmetry:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "

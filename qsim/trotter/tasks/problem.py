@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
-from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
+from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.choice import obstacle
+from qsim.trotter.sectors.choice import definite_down, mixing, obstacle
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.asked import Asked
+    from qsim.trotter.deck.initial import Initial
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.models import Models
+    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["TaskProblem", "scale_of", "task_memory"]
+__all__ = ["TaskProblem", "task_memory"]
 
 
-VECTORS = {"dynamics": 9, "thermal": 4}  # of a sector, in memory at once
+VECTORS = {"dynamics": 9, "thermal": 4, "floquet": 12}  # of a sector, in memory at once
 
-B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels)
+B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
 
 @dataclass
@@ -39,12 +42,14 @@ class TaskProblem(Generic[B]):
         Couplings and fields of every realisation of the disorder.
     asked : Asked
         What is observed.
-    block : Spectrum, Dynamics, Thermal or Levels
+    block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
     sector : SectorBlock or text
         Sector that is asked for.
     device : Device or None
         None in a plan.
+    start : Initial or None
+        Initial state of the deck, for a task that has one.
     """
 
     models: Models
@@ -52,6 +57,7 @@ class TaskProblem(Generic[B]):
     block: B
     sector: SectorBlock | str
     device: Device | None
+    start: Initial | None = None
 
     @property
     def spins(self) -> int:
@@ -60,9 +66,23 @@ class TaskProblem(Generic[B]):
 
     @property
     def place(self) -> Device:
-        """The device of a run."""
+        """The device of a run; the CPU where H is a stored matrix."""
         assert self.device is not None
-        return self.device
+        return cpu(self.device.threads) if self.stored and self.device.is_cuda else self.device
+
+    @property
+    def stored(self) -> bool:
+        """Whether the sectors have symmetries beside Sz and inversion."""
+        return isinstance(self.sector, SectorBlock) and self.sector.stored
+
+    def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
+        """Return H in a sector of the task."""
+        from qsim.trotter.sectors.operator import SectorOperator
+        from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+
+        if isinstance(sector, SymmetricSector):
+            return StoredOperator(self.place, sector, model)
+        return SectorOperator(self.place, sector, model)
 
     @cached_property
     def hamiltonian(self) -> Hamiltonian:
@@ -79,7 +99,7 @@ class TaskProblem(Generic[B]):
         return self.hamiltonian.at(0.0)
 
     @cached_property
-    def sectors(self) -> list[Sector]:
+    def sectors(self) -> list[AnySector]:
         """Sectors of the task, those with the most spins up first.
 
         Raises
@@ -87,17 +107,54 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked, spins = self.sector, self.spins
-        inversion = asked.inversion or 0 if isinstance(asked, SectorBlock) else 0
+        if isinstance(self.block, Floquet):
+            return [self._of_cycle(self.block)]
+        asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
+        spins = self.spins
+        inversion = asked.inversion or 0 if asked is not None else 0
         if why := obstacle(self.hamiltonian, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if isinstance(asked, SectorBlock):
+        if asked is not None:
+            if asked.stored:
+                from qsim.trotter.sectors.symmetric import symmetric_sectors
+
+                stored: list[AnySector] = []
+                stored.extend(symmetric_sectors(asked, self.model))
+                return stored
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
         if isinstance(self.block, Levels):
             return [Sector(spins, (spins + 1) // 2)]
         return [Sector(spins, down) for down in self._downs()]
+
+    def step_model(self, number: int) -> Model:
+        """Return H of a step of a cycle."""
+        assert isinstance(self.block, Floquet)
+        return self.models.part(self.block.cycle[number].terms)
+
+    def _of_cycle(self, block: Floquet) -> Sector:
+        """Return the sector of a cycle: that of the deck, or of the start."""
+        for number in range(len(block.cycle)):
+            if why := mixing(self.step_model(number)):
+                raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
+        down = definite_down(self.start, self.spins)
+        if isinstance(self.sector, SectorBlock):
+            given = self.spins - round(self.sector.ups(self.spins)[0])
+            if down is not None and down != given:
+                raise DeckError(
+                    f"sector: the initial state has Sz = {0.5 * self.spins - down:g}, the sector Sz = "
+                    f"{0.5 * self.spins - given:g}; use sector: auto"
+                )
+            return Sector(self.spins, given)
+        if down is None:
+            raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
+        return Sector(self.spins, down)
+
+    @property
+    def plain_sectors(self) -> list[Sector]:
+        """The sectors, of tasks that take no symmetries beside Sz and inversion."""
+        return [sector for sector in self.sectors if isinstance(sector, Sector)]
 
     def _downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
@@ -121,21 +178,21 @@ class TaskProblem(Generic[B]):
         return not self.model.h[2].any()
 
 
-def scale_of(model: Any) -> float:
-    """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
-    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(
-        1.0
-    )
-
-
 def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     spins, block = problem.spins, problem.block
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
+    if problem.stored and states:
+        pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
+        # strings, and the entries of the matrix while they are sorted
+        tables = states * (16 + 40 * (1 + pairs))
+        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        tables += 96 * max(
+            sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
+        )
     if isinstance(block, Levels):
-        return {"matrix": 3 * 8 * states**2, "tables": tables}
-    if isinstance(block, Spectrum):
-        vectors = 3 + block.levels
-    else:
-        vectors = VECTORS["thermal" if isinstance(block, Thermal) else "dynamics"]
-    return {"vectors": 8 * states * vectors, "tables": tables}
+        return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
+    if isinstance(block, Floquet) and block.quasienergies:
+        return {"matrix": 4 * 16 * states**2, "tables": tables}
+    vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
+    return {"vectors": (16 if problem.stored else 8) * states * vectors, "tables": tables}

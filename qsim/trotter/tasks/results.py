@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.tasks.kpm import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.trotter.deck.tasks import Dynamics, Levels, Spectrum, Thermal
+    from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.symmetric import AnySector
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["DynamicsResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
+__all__ = ["DynamicsResult", "FloquetResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
 
 EPS = 2.2e-16
 SAME = 10.0  # times the residuals: levels closer than that may be one level
@@ -29,7 +31,7 @@ class SpectrumResult:
     Attributes
     ----------
     problem : TaskProblem
-    sectors : list of Sector
+    sectors : list of Sector or SymmetricSector
     levels, residuals : (sectors, levels) float64
         Not a number where a sector has fewer states.
     observed : dict of arrays
@@ -38,7 +40,7 @@ class SpectrumResult:
     """
 
     problem: TaskProblem[Spectrum]
-    sectors: list[Sector]
+    sectors: list[AnySector]
     levels: NDArray[np.float64]
     residuals: NDArray[np.float64]
     observed: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class SpectrumResult:
         return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
 
     @property
-    def extreme(self) -> Sector:
+    def extreme(self) -> AnySector:
         """Sector of the lowest (highest) level."""
         return self.sectors[self.order[0][0]]
 
@@ -81,10 +83,14 @@ class DynamicsResult:
         Of the ground state.
     energy, residual : float
     structure : (q, omega) float64
-    poles, weights : (q, steps) float64
-        Positions (not a number where there are fewer) and weights.
-    change : (q,) float64
-        Change of the structure with the last fifth of the products, relative to its maximum.
+    poles, weights : (q, steps) float64 or None
+        Positions (not a number where there are fewer) and weights; None of kpm.
+    change : (q,) float64 or None
+        Change of the structure with the last fifth of the products, relative to its maximum; None of kpm.
+    moments : (q, M) float64 or None
+        Of Chebyshev, of kpm.
+    band : (float, float)
+        Middle and half width of the energies of kpm.
     """
 
     problem: TaskProblem[Dynamics]
@@ -92,18 +98,46 @@ class DynamicsResult:
     energy: float
     residual: float
     structure: NDArray[np.float64]
-    poles: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    change: NDArray[np.float64]
+    poles: NDArray[np.float64] | None
+    weights: NDArray[np.float64] | None
+    change: NDArray[np.float64] | None
+    moments: NDArray[np.float64] | None = None
+    band: tuple[float, float] = (0.0, 1.0)
 
     @property
     def static(self) -> NDArray[np.float64]:
         """``<0| S_q^dagger S_q |0>`` of every q."""
+        if self.weights is None:
+            assert self.moments is not None
+            return self.moments[:, 0]
         return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def resolution(self) -> float | None:
+        """Standard deviation of a peak of kpm in the middle of the band, ``pi R / M``."""
+        return None if self.moments is None else np.pi * self.band[1] / self.moments.shape[1]
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Ends of the band of kpm, as frequencies."""
+        middle = self.band[0] - self.energy
+        return middle - self.band[1], middle + self.band[1]
+
+    @property
+    def captured(self) -> float | None:
+        """Least share of a static factor that lies within the frequencies, of kpm; None without weight."""
+        if self.moments is None or not self.static.any():
+            return None
+        omega = self.problem.block.omega
+        ends = omega.first + self.energy, omega.to + self.energy
+        return float(share(self.moments, ends, self.band)[self.static > 0.0].min())
 
     @property
     def first_moment(self) -> NDArray[np.float64]:
         """Integral of ``w S(q, w)`` of every q."""
+        if self.weights is None or self.poles is None:
+            assert self.moments is not None
+            return self.band[1] * self.moments[:, 1] + (self.band[0] - self.energy) * self.moments[:, 0]
         return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
 
     @property
@@ -176,4 +210,43 @@ class LevelsResult:
         return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
 
 
-TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult
+@dataclass
+class FloquetResult:
+    """A state after every few cycles.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+    rows : dict of arrays
+        ``cycle``, ``norm``, ``sz`` and what was asked for, one row per observation.
+    error : float
+        Claimed error of the last state.
+    products : int
+    quasienergies : (D,) float64 or None
+    ratio : float or None
+        Mean gap ratio of the quasi-energies.
+    """
+
+    problem: TaskProblem[Floquet]
+    sector: Sector
+    rows: dict[str, NDArray[Any]]
+    error: float
+    products: int
+    quasienergies: NDArray[np.float64] | None = None
+    ratio: float | None = None
+
+    @property
+    def period(self) -> float:
+        """Duration of a cycle."""
+        return sum(step.time for step in self.problem.block.cycle)
+
+    def row(self, name: str) -> NDArray[Any] | None:
+        """Return what was observed, None if it was not; of one cut without the axis of the cuts."""
+        found = self.rows.get(name)
+        if found is not None and found.ndim == 2 and name != "sz" and found.shape[1] == 1:
+            return np.asarray(found[:, 0])
+        return found
+
+
+TaskResult = SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
-from qsim.trotter.tasks.problem import scale_of
+from qsim.trotter.sectors.symmetric import SymmetricSector
 from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Computation:
         problem, block = self.problem, self.problem.block
         sign = -1.0 if block.which == "highest" else 1.0
         for number in range(self.done, len(problem.sectors)):
-            linear = SectorOperator(problem.place, problem.sectors[number], problem.model)
+            linear = problem.operator(problem.sectors[number], problem.model)
             search = Search(
                 problem.place,
                 linear,
@@ -72,6 +73,7 @@ class Computation:
                 block.tolerance,
                 scale_of(problem.model),
                 highest=sign < 0,
+                dtype=linear.dtype,
             )
             while not search.complete:
                 search.next_level(lambda: report(Progress()))
@@ -97,7 +99,11 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     if not problem.block.vectors:
         return result
     with monitor.stage("observe"):
-        result.observed = observe(problem, problem.sectors[made.best[1]], made.best[2])
+        sector, psi = problem.sectors[made.best[1]], made.best[2]
+        if isinstance(sector, SymmetricSector):
+            result.observed = observe(problem, sector.base, sector.whole(psi))
+        else:
+            result.observed = observe(problem, sector, psi)
     if result.degeneracy > 1 and problem.asked.items:
         monitor.warn(
             f"{result.degeneracy} levels have the energy {result.levels[result.order[0]]:.12g}: what is observed is that of one "

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks.problem import scale_of
 from qsim.trotter.tasks.results import ThermalResult
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
-        sectors = self.problem.sectors
+        sectors = self.problem.plain_sectors
         for number in range(len(self.energies), len(sectors)):
             found = (
                 self._exact(sectors[number])
@@ -76,7 +76,7 @@ class Computation:
 
     def _sampled(self, number: int, report: Report) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         problem, block = self.problem, self.problem.block
-        sector = problem.sectors[number]
+        sector = problem.plain_sectors[number]
         operator = SectorOperator(problem.place, sector, problem.model)
         energies = np.full((block.vectors, block.steps), np.inf)
         weights = np.zeros((block.vectors, block.steps))
@@ -96,7 +96,7 @@ class Computation:
 def run(problem: TaskProblem[Thermal], monitor: Monitor) -> ThermalResult:
     """Return thermal averages at all temperatures."""
     made = Computation(problem, monitor.restored)
-    sectors, block = problem.sectors, problem.block
+    sectors, block = problem.plain_sectors, problem.block
     exact = sum(sector.dimension <= EXACT for sector in sectors)
     monitor.note(
         f"{len(sectors)} sectors, {exact} of them diagonalised, {block.vectors} random vectors in each of the others"
@@ -114,7 +114,7 @@ def averages(
     low = min(float(e.min()) for e in energies)
     samples = max(len(e) for e in energies)
     sums = np.zeros((samples, temperatures.size, 4))  # Z, Z <E>, Z <E^2>, Z <Sz^2>; energies from the lowest
-    for sector, e, w in zip(problem.sectors, energies, weights, strict=True):
+    for sector, e, w in zip(problem.plain_sectors, energies, weights, strict=True):
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
         up = e - low
         known = np.isfinite(up)
@@ -162,7 +162,7 @@ def _mean_sz(
     found = np.zeros((samples, temperatures.size))
     if problem.doubled:
         return found
-    for sector, e, w in zip(problem.sectors, energies, weights, strict=True):
+    for sector, e, w in zip(problem.plain_sectors, energies, weights, strict=True):
         up = np.where(np.isfinite(e), e - low, np.inf)
         boltzmann = np.exp(-up[:, None, :] / temperatures[None, :, None]) * w[:, None, :]
         found += sector.sz * boltzmann.sum(axis=2)

@@ -6,8 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
-from qsim.trotter.model.hamiltonian import dense
+from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
+from qsim.trotter.model.hamiltonian import Model, dense
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.tasks.kpm import chebyshev_moments, share, smoothed
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -128,3 +134,135 @@ def test_a_degenerate_ground_state_is_refused(trotter):
         ).energy
         < 0
     )
+
+
+# ----------------------------------------------------------------------------------------------- kpm
+
+
+def test_moments_of_the_reference():
+    """``Tr T_k((H + 1) / 5) / D`` of the ring of 12 spins, one basis vector after the other."""
+    entry = REFERENCES["kpm_moments_ring_12"]
+    n, sector = 12, Sector(12, 6)
+    J = np.zeros((3, n, n))
+    for j in range(n):
+        J[:, j, (j + 1) % n] = J[:, (j + 1) % n, j] = 1.0
+    operator = SectorOperator(cpu(1), sector, Model(n, J, np.zeros((3, n))))
+    total = np.zeros(13)
+    for unit in np.eye(sector.dimension):
+        total += chebyshev_moments(cpu(1), operator, unit, (-1.0, 5.0), 6, lambda: None)
+    np.testing.assert_allclose(
+        total / sector.dimension, entry["result"]["mu"], rtol=0, atol=entry["tolerance"]
+    )
+
+
+@pytest.mark.parametrize("operator", ["sz", "sp"])
+def test_kpm_is_the_exact_function_with_the_kernel_of_jackson(trotter, operator):
+    """Peaks of the dense diagonalisation, each smoothed by its own Chebyshev series; sum rule and first moment."""
+    terms = [{"type": "xxz", "lattice": "ring", "Jxy": 1.0, "Jz": 0.7}]
+    grid = {"from": -1.0, "to": 12.0, "count": 53}
+    found = dynamics(
+        trotter,
+        {"spins": 8, "terms": terms},
+        {"up": 4},
+        operator=operator,
+        q=[0.5, 1.0],
+        omega=grid,
+        method="kpm",
+        steps=30,
+    )
+    other = dynamics(trotter, {"spins": 8, "terms": terms}, {"up": 4}, operator=operator, q=[0.5, 1.0])
+    centre, half = found.band
+    count = found.moments.shape[1]
+    assert count == 61
+    omega = np.linspace(-1, 12, 53)
+    for k in range(2):
+        x = (other.poles[k] + found.energy - centre) / half
+        known = np.isfinite(x)
+        assert np.all(np.abs(x[known]) < 1.0)
+        T = np.cos(np.arange(count)[:, None] * np.arccos(x[known]))
+        expected = T @ other.weights[k, known]
+        np.testing.assert_allclose(found.moments[k], expected, rtol=0, atol=1e-10)
+        y = (omega + found.energy - centre) / half
+        inside = np.abs(y) < 1
+        g = np.array(
+            [
+                (
+                    (count + 1 - m) * np.cos(np.pi * m / (count + 1))
+                    + np.sin(np.pi * m / (count + 1)) / np.tan(np.pi / (count + 1))
+                )
+                / (count + 1)
+                for m in range(count)
+            ]
+        )
+        series = np.polynomial.chebyshev.chebval(
+            y[inside], g * expected * np.r_[1.0, np.full(count - 1, 2.0)]
+        )
+        np.testing.assert_allclose(
+            found.structure[k, inside],
+            series / (np.pi * half * np.sqrt(1 - y[inside] ** 2)),
+            rtol=0,
+            atol=1e-9,
+        )
+        assert not found.structure[k, ~inside].any()
+    np.testing.assert_allclose(found.static, other.static, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found.first_moment, other.first_moment, rtol=0, atol=1e-9)
+    assert found.captured == pytest.approx(1.0, abs=2e-3)
+    assert found.structure.min() >= -1e-12
+
+
+def test_the_resolution_is_the_width_of_a_peak():
+    """A single level in the middle of the band has the standard deviation pi R / M, to a few per cent."""
+    count, half = 201, 2.0
+    mu = np.cos(np.arange(count) * np.pi / 2)
+    energies = np.linspace(-1.0, 1.0, 20001)
+    peak = smoothed(mu, energies, (0.0, half))
+    step = energies[1] - energies[0]
+    assert peak.sum() * step == pytest.approx(1.0, abs=1e-3)
+    near = np.abs(energies) < 0.15  # tails fall slowly
+    width = np.sqrt((peak * energies**2)[near].sum() / peak[near].sum())
+    assert width == pytest.approx(np.pi * half / count, rel=0.05)
+    assert share(mu, (-1.0, 1.0), (0.0, half)) == pytest.approx(peak.sum() * step, abs=1e-6)
+
+
+def test_weight_outside_of_the_frequencies_is_warned_of(trotter):
+    found = dynamics(
+        trotter,
+        {"spins": 8, "terms": [RING]},
+        {"sz": 0},
+        q=[1.0],
+        omega={"from": 1.0, "to": 2.0, "count": 11},
+        method="kpm",
+    )
+    assert found.captured < 0.5
+    arrays = stage("trotter", "output").arrays(found)
+    assert "poles" not in arrays
+    assert arrays["moments"].shape == (1, 301)
+
+
+def test_a_band_that_is_too_narrow_is_noticed():
+    n = 8
+    J = np.zeros((3, n, n))
+    J[:, 0, 1] = J[:, 1, 0] = 4.0
+    operator = SectorOperator(cpu(1), Sector(n, 4), Model(n, J, np.zeros((3, n))))
+    with pytest.raises(NumericsError, match="wider than the band"):
+        chebyshev_moments(cpu(1), operator, np.ones(operator.size), (0.0, 0.9), 50, lambda: None)
+
+
+def test_kpm_has_no_broadening(trotter):
+    with pytest.raises(DeckError, match="leave broadening out"):
+        dynamics(trotter, {"spins": 6, "terms": [RING]}, method="kpm", broadening=0.1)
+
+
+@pytest.mark.gpu
+def test_kpm_on_a_gpu(trotter, cuda):
+    blocks = {
+        "task": "dynamics",
+        "system": {"spins": 10, "terms": [RING]},
+        "sector": {"sz": 0},
+        "dynamics": {"method": "kpm", "steps": 40},
+    }
+    found, expected = (
+        stage("trotter", "run").run(trotter.build(device=device, **blocks), Monitor.silent())
+        for device in (cuda, None)
+    )
+    np.testing.assert_allclose(found.moments, expected.moments, rtol=0, atol=1e-9)

@@ -162,7 +162,6 @@ REFUSED = {
     "twice": ({"sector": {"sz": [0, 0]}}, "expected different values"),
     "empty": ({"sector": {"up": [1, 5]}}, "the sector is empty"),
     "vectors": ({"spectrum": {"vectors": False}, "observe": ["sz"]}, "what is observed needs the state"),
-    "momentum": ({"sector": {"sz": 0, "momentum": 0}}, "momentum"),
     "single": ({"run": {"precision": "single"}}, "double precision"),
 }
 

@@ -1,0 +1,260 @@
+"""Crystals: throughput against walkers for two cells (Fig. 3), shares of time (Fig. 4), uniform against mixed basis (Fig. 5).
+
+Crystals are computed on CPUs by this version; the cases take a device like all others, so that they need no change when there are
+kernels for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba as nb
+import numpy as np
+import yaml
+
+from bench.harness import Bench, Timing, case
+from bench.qmc import problem
+from qsim.qmc.deck import wavefunction as blocks
+from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.bloch_cpu import bloch_sums, bloch_values
+from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.walk_cpu import FIXED_NODE
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.wavefunction.crystal_trial import mixed_error
+from qsim.qmc.wavefunction.trial import build_wavefunction
+
+FILES = {"diamond 2": "diamond_primitive.yaml", "diamond 16": "diamond16.yaml"}
+COUNTS = {"diamond 2": (16, 64, 256, 1024), "diamond 16": (4, 16, 64)}
+MIDDLE = {"diamond 2": 64, "diamond 16": 8}
+REPEATS = {"diamond 2": 10, "diamond 16": 2}  # generations of a piece of work
+ROUNDS = 3
+TAU, MOVES = 0.02, 0.3  # time steps of diffusion and of variational moves
+# QMCPACK 4.3, own build, double precision, one thread of the same kind of core, 256 walkers, diamond of two atoms with the BFD
+# pseudopotential; walker-generations a second
+QMCPACK = {"locality": 4700.0, "T-moves": 3600.0}
+FACTOR = 1.5
+BASES: dict[str, dict[str, Any]] = {
+    "splines": {},
+    "splines, meshfactor 0.6": {"meshfactor": 0.6},
+    "tins to l = 4": {"muffin_tins": {"lmax": 4}},
+    "tins to l = 6": {"muffin_tins": {"lmax": 6}},
+    "tins to l = 8": {"muffin_tins": {"lmax": 8}},
+}
+POINTS = 4000
+
+
+@cache
+def of_deck(name: str, basis: str = "splines") -> CrystalWavefunction:
+    """Return the trial function at the start of a deck of diamond, with 2 or 16 atoms."""
+    deck = yaml.safe_load((problem.DECKS / FILES[name]).read_text(encoding="utf-8"))
+    deck["wavefunction"]["orbitals"] |= BASES[basis]
+    system = {"cell": "periodic", **deck["system"]}
+    made = build_wavefunction(
+        blocks.System.model_validate(system),
+        blocks.Wavefunction.model_validate(deck["wavefunction"]),
+        folder=problem.DECKS,
+    )
+    assert isinstance(made, CrystalWavefunction)
+    return made
+
+
+def _generations(walkers: Walkers, count: int, tmoves: bool) -> Callable[[], None]:
+    """Return generations of diffusion without branching: moves, local energy, T-moves."""
+    walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(problem.SECTION))
+    reference = float(np.mean(walkers.device.to_host(walkers.state.energy[:, 5])))
+
+    def work() -> None:
+        walkers.state.weight[...] = 1.0
+        for _ in range(count):
+            walk.diffuse(
+                walkers.device,
+                walkers.state,
+                walkers.tables,
+                TAU,
+                walkers.stream(problem.SECTION),
+                tmoves=tmoves,
+                reference=reference,
+                trial=reference,
+                window=10.0,
+                tau_ratio=1.0,
+            )
+            walkers.generation += 1
+
+    return work
+
+
+def _rates(bench: Bench, walkers: Walkers, name: str, label: str, **numbers: Any) -> dict[str, float]:
+    """Measure diffusion with and without T-moves; return walker-generations a second of each."""
+    count = REPEATS[name]
+    works = {
+        kind: _generations(walkers, count, tmoves)
+        for kind, tmoves in (("locality", False), ("T-moves", True))
+    }
+    rates = {}
+    for kind, timing in problem.alternate(bench.device, works, 2 if bench.quick else ROUNDS).items():
+        rates[kind] = walkers.count * count / problem.undisturbed(bench.device, timing)
+        bench.row(
+            f"{label}: {kind}",
+            timing,
+            kind=kind,
+            system=name,
+            walkers=walkers.count,
+            electrons=walkers.electrons,
+            precision=problem.REAL[walkers.single],
+            walker_generations_per_s=rates[kind],
+            **numbers,
+        )
+    return rates
+
+
+def _ensemble(bench: Bench, name: str, count: int, basis: str = "splines", single: bool = False) -> Walkers:
+    return problem.ensemble(bench.device, of_deck(name, basis), count, MOVES, single=single)
+
+
+@case(
+    "qmc-crystals",
+    "throughput of diamond against the number of walkers, 2 and 16 atoms (Fig. 3)",
+    devices=("cpu",),
+)
+def crystals(bench: Bench) -> None:
+    """Rows for each number of walkers; goals are those of one core and the smallest cell."""
+    for name, counts in COUNTS.items():
+        for count in counts[:1] if bench.quick else counts:
+            rates = _rates(bench, _ensemble(bench, name, count), name, f"{name} atoms, {count} walkers")
+            if name == "diamond 2" and count == 256:
+                for kind, rate in rates.items():
+                    text = f"diamond, 8 electrons, {kind}: one core / QMCPACK"
+                    bench.goal(text, rate / QMCPACK[kind], FACTOR, "times", at_least=True)
+
+
+@case("qmc-crystal-precision", "diamond: mixed precision against double, 2 and 16 atoms", devices=("cpu",))
+def precision(bench: Bench) -> None:
+    """Rows with both rates and their ratio."""
+    for name in FILES:
+        rates = [
+            _rates(
+                bench,
+                _ensemble(bench, name, MIDDLE[name], single=single),
+                name,
+                f"{name} atoms, {problem.REAL[single]}",
+            )
+            for single in (False, True)
+        ]
+        double, mixed = rates
+        bench.row(f"{name} atoms: mixed / double", **{f"times_{k}": mixed[k] / double[k] for k in mixed})
+
+
+@case("qmc-basis", "uniform against mixed basis: memory, error, speed (Fig. 5), diamond", devices=("cpu",))
+def basis(bench: Bench) -> None:
+    """A row for each basis with bytes, change of the kinetic energy, and the rates of diffusion; rows of single points."""
+    for name in list(FILES)[: 1 if bench.quick else 2]:
+        for label in BASES:
+            made = of_deck(name, label)
+            orbitals, N = made.orbitals, made.n_electrons
+            counts = (made.n_up, made.n_dn)
+            error = mixed_error(orbitals, counts) if orbitals.tins else orbitals.spline_error(counts)
+            size = orbitals.table_bytes
+            numbers = {"bytes_of_tables": size, "kinetic_error_per_electron": error / N}
+            _rates(
+                bench, _ensemble(bench, name, MIDDLE[name], label), name, f"{name} atoms, {label}", **numbers
+            )
+            for kind, work in _points(made).items():
+                timing = problem.alternate(bench.device, {kind: work}, ROUNDS)[kind]
+                text = f"{name} atoms, {label}: {kind} at a point"
+                one = problem.undisturbed(bench.device, timing) / POINTS
+                bench.row(text, timing, us_per_point=1e6 * one, channels=orbitals.channels)
+
+
+def _points(made: CrystalWavefunction) -> dict[str, Callable[[], None]]:
+    """Return the evaluation of all orbitals at random points, with derivatives and without."""
+    tables = made.orbital_tables()
+    points = np.random.default_rng(1).random((POINTS, 3)) @ made.cell.lattice
+    sums = np.zeros((17, max(6, made.orbitals.channels + 1, (tables.tin_lmax + 1) ** 2)))
+    w = np.zeros((3, 3, 4))
+    return {
+        "values, gradients, Laplacians": lambda: _all_sums(tables, points, sums, w),
+        "values": lambda: _all_values(tables, points, sums, w),
+    }
+
+
+@nb.njit(**JIT)
+def _all_sums(tables, points, sums, w):
+    """Values, gradients and Laplacians at many points (k, 3)."""
+    for k in range(points.shape[0]):
+        bloch_sums(tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
+
+
+@nb.njit(**JIT)
+def _all_values(tables, points, sums, w):
+    """Values at many points (k, 3)."""
+    for k in range(points.shape[0]):
+        bloch_values(tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
+
+
+@case("qmc-crystal-shares", "share of time per class of kernels in DMC of diamond (Fig. 4)", devices=("cpu",))
+def shares(bench: Bench) -> None:
+    """A row for each class with seconds a generation of all walkers and its share of a generation with T-moves."""
+    for name in list(FILES)[: 1 if bench.quick else 2]:
+        _shares(bench, name)
+
+
+def _shares(bench: Bench, name: str) -> None:
+    count, repeats = MIDDLE[name], REPEATS[name]
+
+    def moved(walkers: Walkers) -> Callable[[], None]:
+        def work() -> None:
+            walk.walk(
+                walkers.device,
+                walkers.state,
+                walkers.tables,
+                TAU,
+                FIXED_NODE,
+                repeats,
+                walkers.stream(problem.SECTION),
+            )
+            walkers.generation += repeats
+
+        return work
+
+    def energies(walkers: Walkers) -> Callable[[], None]:
+        def work() -> None:
+            for _ in range(repeats):
+                walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(problem.SECTION))
+
+        return work
+
+    bare, local = _ensemble(bench, name, count), _ensemble(bench, name, count)
+    jastrow = bare.tables.jastrow
+    bare.tables = bare.tables._replace(jastrow=jastrow._replace(kind=0 * jastrow.kind))
+    hamiltonian = local.tables.hamiltonian
+    local.tables = local.tables._replace(hamiltonian=hamiltonian._replace(channels=0 * hamiltonian.channels))
+    walkers = _ensemble(bench, name, count)
+    rows = _points(walkers.wavefunction)["values, gradients, Laplacians"]  # type: ignore[arg-type]
+    works = {
+        "generation": _generations(_ensemble(bench, name, count), repeats, True),
+        "moves": moved(walkers),
+        "moves, no Jastrow factor": moved(bare),
+        "energy": energies(walkers),
+        "energy, no nonlocal part": energies(local),
+        "rows": rows,
+    }
+    found = problem.alternate(bench.device, works, 2 if bench.quick else ROUNDS)
+    times = {kind: problem.undisturbed(bench.device, timing) / repeats for kind, timing in found.items()}
+    whole = times["generation"]
+    splines = times["rows"] * repeats / POINTS * count * walkers.electrons
+    factor = times["moves"] - times["moves, no Jastrow factor"]
+    classes = {
+        "splines of moves": splines,
+        "Jastrow factor of moves": factor,
+        "determinants, random numbers, drift, acceptance": times["moves"] - splines - factor,
+        "local energy without nonlocal part": times["energy, no nonlocal part"],
+        "nonlocal part": times["energy"] - times["energy, no nonlocal part"],
+        "T-moves, and what is in no class": whole - times["moves"] - times["energy"],
+    }
+    for kind, seconds in classes.items():
+        timing = Timing(seconds, seconds, ROUNDS, "wall")
+        share = seconds / whole
+        bench.row(f"{name} atoms: {kind}", timing, kind=kind, system=name, share_of_generation=share)

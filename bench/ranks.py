@@ -1,0 +1,393 @@
+"""Time runs on several ranks: ``python bench/run.py --gpus 1,2,4,8`` or ``--ranks 1,2,4``, a model's time beside each.
+
+Every case runs on every number of ranks, each in an ``mpirun`` of its own; one rank per GPU, or one thread per rank on a CPU.
+Weak scaling keeps the size per rank, strong scaling the size of the problem.  The model takes the time of one rank, the share of
+the work that the largest rank has, and the messages: their bytes over the link's rate, and its latency.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "RANKS-RESULT "
+LINKS = {"cpu": (3e-6, 6e9), "mpi": (25e-6, 4e9), "nccl": (7e-6, 3e11)}
+"""Latency (s) and rate (B/s) each way: MPI in shared memory; GPUs through the hosts, and by NCCL over NVLink (H200)."""
+WEAK, STRICT = 0.9, 0.95  # goals for the efficiency of weak scaling
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one case took on one number of ranks.
+
+    Attributes
+    ----------
+    seconds : float
+        Median of the repeats; of a unit of the work that the label names.
+    share : float
+        Work of the rank with the most, in units of that of one rank alone.
+    messages, bytes : float
+        Messages one after the other, and bytes that a rank sends, per unit.
+    """
+
+    seconds: float
+    share: float
+    messages: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how large: device, small sizes or not, ranks."""
+
+    device: Any
+    comm: Any
+    quick: bool
+
+    def pick(self, quick: int, core: int, gpu: int) -> int:
+        """Return the size for this machine."""
+        if self.quick:
+            return quick
+        return gpu if self.device.is_cuda else core
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One case: weak or strong scaling of one method."""
+
+    name: str
+    summary: str
+    run: Callable[[Setting], Measured]
+    goal: float = 0.0
+
+    @property
+    def method(self) -> str:
+        """Method of qsim that the case measures."""
+        return self.name.partition("-")[0]
+
+
+# ------------------------------------------------------------------------------------------- cases
+
+
+def _tridiag(setting: Setting, rows: int, mode: str, share: float) -> Measured:
+    """Time steps of a free packet on so many rows; arrays of the whole grid are views of one number."""
+    from qsim.core.device.links import links_of
+    from qsim.tridiag.tdse.lattice import Lattice
+    from qsim.tridiag.tdse.propagator import Stepping
+    from qsim.tridiag.tdse.shared import SharedPropagator
+
+    device, comm = setting.device, setting.comm
+    lattice = Lattice(-0.1 * rows, 0.2, rows, "numerov", np.broadcast_to(np.float64(-0.5), (rows,)))
+    psi = np.broadcast_to(np.complex128(rows**-0.5), (rows,))
+    links = links_of(comm, device)
+    run = SharedPropagator(device, lattice, psi, 0.05, (None, None), links, Stepping(mode=mode, slope=False))
+    steps = run.shape.steps * 4 if run.shape is not None else 8
+    seconds = _median(setting, lambda: run.advance(steps, steps)) / steps
+    if comm.size == 1:
+        return Measured(seconds, share)
+    if run.shape is None:
+        return Measured(seconds, share, 1.0, 96.0 * comm.size)
+    return Measured(seconds, share, 2.0 / run.shape.steps, 2 * 16.0 * run.shape.halo / run.shape.steps)
+
+
+def _median(setting: Setting, work: Callable[[], object]) -> float:
+    """Return the median time of some work of all ranks, after one that does not count."""
+    times = []
+    for number in range(2 if setting.quick else 6):
+        setting.comm.barrier()
+        start = time.perf_counter()
+        work()
+        setting.device.synchronize()
+        setting.comm.barrier()
+        if number:
+            times.append(time.perf_counter() - start)
+    return max(setting.comm.allgather(float(np.median(times))))
+
+
+def _tridiag_weak(setting: Setting) -> Measured:
+    rows = setting.pick(20_000, 1_000_000, 100_000_000)
+    return _tridiag(setting, rows * setting.comm.size, "auto", 1.0)
+
+
+def _tridiag_strong(setting: Setting) -> Measured:
+    return _tridiag(setting, setting.pick(60_000, 4_000_000, 400_000_000), "auto", 1.0 / setting.comm.size)
+
+
+def _tridiag_exact(setting: Setting) -> Measured:
+    rows = setting.pick(20_000, 300_000, 10_000_000)
+    return _tridiag(setting, rows * setting.comm.size, "exact", 1.0)
+
+
+def _deck(setting: Setting, deck: Mapping[str, Any], share: float) -> Measured:
+    """Time the stage ``run`` of a deck, the second time: kernels are compiled."""
+    from qsim.core.run.pipeline import Options, execute
+
+    folder = setting.comm.bcast(tempfile.mkdtemp() if setting.comm.rank == 0 else None)
+    options = Options(
+        device=str(setting.device.kind), output=Path(folder) / "run", force=True, figures=False, verbosity=-1
+    )
+    times = []
+    for _ in range(2):
+        found = execute(str(deck["method"]), dict(deck), options)
+        times.append(float(found.summary["timing"]["run"]))
+    setting.comm.barrier()
+    if setting.comm.rank == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Measured(max(setting.comm.allgather(times[-1])), share)
+
+
+def _loaded(path: str, **changes: Any) -> dict[str, Any]:
+    import yaml
+
+    file = ROOT / "inputs" / path
+    deck: dict[str, Any] = yaml.safe_load(file.read_text()) | changes
+    orbitals = deck.get("wavefunction", {}).get("orbitals", {})
+    if "cache" in orbitals:
+        orbitals["cache"] = str(file.with_name(orbitals["cache"]))
+    return deck
+
+
+def _qmc_weak(setting: Setting) -> Measured:
+    walkers = setting.pick(32, 512, 8192) * setting.comm.size
+    blocks = setting.pick(6, 20, 40)
+    series = [
+        {"vmc": {"walkers": walkers, "blocks": blocks, "steps": 10, "timestep": 0.3, "warmup": 10}},
+        {"dmc": {"walkers": walkers, "blocks": blocks, "steps": 10, "timesteps": [0.02], "warmup": 0.2}},
+    ]
+    deck = _loaded("qmc/h2o_ccecp.yaml", series=series, estimators=["energy"], run={"seed": 1})
+    return _deck(setting, deck, 1.0)
+
+
+def _largest(count: int, ranks: int) -> float:
+    """Return the largest share of so many equal items."""
+    return -(-count // ranks) / count
+
+
+def _sturmian_strong(setting: Setting) -> Measured:
+    energies = [f"{20 + 5 * k} eV" for k in range(setting.pick(4, 16, 16))]
+    deck = {
+        "method": "sturmian",
+        "system": {"Z": 1},
+        "grid": {"R": setting.pick(28, 30, 80), "order": 8, "ecs": {"angle": 0.3, "length": 20}},
+        "basis": {"type": "fedvr"},
+        "channels": {"L": [0] if setting.quick else [0, 1], "S": [0, 1], "l_max": setting.pick(0, 1, 3)},
+        "task": {
+            "type": "scatter",
+            "process": "e_h",
+            "energy": energies,
+            "observables": ["sigma"],
+            "errors": False,
+        },
+    }
+    return _deck(setting, deck, _largest(len(energies) * len(deck["channels"]["L"]) * 2, setting.comm.size))
+
+
+def _qoc_strong(setting: Setting) -> Measured:
+    members = setting.pick(24, 400, 4000)
+    scales = [round(0.9 + 0.2 * k / (members - 1), 8) for k in range(members)]
+    deck = _loaded(
+        "qoc/robust.yaml",
+        ensemble={"field_scale": scales},
+        time={"T": 30000, "steps": setting.pick(1000, 6000, 6000)},
+        optimizer={"type": "lbfgs", "max_sweeps": 6},
+        verify={"propagator": "none"},
+        run={"seed": 1},
+    )
+    return _deck(setting, deck, _largest(members, setting.comm.size))
+
+
+def _trotter_strong(setting: Setting) -> Measured:
+    members = setting.pick(8, 32, 64)
+    deck = {
+        "method": "trotter",
+        "system": {
+            "spins": setting.pick(8, 14, 22),
+            "terms": [
+                {"type": "heisenberg", "lattice": "chain", "J": 1.0},
+                {"type": "field", "axis": "z", "random": {"kind": "box", "W": 8.0, "seed": 7}},
+            ],
+        },
+        "initial": {"type": "neel"},
+        "evolve": {"t_final": 2.0, "outputs": {"count": 4}, "integrator": "bm6", "dt": 0.1},
+        "ensemble": {"disorder": members},
+        "observe": ["imbalance"],
+        "run": {"seed": 1},
+    }
+    return _deck(setting, deck, _largest(members, setting.comm.size))
+
+
+def _trotter_state(setting: Setting) -> Measured:
+    """Time steps of one state, the same amplitudes per rank; the ranks are a power of two."""
+    from qsim.core.device.links import links_of
+    from qsim.trotter.evolution.distributed import SharedEvolver, bits_of
+    from qsim.trotter.evolution.integrators import course
+    from qsim.trotter.model.hamiltonian import Model
+
+    device, comm = setting.device, setting.comm
+    g, local = bits_of(comm.size), setting.pick(12, 22, 33)
+    spins = local + g
+    ring = np.roll(np.eye(spins), 1, axis=1)
+    model = Model(spins, np.array([ring + ring.T] * 3), np.zeros((3, spins)))
+    psi = device.xp.full(1 << local, 2.0 ** (-0.5 * spins), complex)
+    run = SharedEvolver(device, model, psi, links_of(comm, device))
+    seconds = _median(setting, lambda: run.advance("ts4", 0.05, 1))
+    layers = course(run.present, "ts4", 0.05, 1).total
+    sent = layers * (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local
+    return Measured(seconds, 1.0, layers * (comm.size - 1.0), sent)
+
+
+CASES = {
+    item.name: item
+    for item in (
+        Ranks("tridiag-ranks-weak", "local steps, the same rows per rank; seconds per step", _tridiag_weak, WEAK),
+        Ranks("tridiag-ranks-strong", "local steps of one grid; seconds per step", _tridiag_strong),
+        Ranks("tridiag-ranks-exact", "joint lines gathered in every step, the same rows per rank", _tridiag_exact),
+        Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT),
+        Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK),
+        Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
+        Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
+        Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong),
+    )
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------- measuring
+
+
+def measure(
+    names: Sequence[str], counts: Sequence[int], kind: str, quick: bool, say: Callable[[str], None] = print
+) -> list[dict[str, Any]]:
+    """Run cases on each number of ranks; return entries of the record.
+
+    Parameters
+    ----------
+    names
+        Cases.
+    counts
+        Numbers of ranks.
+    kind
+        ``cpu`` or ``cuda``.
+    quick
+        Small sizes.
+    say
+        Takes the lines of the report.
+    """
+    link = "cpu" if kind == "cpu" else os.environ.get("QSIM_LINKS", "mpi")
+    entries = []
+    for name in names:
+        case, begin = CASES[name], time.perf_counter()
+        say(f"\n{name} on {kind}: {case.summary}")
+        entry: dict[str, Any] = {
+            "case": name,
+            "summary": case.summary,
+            "device": kind,
+            "link": link,
+            "rows": [],
+        }
+        entry |= {"status": "done", "message": "", "goals": [], "notes": [], "load": []}
+        alone: Measured | None = None
+        for count in counts:
+            found, why = _launch(name, count, kind, quick)
+            if found is None:
+                entry |= {"status": "failed", "message": f"{count} ranks: {why}"}
+                say(f"  {count} ranks: failed: {why}")
+                continue
+            alone = alone or found
+            row = asdict(found) | _beside(found, alone, link) | {"label": f"{count} ranks", "ranks": count}
+            entry["rows"].append(row)
+            say(
+                f"  {count:>3} ranks  {found.seconds:10.4g} s  model {row['model_seconds']:10.4g} s  efficiency "
+                f"{100 * row['efficiency']:5.1f} %  {found.bytes:.3g} B, {100 * row['link_share']:.2g} % of the link"
+            )
+            if case.goal and count > 1 and not quick:
+                goal = {"goal": f"efficiency on {count} ranks", "value": row["efficiency"], "relation": ">="}
+                entry["goals"].append(
+                    goal | {"limit": case.goal, "unit": "", "met": row["efficiency"] >= case.goal}
+                )
+        entry["seconds"] = time.perf_counter() - begin
+        entries.append(entry)
+    return entries
+
+
+def _beside(found: Measured, alone: Measured, link: str) -> dict[str, float]:
+    """Return what the model says of a measurement, given that of the smallest number of ranks, and the efficiency."""
+    latency, rate = LINKS[link]
+    ideal = alone.seconds * found.share / alone.share
+    sent = found.messages * latency + found.bytes / rate
+    return {
+        "model_seconds": ideal + sent,
+        "efficiency": ideal / found.seconds,
+        "link_share": found.bytes / found.seconds / rate,
+    }
+
+
+def _launch(name: str, count: int, kind: str, quick: bool) -> tuple[Measured | None, str]:
+    """Run one case on so many ranks; return what it took, or why it failed."""
+    beside = Path(sys.executable).with_name("mpirun")
+    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
+    if mpirun is None:
+        return None, "no mpirun; pip install mpich"
+    command = [mpirun, "-n", str(count), sys.executable, "-m", "bench.ranks", name, "--device", kind]
+    threads = {key: "1" for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    root = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    environ = os.environ | (threads if kind == "cpu" else {}) | root
+    try:
+        reply = subprocess.run(
+            command + (["--quick"] if quick else []),
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+    except subprocess.TimeoutExpired:
+        return None, "longer than 15 minutes"
+    for line in reply.stdout.splitlines():
+        if line.startswith(MARK):
+            return Measured(**json.loads(line.removeprefix(MARK))), ""
+    told = reply.stderr.strip().splitlines()
+    return None, told[-1] if told else f"exit code {reply.returncode}"
+
+
+def main() -> int:
+    """Run one case as one of several ranks."""
+    from qsim.core.device.device import select
+    from qsim.core.device.parallel import world
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    comm = world()
+    device, _ = select(
+        options.device, threads=1 if options.device == "cpu" else "auto", local_rank=comm.local_rank
+    )
+    with device.use():
+        found = CASES[options.case].run(Setting(device, comm, options.quick))
+    if comm.rank == 0:
+        print(MARK + json.dumps(asdict(found)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,185 @@
+"""What the processes of one run exchange while they compute: a few numbers of each, and edges of arrays that lie on devices.
+
+`HostLinks` goes through the memory of the hosts and MPI, which works everywhere.  `NcclLinks` moves arrays of GPUs from device to
+device, with MPI for nothing but the handshake; ``QSIM_LINKS=nccl`` asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from qsim.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Array, Device
+    from qsim.core.device.parallel import Comm
+
+__all__ = ["HostLinks", "Links", "NcclLinks", "links_of", "total"]
+
+
+class Links(Protocol):
+    """Exchange of arrays among the processes of a run; every call is made by all of them."""
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+
+    def gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return small arrays of the host, of one shape, one below the other: (size, ...)."""
+
+    def edges(self, left: Array, right: Array) -> tuple[Array | None, Array | None]:
+        """Send edges to the process before and to the one after; return what they send here, None beyond the ends.
+
+        Parameters
+        ----------
+        left, right : (n,) contiguous
+            For the process before, and for the one after; of one length on all processes.
+
+        Returns
+        -------
+        tuple
+            The right edge of the process before, and the left edge of the one after.
+        """
+
+    def swap(self, partner: int, values: Array, out: Array) -> None:
+        """Exchange contiguous arrays of one size with another process."""
+
+
+class HostLinks:
+    """Exchange through the memory of the hosts.
+
+    Parameters
+    ----------
+    comm : Comm
+    device : Device
+        Where the arrays are.
+    """
+
+    def __init__(self, comm: Comm, device: Device) -> None:
+        self.comm, self.device = comm, device
+        self.rank, self.size = comm.rank, comm.size
+
+    def gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return small arrays of the host, of one shape, one below the other: (size, ...)."""
+        return self.comm.gather_numbers(values)
+
+    def edges(self, left: Array, right: Array) -> tuple[Array | None, Array | None]:
+        """Send edges to the process before and to the one after; return what they send here, None beyond the ends."""
+        to_left, to_right = self.device.to_host(left), self.device.to_host(right)
+        before = np.empty_like(to_right) if self.rank else None
+        after = np.empty_like(to_left) if self.rank < self.size - 1 else None
+        self.comm.shift(to_right, before, 1)
+        self.comm.shift(to_left, after, -1)
+        return self._back(before), self._back(after)
+
+    def swap(self, partner: int, values: Array, out: Array) -> None:
+        """Exchange contiguous arrays of one size with another process."""
+        mine = self.device.to_host(values)
+        theirs = np.empty_like(mine)
+        self.comm.swap(partner, mine, theirs)
+        out[...] = self.device.asarray(theirs)
+
+    def _back(self, values: NDArray[Any] | None) -> Array | None:
+        return None if values is None else self.device.asarray(values)
+
+
+class NcclLinks:
+    """Exchange between GPUs by NCCL; small arrays of the host go by MPI.
+
+    Parameters
+    ----------
+    comm : Comm
+        Hands round the identifier of the communicator.
+    device : Device
+        A GPU of its own for each process.
+    nccl
+        The module ``cupy.cuda.nccl``.
+    """
+
+    def __init__(self, comm: Comm, device: Device, nccl: Any) -> None:
+        self.comm, self.device, self.nccl = comm, device, nccl
+        self.rank, self.size = comm.rank, comm.size
+        identifier = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
+        with device.use():
+            self._nccl = nccl.NcclCommunicator(comm.size, identifier, comm.rank)
+
+    def gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return small arrays of the host, of one shape, one below the other: (size, ...)."""
+        return self.comm.gather_numbers(values)
+
+    def edges(self, left: Array, right: Array) -> tuple[Array | None, Array | None]:
+        """Send edges to the process before and to the one after; return what they send here, None beyond the ends."""
+        xp = self.device.xp
+        before = xp.empty_like(right) if self.rank else None
+        after = xp.empty_like(left) if self.rank < self.size - 1 else None
+        pairs = []
+        if before is not None:
+            pairs.append((self.rank - 1, left, before))
+        if after is not None:
+            pairs.append((self.rank + 1, right, after))
+        self._exchange(pairs)
+        return before, after
+
+    def swap(self, partner: int, values: Array, out: Array) -> None:
+        """Exchange contiguous arrays of one size with another process."""
+        self._exchange([(partner, values, out)])
+
+    def _exchange(self, pairs: list[tuple[int, Array, Array]]) -> None:
+        """Send to and receive from several processes at the same time, in the order of the stream of the kernels."""
+
+        def address(array: Any) -> Any:
+            return array.data.ptr  # as CuPy has it
+
+        kind, stream = self.nccl.NCCL_INT8, self.device.xp.cuda.get_current_stream().ptr
+        self.nccl.groupStart()
+        for partner, values, out in pairs:
+            self._nccl.send(address(values), values.nbytes, kind, partner, stream)
+            self._nccl.recv(address(out), out.nbytes, kind, partner, stream)
+        self.nccl.groupEnd()
+
+
+def links_of(comm: Comm, device: Device) -> Links:
+    """Return the links of this run: through the hosts, or by NCCL if the environment asks for it.
+
+    Raises
+    ------
+    DeviceError
+        If NCCL is asked for and cannot be used, or two processes have one GPU.
+    """
+    asked = os.environ.get("QSIM_LINKS", "mpi").strip().lower()
+    if asked not in ("mpi", "nccl"):
+        raise DeviceError(f"QSIM_LINKS is {asked[:40]!r}; allowed: mpi, nccl")
+    if asked == "mpi" or comm.size == 1 or not device.is_cuda:
+        return HostLinks(comm, device)
+    nccl = getattr(device.xp.cuda, "nccl", None)
+    if nccl is None or not nccl.available:
+        raise DeviceError(
+            "QSIM_LINKS is nccl, but this CuPy has no NCCL",
+            hint="install nvidia-nccl-cu12, or unset QSIM_LINKS",
+        )
+    owners = comm.allgather((socket.gethostname(), device.identity))
+    if len(set(owners)) < comm.size:
+        raise DeviceError(
+            "QSIM_LINKS is nccl, but two ranks have the same GPU",
+            hint="start one rank per GPU, or unset QSIM_LINKS",
+        )
+    return NcclLinks(comm, device, nccl)
+
+
+def total(links: Links, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of arrays over the processes, in their order: the same bits on all of them."""
+    found = links.gather(values)
+    out: NDArray[np.float64] = found[0]
+    for part in found[1:]:
+        out = out + part
+    return out

@@ -1,0 +1,206 @@
+"""One counted task of a run, as it is shown: a live bar on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+
+from qsim.core.run.streams import PatientText
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from qsim.core.run.sections import Sections
+
+__all__ = ["Task"]
+
+FIRST_LINE = 1.0
+LINE_INTERVAL = 30.0
+REFRESH = 0.1
+DAY = 86400.0
+KNOWN = 2.0
+"""Seconds between reports from which a time left is told."""
+OBSERVED = 10.0
+"""Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
+
+
+class Observer(Protocol):
+    """What a task needs of the monitor.
+
+    Attributes
+    ----------
+    sections
+        Work of the sections of the run, if there are several.
+    restored
+        State from which the run continues.
+    """
+
+    sections: Sections | None
+    restored: Mapping[str, Any] | None
+
+    @property
+    def stream(self) -> TextIO | None:
+        """Where to write."""
+
+    @property
+    def on_terminal(self) -> bool:
+        """True if a live bar can be shown."""
+
+    def now(self) -> float:
+        """Return the time of the clock, s."""
+
+    def working(self) -> float:
+        """Return the time without that of the compiler, s."""
+
+    def note(self, text: str) -> None:
+        """Report information."""
+
+
+class Task:
+    """One counted task: a live bar on a terminal, lines elsewhere."""
+
+    def __init__(
+        self,
+        monitor: Observer,
+        total: int | None,
+        unit: str,
+        what: str,
+        done: int | None,
+        at_most: bool,
+    ) -> None:
+        self.monitor, self.total, self.unit, self.what = monitor, total, unit, what
+        self.at_most = at_most
+        self.start = self.now = monitor.working()
+        self.observed: tuple[int, float] | None = None  # steps done and time of the first report
+        self.announced = False
+        self.first = done if done is not None else 0
+        # where a resumed run starts is known from its first report, unless it said so
+        self.first_unknown = done is None and monitor.restored is not None
+        self.done = self.first
+        self.observables: Mapping[str, float] = {}
+        self.shown_at = monitor.now() + FIRST_LINE - LINE_INTERVAL
+        self.shown: int | None = None
+        self.bar: Progress | None = None
+        self.row: TaskID | None = None
+        if monitor.on_terminal:
+            with suppress(OSError, ValueError):
+                self._open_bar()
+
+    def _open_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}", markup=False),
+            console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
+            auto_refresh=False,
+        )
+        self.row = self.bar.add_task(self._title, total=self.total, text="")
+        self.bar.start()
+
+    @property
+    def _title(self) -> str:
+        """Name of the task, with the place of its section."""
+        place = self.monitor.sections.label if self.monitor.sections else ""
+        name = self.what or self.unit
+        return f"{name} ({place})" if place else name
+
+    def retitle(self, text: str | None) -> None:
+        """Show another name of the task on a terminal; None for its own."""
+        if self.bar is not None and self.row is not None:
+            with suppress(OSError, ValueError):
+                self.bar.update(self.row, description=text or self._title)
+                self.bar.refresh()
+
+    def update(self, done: int, observables: Mapping[str, float]) -> None:
+        """Take a report, and show it when it is time."""
+        now = self.now = self.monitor.working()
+        if self.observed is None:
+            self.observed = (done, now)
+        if self.first_unknown:
+            self.first, self.start, self.first_unknown = done, now, False
+        self.done, self.observables = done, observables
+        if self.monitor.now() - self.shown_at >= (LINE_INTERVAL if self.bar is None else REFRESH):
+            self._show(now)
+
+    def days_left(self) -> float:
+        """Return the seconds left, once, as soon as it is known that they are more than a day; else 0."""
+        if self.announced or self.at_most or self.total is None or self.observed is None:
+            return 0.0
+        done, since = self.observed
+        if self.done <= done or self.now - since < OBSERVED:
+            return 0.0
+        left = (self.total - self.done) * (self.now - since) / (self.done - done)
+        self.announced = left > DAY
+        return left if self.announced else 0.0
+
+    def _show(self, now: float) -> None:
+        self.shown_at, self.shown = self.monitor.now(), self.done
+        if self.bar is not None and self.row is not None:
+            with suppress(OSError, ValueError):
+                elapsed = f"{_duration(now - self.start)} elapsed"
+                self.bar.update(
+                    self.row, completed=self.done, text=f"{self._text(now)}  {elapsed}{self._left(now)}"
+                )
+                self.bar.refresh()
+        else:
+            self.monitor.note(f"{self._title}: {self._line(now)}" if self.what else self._line(now))
+
+    def _text(self, now: float) -> str:
+        count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
+        rate = self._rate(now)
+        shown = [f"{count} {self.unit}"] + ([f"{rate:.3g}/s"] if rate else [])
+        return "  ".join(
+            shown + [f"{name.replace('_', ' ')} {value:.6g}" for name, value in self.observables.items()]
+        )
+
+    def _line(self, now: float) -> str:
+        if self.at_most:
+            return self._text(now)
+        percent = f"{100.0 * self.done / self.total:5.1f} %  " if self.total else ""
+        return f"{percent}{self._text(now)}{self._left(now)}"
+
+    def _left(self, now: float) -> str:
+        """Return the time left; nothing while it is not known, or where the total is a limit that is rarely reached."""
+        rate, left = self._rate(now), (self.total or 0) - self.done
+        if self.at_most or not rate or left <= 0 or self.observed is None:
+            return ""
+        if now - self.observed[1] < KNOWN:
+            return ""
+        text = f"  {_duration(left / rate)} left"
+        later = self.monitor.sections.left_after(*self._own(now)) if self.monitor.sections else None
+        return text if later is None else f"{text}, {_duration(left / rate + later)} of all sections"
+
+    def _own(self, now: float) -> tuple[float, float]:
+        """Return the share of the steps that were done here, and the seconds that took."""
+        return (self.done - self.first) / (self.total or 1), now - self.start
+
+    def _rate(self, now: float) -> float:
+        """Return steps per second since the first report: what comes before it, such as compilation, does not count."""
+        if self.observed is None:
+            return 0.0
+        done, since = self.observed
+        return (self.done - done) / (now - since) if now > since and self.done > done else 0.0
+
+    def close(self) -> None:
+        """End the task with its last line."""
+        now = self.monitor.working()
+        if self.monitor.sections is not None:
+            self.monitor.sections.leave(*self._own(now))
+        if self.bar is not None:
+            self._show(now)
+            with suppress(OSError, ValueError):
+                self.bar.stop()
+        elif self.done > self.first and self.shown != self.done:
+            self._show(now)
+
+
+def _duration(seconds: float) -> str:
+    """Return ``1:02:03`` or ``02:03``."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

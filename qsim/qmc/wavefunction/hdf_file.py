@@ -1,0 +1,76 @@
+"""HDF5 files of other programs, read number by number with checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError
+from qsim.core.results.hdf5 import is_plain, member, open_hdf5, require_inside, require_text
+from qsim.core.results.reading import require_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["HdfFile"]
+
+
+class HdfFile:
+    """An open file; each name is a path of groups within it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expected
+        What it should be, for messages.
+
+    Raises
+    ------
+    FileError
+        For what is missing, in other files, or of another type; also by each method.
+    """
+
+    def __init__(self, path: Path, expected: str) -> None:
+        self.path = path
+        self.file = open_hdf5(path, expected)
+
+    def __enter__(self) -> HdfFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.file
+
+    def _item(self, name: str) -> Any:
+        item: Any = self.file
+        for part in name.split("/"):
+            item = member(self.path, item, part)
+        require_inside(self.path, name, item)
+        return item
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return an array of numbers."""
+        item = self._item(name)
+        if not is_plain(item.dtype):
+            raise FileError(f"{self.path}: {name} holds {item.dtype}, not numbers")
+        require_room(self.path, name, item.size * item.dtype.itemsize)
+        return np.asarray(item[()])
+
+    def whole(self, name: str) -> int:
+        """Return the first number of an array as an integer."""
+        return int(self.numbers(name).ravel()[0])
+
+    def text(self, name: str) -> str:
+        """Return the first text of an array."""
+        item = self._item(name)
+        if item.dtype.kind not in "SO":
+            raise FileError(f"{self.path}: {name} holds {item.dtype}, not a text")
+        require_text(self.path, name, item)
+        value = np.ravel(item[()])[0]
+        return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,393 @@
+"""States of one Sz and of one character under permutations of the sites and the inversion of all spins.
+
+A group G of permutations g (with the inversion or not) with one-dimensional characters chi(g) = exp(-2 pi i f_g) divides the
+strings into orbits; a is the smallest string of its orbit,
+
+    |a, chi> = (|G| nu_a)^(-1/2) sum_g chi(g)* |g a>,   nu_a = sum of chi(g) over g with g a = a,
+
+and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has about |G| times
+fewer states than that of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
+exp(-2 pi i k / N) from the shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from qsim.core.errors import DeckError
+from qsim.trotter.kernels.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.sectors.basis import Sector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.deck.sectors import SectorBlock
+    from qsim.trotter.model.hamiltonian import Model
+
+__all__ = [
+    "AnySector",
+    "StoredOperator",
+    "SymmetricSector",
+    "Symmetry",
+    "broken",
+    "order_of",
+    "reflected",
+    "shifted",
+    "symmetric_sectors",
+]
+
+MOST_ELEMENTS = 4096  # of a group
+SAME = 1e-14  # relative difference of couplings that is rounding
+
+
+class Symmetry(NamedTuple):
+    """One generator of the group.
+
+    Attributes
+    ----------
+    text : str
+        How a state of the sector behaves, ``momentum 2 pi 3/12``.
+    sites : tuple of int
+        The spin of site j goes to ``sites[j]``.
+    turned : bool
+        Whether all spins are turned over as well.
+    phase : Fraction
+        f of the eigenvalue exp(-2 pi i f).
+    """
+
+    text: str
+    sites: tuple[int, ...]
+    turned: bool
+    phase: Fraction
+
+
+def shifted(spins: int) -> tuple[int, ...]:
+    """Return the shift of all spins by one site of a ring."""
+    return tuple((j + 1) % spins for j in range(spins))
+
+
+def reflected(spins: int) -> tuple[int, ...]:
+    """Return the reflection ``j -> N - 1 - j``."""
+    return tuple(range(spins - 1, -1, -1))
+
+
+def _cycles(sites: Sequence[int]) -> list[int]:
+    """Return the lengths of the cycles of a permutation."""
+    left, found = set(range(len(sites))), []
+    while left:
+        j, length = min(left), 0
+        while j in left:
+            left.remove(j)
+            j, length = sites[j], length + 1
+        found.append(length)
+    return found
+
+
+def order_of(sites: Sequence[int]) -> int:
+    """Return how often a permutation must be repeated to change nothing."""
+    return math.lcm(*_cycles(sites))
+
+
+def broken(model: Model, sites: Sequence[int]) -> str:
+    """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
+    p = np.array(sites)
+    scale = max(float(np.abs(model.J).max(initial=0.0)), float(np.abs(model.h).max(initial=0.0)), 1e-300)
+    different = np.argwhere(np.abs(model.J[:, p][:, :, p] - model.J) > SAME * scale)
+    if len(different):
+        a, j, k = (int(i) for i in different[0])
+        return (
+            f"J{'xyz'[a]} of sites {j} and {k} is {model.J[a, j, k]:g}, that of sites {p[j]} and {p[k]}, to which they go, "
+            f"{model.J[a, p[j], p[k]]:g}"
+        )
+    different = np.argwhere(np.abs(model.h[:, p] - model.h) > SAME * scale)
+    if len(different):
+        a, j = (int(i) for i in different[0])
+        return (
+            f"the field along {'xyz'[a]} is {model.h[a, j]:g} at site {j} and {model.h[a, p[j]]:g} at site {p[j]}, "
+            "to which it goes"
+        )
+    return ""
+
+
+class _Group(NamedTuple):
+    tables: NDArray[np.int64]
+    turned: NDArray[np.bool_]
+    characters: NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class SymmetricSector:
+    """States of one Sz with given eigenvalues of symmetries.
+
+    Attributes
+    ----------
+    base : Sector
+        States of this Sz, without inversion.
+    symmetries : tuple of Symmetry
+    inversion : int
+        Sign under the inversion of all spins, 0 where it is not used.
+    momentum : int or None
+        k of the momentum 2 pi k / N.
+    reflection : int
+        Sign under j -> N - 1 - j, 0 where it is not used.
+    """
+
+    base: Sector
+    symmetries: tuple[Symmetry, ...]
+    inversion: int = 0
+    momentum: int | None = None
+    reflection: int = 0
+
+    @property
+    def spins(self) -> int:
+        """Number of spins N."""
+        return self.base.spins
+
+    @property
+    def down(self) -> int:
+        """Number of spins down."""
+        return self.base.down
+
+    @property
+    def sz(self) -> float:
+        """Total Sz."""
+        return self.base.sz
+
+    @cached_property
+    def elements(self) -> dict[tuple[tuple[int, ...], bool], Fraction]:
+        """Phase of every element of the group.
+
+        Raises
+        ------
+        DeckError
+            If no state has all these eigenvalues, or the group is too large.
+        """
+        found = {(tuple(range(self.spins)), False): Fraction(0)}
+        fresh = list(found)
+        while fresh:
+            element = fresh.pop()
+            for _, sites, turned, phase in self.symmetries:
+                made = tuple(sites[j] for j in element[0]), element[1] != turned
+                f = (found[element] + phase) % 1
+                if made not in found:
+                    found[made] = f
+                    fresh.append(made)
+                elif found[made] != f:
+                    names = "; ".join(symmetry.text for symmetry in self.symmetries)
+                    raise DeckError(
+                        f"sector: no state has all of these properties: {names}. Two products of the symmetries are the same "
+                        "permutation with different eigenvalues, such as a reflection of a momentum other than 0 and pi"
+                    )
+                if len(found) > MOST_ELEMENTS:
+                    raise DeckError(
+                        f"sector.permutations: the permutations generate more than {MOST_ELEMENTS} others"
+                    )
+        return found
+
+    @cached_property
+    def group(self) -> _Group:
+        """The elements as the kernels take them."""
+        elements = list(self.elements.items())
+        chunks = -(-self.spins // 8)
+        tables = np.zeros((len(elements), chunks, 256), np.int64)
+        numbers = np.arange(256)
+        for g, ((sites, _), _) in enumerate(elements):
+            for j, to in enumerate(sites):
+                tables[g, j // 8] |= (numbers >> (j % 8) & 1) << to
+        turned = np.array([turned for (_, turned), _ in elements])
+        phases = np.array([float(f) for _, f in elements])
+        characters = np.exp(-2j * np.pi * phases)
+        if self.is_real:
+            characters = np.round(characters.real) + 0j
+        return _Group(tables, turned, characters)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether all characters are 1 or -1, and the matrix is real."""
+        return all(2 * f % 1 == 0 for f in self.elements.values())
+
+    @cached_property
+    def dimension(self) -> int:
+        """Number of states: the mean over the group of ``chi(g)*`` times the number of strings that g leaves as they are."""
+        total = 0.0
+        for (sites, turned), f in self.elements.items():
+            cycles, down = _cycles(sites), self.down
+            if turned:  # spins alternate along every cycle
+                fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
+            else:
+                ways = [1] + [0] * down
+                for c in cycles:
+                    for k in range(down, c - 1, -1):
+                        ways[k] += ways[k - c]
+                fixed = ways[down]
+            total += fixed * math.cos(2.0 * math.pi * float(f))
+        return round(total / len(self.elements))
+
+    @cached_property
+    def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Smallest string and nu of every orbit that has a state."""
+        found, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
+        count = representatives(self.spins, self.down, *self.group, found, norms)
+        if count != self.dimension:
+            raise AssertionError(f"{count} orbits, {self.dimension} expected")
+        return found, norms
+
+    def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
+        """Return a state as a vector of `base`."""
+        strings = self.base.strings()
+        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
+        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
+        return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
+
+    def __str__(self) -> str:
+        """Return ``Sz = 0, momentum 2 pi 3/12``."""
+        return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])
+
+
+def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+    """Return the generators that a deck asks for."""
+    found = []
+    if momentum is not None:
+        found.append(
+            Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
+        )
+    for sign, name, sites, turned in (
+        (asked.reflection, "reflection", reflected(spins), False),
+        (asked.inversion, "inversion", tuple(range(spins)), True),
+    ):
+        if sign is not None:
+            text = f"{'even' if sign > 0 else 'odd'} under {name}"
+            found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
+    for index, item in enumerate(asked.permutations):
+        order = order_of(item.sites)
+        text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
+        found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
+    return tuple(found)
+
+
+def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]:
+    """Return the sectors that a deck asks for; of several, those without states are left out.
+
+    Raises
+    ------
+    DeckError
+        If H is not invariant, or no state is left.
+    """
+    spins, found = model.spins, []
+    for momentum in asked.momenta(spins):
+        symmetries = _symmetries(asked, momentum, spins)
+        for symmetry in symmetries:
+            if why := broken(model, symmetry.sites):
+                what = (
+                    symmetry.text.split(" under ")[-1]
+                    if " under " in symmetry.text
+                    else "the shift by one site"
+                )
+                raise DeckError(f"sector: H is not invariant under {what}: {why}")
+        for up in asked.ups(spins):
+            found.append(
+                SymmetricSector(
+                    Sector(spins, spins - round(up)),
+                    symmetries,
+                    asked.inversion or 0,
+                    momentum,
+                    asked.reflection or 0,
+                )
+            )
+    left = [sector for sector in found if sector.dimension]
+    if not left:
+        raise DeckError(f"sector: no state has {found[0]}: the sector is empty")
+    return left
+
+
+AnySector = Sector | SymmetricSector
+
+
+class StoredOperator:
+    """H in a sector of further symmetries, as a stored matrix.
+
+    Parameters
+    ----------
+    device : Device
+        A CPU.
+    sector : SymmetricSector
+    model : Model
+        Invariant under the symmetries, with ``Jx = Jy`` and fields along z.
+    """
+
+    needs_work = False
+
+    def __init__(self, device: Device, sector: SymmetricSector, model: Model) -> None:
+        self.device, self.sector, self.model = device, sector, model
+        self.products = 0
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+        return self.sector.dimension
+
+    @property
+    def dtype(self) -> Any:
+        """Of the vectors: real where all characters are."""
+        return np.dtype(np.float64 if self.sector.is_real else np.complex128)
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """H, (D, D)."""
+        found, norms = self.sector.orbits
+        flip = np.triu((self.model.J[0] + self.model.J[1]) / 4.0, 1)
+        j, k = np.nonzero(flip)
+        masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
+        first = np.zeros(found.size + 1, np.int64)
+        for mask in masks:
+            inside = found & mask
+            first[1:] += (inside != 0) & (inside != mask)
+        first = np.cumsum(first)
+        to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
+        entries_of_orbits(
+            self.sector.spins, *self.sector.group, found, norms, masks, flip[j, k], first, to, data
+        )
+        values = data.real.copy() if self.dtype.kind == "f" else data
+        made = csr_array((values, to, first), shape=(found.size, found.size))
+        made.sum_duplicates()
+        return csr_array(
+            made + csr_array((self._diagonal(found), (np.arange(found.size),) * 2), shape=made.shape)
+        )
+
+    def _diagonal(self, strings: NDArray[np.int64]) -> NDArray[np.float64]:
+        energy = np.zeros(strings.size)
+        spin = [0.5 - (strings >> site & 1) for site in range(self.sector.spins)]
+        for j, k in np.argwhere(np.triu(self.model.J[2], 1)):
+            energy += self.model.J[2, j, k] * spin[j] * spin[k]
+        for j in np.flatnonzero(self.model.h[2]):
+            energy += self.model.h[2, j] * spin[j]
+        return energy
+
+    def apply(
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
+        self.products += 1
+        made = alpha * (self.matrix @ psi)
+        if beta:
+            made += beta * psi
+        if gamma:
+            made += gamma * out
+        out[...] = made

@@ -1,0 +1,346 @@
+"""Molecular orbitals of other programs: every value as PySCF computes it, energies of its mean field, files that are wrong.
+
+The oracles are PySCF's own orbitals at points (`eval_gto`), its overlap matrix and its energies.
+"""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from qsim.core.errors import FileError, InvalidInput
+from qsim.qmc.system.radial import Terms
+from qsim.qmc.wavefunction.chkfile import read_chkfile
+from qsim.qmc.wavefunction.molden import read_molden
+from qsim.qmc.wavefunction.molecule import normalised, orbitals_of, overlap
+from qsim.qmc.wavefunction.qmcpack_molecule import read_qmcpack
+from qsim.qmc.wavefunction.trial import Notes
+from tests.qmc.molecules import occupied, write_qmcpack
+from tests.qmc.trials import trial_function
+
+INPUTS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
+OH = INPUTS / "oh_radical.chk"
+READERS = {"chkfile": read_chkfile, "molden": read_molden, "qmcpack": read_qmcpack}
+PP = {"O": "ccecp", "H": "ccecp"}
+WATER = "O 0 0 0; H 0 -1.43 1.11; H 0.4 1.43 1.11"  # bohr, without symmetry
+
+needs_pyscf = pytest.mark.skipif(find_spec("pyscf") is None, reason="PySCF is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyscf")
+
+
+def field_of(folder, basis="cc-pvdz", cart=False, spin=0, ecp=None, atoms=WATER):
+    """Return a field with the orbitals of the core Hamiltonian, and all three files of it."""
+    from pyscf import gto, scf
+    from pyscf.tools import molden
+
+    mol = gto.M(atom=atoms, unit="bohr", basis=basis, ecp=ecp or {}, spin=spin, cart=cart, verbose=0)
+    field = (scf.UHF if spin else scf.RHF)(mol)
+    overlaps, core = field.get_ovlp(), field.get_hcore()
+    field.mo_energy, field.mo_coeff = field.eig([core, core] if spin else core, overlaps)
+    field.mo_occ = field.get_occ(field.mo_energy, field.mo_coeff)
+    scf.chkfile.dump_scf(mol, str(folder / "field.chk"), -1.0, field.mo_energy, field.mo_coeff, field.mo_occ)
+    molden.from_scf(field, str(folder / "field.molden"))
+    names = {"chkfile": "field.chk", "molden": "field.molden"}
+    if max(mol.bas_angular(k) for k in range(mol.nbas)) < 4 or not cart:
+        write_qmcpack(folder / "field.h5", field)
+        names["qmcpack"] = "field.h5"
+    return field, {kind: folder / name for kind, name in names.items()}
+
+
+# ------------------------------------------------------------------------------------------- oracles
+
+CASES = {
+    "spherical to g": {"basis": "cc-pvqz"},
+    "Cartesian to g": {"basis": "cc-pvqz", "cart": True},
+    "Cartesian to f": {"basis": "cc-pvtz", "cart": True},
+    "general contraction": {"basis": "ccecp-ccpvdz", "ecp": PP, "spin": 2},
+    "segmented": {"basis": "def2-svp", "spin": 2},
+}
+
+
+@needs_pyscf
+@pytest.mark.parametrize("name", CASES)
+def test_orbitals_are_those_of_pyscf(tmp_path, name):
+    field, files = field_of(tmp_path, **CASES[name])
+    mol = field.mol
+    points = np.random.default_rng(3).normal(size=(30, 3)) * 1.5
+    atomic = mol.eval_gto("GTOval_cart" if mol.cart else "GTOval_sph", points)
+    atomic = np.stack([atomic, *mol.eval_gto("GTOval_ip_cart" if mol.cart else "GTOval_ip_sph", points)])
+    assert set(files) >= {"chkfile", "molden"}
+    for kind, path in files.items():
+        molecule = READERS[kind](path)
+        assert_allclose(molecule.positions, mol.atom_coords(), atol=2e-14 if kind != "molden" else 1e-13)
+        orbitals = orbitals_of(molecule)
+        for spin, C in enumerate(occupied(field)):
+            found = orbitals.rows(points, spin, exact=True)[..., : C.shape[1]]
+            values = atomic @ C
+            atol = (1e-14 if kind == "chkfile" else 1e-12) * np.abs(values).max()  # molden has 14 digits
+            assert_allclose(found[:, 0], values[0], atol=10 * atol)
+            # eval_gto's ip is the gradient
+            assert_allclose(np.moveaxis(found[:, 1:4], 1, 0), values[1:], atol=100 * atol)
+
+
+@needs_pyscf
+@pytest.mark.parametrize("cart", [False, True])
+def test_overlap_matrix_is_that_of_pyscf(tmp_path, cart):
+    field, files = field_of(tmp_path, basis="cc-pvqz", cart=cart)
+    molecule = read_chkfile(files["chkfile"])
+    assert_allclose(overlap(molecule.shells, molecule.positions), field.mol.intor("int1e_ovlp"), atol=1e-13)
+
+
+def test_overlap_of_two_gaussians():
+    r"""Closed form without PySCF: <s|s> = (pi/p)^(3/2) exp(-ab/p R^2), x times x beside it."""
+    a, b, R = 0.7, 1.9, np.array([0.3, -0.5, 1.1])
+    one = normalised(0, 1, np.array([a]), np.array([1.0]), (1, -1, 0))
+    two = normalised(1, 0, np.array([b]), np.array([1.0]), (0,))
+    S = overlap([one, two], np.array([np.zeros(3), R]))
+    p = a + b
+    ss = (2 * a / np.pi) ** 0.75 * (2 * b / np.pi) ** 0.75 * (np.pi / p) ** 1.5 * np.exp(-a * b / p * R @ R)
+    assert_allclose(S[:3, 3], 2 * np.sqrt(a) * (b / p) * R * ss, rtol=1e-13)
+    assert_allclose(np.diag(S), 1.0, rtol=1e-13)
+
+
+@pytest.mark.parametrize("l", range(5))
+def test_normalised_functions_have_the_norm_one(l):
+    """Radial integral by the trapezoidal rule, which converges exponentially here."""
+    shell = normalised(0, l, np.array([0.4, 2.0]), np.array([0.3, 0.9]), tuple(range(-l, l + 1)))
+    r = np.linspace(0.0, 14.0, 4001)
+    R = Terms.of(shell.coefficient, 0, 0.0, shell.exponent)(r).value
+    assert np.trapezoid(R**2 * r ** (2 * l + 2), r) == pytest.approx(1.0, rel=1e-9)
+
+
+@needs_pyscf
+def test_the_determinant_is_that_of_pyscf(tmp_path):
+    """Differences of log |psi| of whole configurations through the trial function of a deck."""
+    field, files = field_of(tmp_path, basis="ccecp-ccpvdz", ecp=PP, spin=2)
+    electrons = np.random.default_rng(5).normal(size=(4, 8, 3))
+    ao = field.mol.eval_gto("GTOval_sph", electrons.reshape(-1, 3)).reshape(4, 8, -1)
+    up, dn = occupied(field)
+    expected = np.linalg.slogdet(ao[:, :5] @ up)[1] + np.linalg.slogdet(ao[:, 5:] @ dn)[1]
+    for kind, path in files.items():
+        made = trial_function({"pseudopotentials": PP}, {"source": kind, "file": str(path)}, "none")
+        found = [
+            np.linalg.slogdet(made.orbitals.rows(e[:5], 0)[:, 0, :5])[1]
+            + np.linalg.slogdet(made.orbitals.rows(e[5:], 1)[:, 0, :3])[1]
+            for e in electrons
+        ]
+        assert_allclose(np.array(found), expected, atol=1e-7)  # tables of radial functions
+        assert (made.n_up, made.n_dn) == (5, 3)
+        assert made.system.ion_ion == pytest.approx(field.mol.energy_nuc(), rel=1e-10)
+
+
+def test_a_file_brings_its_pseudopotentials():
+    """Their content as in PySCF's library: ccECP of oxygen, Bennett et al. 2017."""
+    molecule = read_chkfile(OH)
+    assert molecule.charges == (6.0, 1.0)
+    assert molecule.ecp.identity["ecp"] == {"O": "ccecp", "H": "ccecp"}
+    core, parts = molecule.ecp.ecp["O"]
+    assert core == 2
+    assert dict((l, terms) for l, terms in parts)[0][2] == [[13.65512, 85.86406]]
+    assert molecule.energy == pytest.approx(-16.2976833567, abs=1e-9)
+
+
+def test_electrons_and_ions_are_those_of_the_file():
+    made = trial_function({"pseudopotentials": PP}, {"source": "chkfile", "file": str(OH)}, "none")
+    assert (made.n_up, made.n_dn) == (4, 3)
+    assert made.system.symbols == ("O", "H")
+    assert_allclose(made.system.positions, [[0, 0, 0], [0, 0, 1.8324]], atol=1e-12)
+
+
+def test_labels_of_the_deck_are_kept():
+    atoms = [["H1", 0, 0, 1.8324], ["O", 0, 0, 0]]  # in any order
+    made = trial_function(
+        {"atoms": atoms, "pseudopotentials": {"O": "ccecp", "H1": "ccecp"}},
+        {"source": "chkfile", "file": str(OH)},
+        "none",
+    )
+    assert made.system.symbols == ("O", "H1")
+
+
+@needs_pyscf
+def test_bare_nuclei_get_their_cusps(tmp_path):
+    _, files = field_of(tmp_path)
+    for cusp in (True, False):
+        notes = Notes()
+        made = trial_function(
+            {}, {"source": "molden", "file": str(files["molden"]), "cusp": cusp}, "none", notes=notes
+        )
+        slope = made.orbitals.cusp(0, (5, 5))
+        assert slope == pytest.approx(8.0, rel=1e-2) if cusp else abs(slope) < 1e-9
+        assert notes.warnings == []
+
+
+def test_charge_that_nobody_stated_is_told(tmp_path):
+    path = tmp_path / "h.molden"
+    path.write_text(HYDRIDE, encoding="utf-8")
+    notes = Notes()
+    made = trial_function({}, {"source": "molden", "file": str(path)}, "none", notes=notes)
+    assert made.n_electrons == 2
+    assert "the charge is -1" in notes.warnings[0]
+    notes = Notes()
+    trial_function({"charge": -1}, {"source": "molden", "file": str(path)}, "none", notes=notes)
+    assert notes.warnings == []
+
+
+# ------------------------------------------------------------------------------------------ bad input
+
+HYDRIDE = """[Molden Format]
+[Atoms] AU
+H 1 1 0.0 0.0 0.0
+[GTO]
+1 0
+s 2 1.00
+ 1.3D+00 0.4
+ 0.2D+00 0.7
+
+[MO]
+Ene= -0.5
+Spin= Alpha
+Occup= 2.0
+1 1.0
+"""
+BAD_MOLDEN = {
+    "empty": ("", r"section \[Atoms\] is missing"),
+    "no orbitals": (HYDRIDE.split("[MO]")[0], r"section \[MO\] is missing"),
+    "cut short in a shell": (HYDRIDE.split(" 0.2D")[0], "the last shell of .GTO. lacks 1 of its Gaussians"),
+    "section in a shell": (HYDRIDE.replace(" 0.2D+00 0.7\n", ""), "lacks 1 of its Gaussians before this section"),
+    "Slater functions": (HYDRIDE.replace("[GTO]", "[STO]"), "Slater functions of molden files are not supported"),
+    "no element": (HYDRIDE.replace("H 1 1", "Qq 1 1"), "'Qq' is no element"),
+    "no number": (HYDRIDE.replace("1.3D+00", "one"), "line 7.*cannot be read"),
+    "negative exponent": (HYDRIDE.replace("1.3D+00", "-1.3"), "atom 1 has impossible exponents"),
+    "h functions": (HYDRIDE.replace("s 2", "h 2"), "shells of type h are not supported; s, p, d, f and g are"),
+    "sp shells": (HYDRIDE.replace("s 2", "sp 2"), "shells of type sp are not supported"),
+    "natural orbitals": (HYDRIDE.replace("Occup= 2.0", "Occup= 1.93"), "occupied by 1.93 electrons; one determinant needs"),
+    "no occupation": (HYDRIDE.replace("Occup= 2.0\n", ""), "has no Occup="),
+    "too many coefficients": (HYDRIDE + "9 0.1\n", r"orbitals have 9 coefficients, \[GTO\] gives 1 functions"),
+    "not normalised": (HYDRIDE.replace("1 1.0\n", "1 0.9\n"), "overlaps of the occupied orbitals differ .* by up to 0.19"),
+    "not finite": (HYDRIDE.replace("1 1.0\n", "1 nan\n"), "a coefficient of an orbital is not finite"),
+    "nothing occupied": (HYDRIDE.replace("Occup= 2.0", "Occup= 0.0"), "holds no occupied orbitals"),
+    "atom of a shell": (HYDRIDE.replace("1 0\ns", "7 0\ns"), "there is no atom 7"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_MOLDEN)
+def test_molden_files_that_are_wrong(tmp_path, name):
+    text, message = BAD_MOLDEN[name]
+    path = tmp_path / "bad.molden"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match=message) as found:
+        orbitals_of(read_molden(path))
+    assert "bad.molden" in str(found.value)
+
+
+def test_binary_and_missing_files(tmp_path):
+    for kind, reader in READERS.items():
+        with pytest.raises(FileError, match="does not exist"):
+            reader(tmp_path / "none")
+        path = tmp_path / kind
+        path.write_bytes(bytes(range(256)) * 40)
+        with pytest.raises(FileError, match="expected"):
+            reader(path)
+        cut = tmp_path / f"{kind}.cut"
+        cut.write_bytes(OH.read_bytes()[:9000])
+        with pytest.raises(FileError, match="expected|cut"):
+            reader(cut)
+
+
+BAD_CHK = {
+    "other HDF5": (lambda f: f.pop("mol"), "is not a checkpoint file of a mean field"),
+    "crystal": (lambda f: f.move("mol", "cell"), "is of a crystal"),
+    "coefficients of another basis": (
+        lambda f: replace(f, "scf/mo_coeff", f["scf/mo_coeff"][:, :-1]),
+        "do not belong to 18 basis functions",
+    ),
+    "complex orbitals": (
+        lambda f: replace(f, "scf/mo_coeff", f["scf/mo_coeff"][()] * 1j),
+        "the orbitals are complex",
+    ),
+    "scaled orbitals": (
+        lambda f: replace(f, "scf/mo_coeff", f["scf/mo_coeff"][()] * 1.01),
+        "must be orthonormal",
+    ),
+    "natural occupations": (
+        lambda f: replace(f, "scf/mo_occ", f["scf/mo_occ"][()] * 0.97),
+        "occupied by 0.97 electrons",
+    ),
+    "no JSON": (lambda f: replace(f, "mol", "{"), "cannot be read"),
+    "lists of another kind": (lambda f: replace(f, "mol", "[1, 2]"), "cannot be read"),
+}
+
+
+def replace(file, name, values):
+    """Put another dataset in the place of one."""
+    del file[name]
+    file[name] = values
+
+
+@pytest.mark.parametrize("name", BAD_CHK)
+def test_checkpoint_files_that_are_wrong(tmp_path, name):
+    change, message = BAD_CHK[name]
+    path = tmp_path / "bad.chk"
+    shutil.copy(OH, path)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(FileError, match=message):
+        orbitals_of(read_chkfile(path))
+
+
+BASIS = "basisset/atomicBasisSet0"
+BAD_QMCPACK = {
+    "crystal": ({"PBC/PBC": np.array([True])}, "is of a crystal"),
+    "complex": ({"parameters/IsComplex": np.array([True])}, "its orbitals are complex"),
+    "no basis": ({"basisset/NbElements": None}, "it lacks 'basisset/NbElements'"),
+    "no such angular part": ({f"{BASIS}/angular": np.array([b"hexagonal"])}, "expected spherical or cartesian"),
+    "numerical functions": ({f"{BASIS}/basisGroup0/type": np.array([b"Numerical"])}, "Gaussian functions are supported"),
+    "more electrons than orbitals": ({"parameters/NbAlpha": np.array([900], np.int32)}, "900 electrons of a spin, but orbitals"),
+    "l": ({f"{BASIS}/basisGroup0/l": np.array([7], np.int32)}, "is 7; functions up to l = 4"),
+    "species": ({"atoms/species_ids": np.array([0, 0, 1], np.int32)}, "orbitals have|must be orthonormal"),
+    "element": ({"atoms/species_0/atomic_number": np.array([400], np.int32)}, "is 400, no element"),
+}  # fmt: skip
+
+
+@needs_pyscf
+@pytest.mark.parametrize("name", BAD_QMCPACK)
+def test_qmcpack_files_that_are_wrong(tmp_path, name):
+    field, _ = field_of(tmp_path)
+    changes, message = BAD_QMCPACK[name]
+    write_qmcpack(tmp_path / "bad.h5", field, **changes)
+    with pytest.raises(FileError, match=message):
+        orbitals_of(read_qmcpack(tmp_path / "bad.h5"))
+
+
+BAD_DECKS = {
+    "no pseudopotential": ({}, "system.pseudopotentials", "of O that leaves 6 of 8 electrons; give one, such as .*O: ccecp"),
+    "half of them": ({"pseudopotentials": {"O": "ccecp"}}, "system.pseudopotentials", "of H that leaves 1 of 1 electrons"),
+    "other geometry": (
+        {"pseudopotentials": PP, "atoms": [["O", 0, 0, 0], ["H", 0, 0, 2]]},
+        "system.atoms",
+        r"has the atoms O \[0.0, 0.0, 0.0\]; H \[0.0, 0.0, 1.8324\] bohr",
+    ),
+    "other element": ({"pseudopotentials": PP, "atoms": [["N", 0, 0, 0], ["H", 0, 0, 1.8324]]}, "system.atoms", "has the atoms"),
+    "other spin": ({"pseudopotentials": PP, "spin": 3}, "system.spin", "spin 1, found 3; leave this key out"),
+    "other charge": ({"pseudopotentials": PP, "charge": 1}, "system.charge", "a charge of 0, found 1"),
+    "other electrons": ({"pseudopotentials": PP, "electrons": 8}, "system.electrons", "electrons 7, found 8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_DECKS)
+def test_decks_that_contradict_their_file(name):
+    system, key, message = BAD_DECKS[name]
+    with pytest.raises(InvalidInput, match=message) as found:
+        trial_function(system, {"source": "chkfile", "file": str(OH)}, "none")
+    assert found.value.key == key
+
+
+def test_a_checkpoint_file_is_no_cache(tmp_path):
+    shutil.copy(OH, tmp_path / "oh.chk")
+    orbitals = {"source": "pyscf", "method": "uhf", "basis": "ccecp-ccpvdz", "cache": "oh.chk"}
+    with pytest.raises(FileError, match="not a file of orbitals of qsim") as found:
+        trial_function(
+            {"atoms": [["O", 0, 0, 0], ["H", 0, 0, 1.8324]], "spin": 1}, orbitals, "none", folder=tmp_path
+        )
+    assert "source: chkfile" in found.value.hint
