@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck.blocks import AUTO
-from qsim.sturmian.deck.rules import UNDERFLOW
+from qsim.sturmian.deck.shared_rules import UNDERFLOW, underflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +21,8 @@ REACH = 12.0  # decay lengths after which nothing is left of a bound function
 
 def of_numbers(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:
     """Yield what box, grid and basis do to each other, from numbers alone."""
-    if values.alpha is not None and values.alpha * values.R > UNDERFLOW:
-        yield Finding(
-            "basis.generating.alpha",
-            f"exp(-alpha R) underflows: alpha R = {values.alpha * values.R:.4g}; give alpha below {UNDERFLOW / values.R:.3g} or "
-            "a smaller R",
-        )
+    if values.alpha is not None:
+        yield from underflow(values.alpha, values.R)
     sizes = [*values.sizes, *(deck.scan.N if deck.scan is not None and deck.scan.N else [])]
     if max(sizes, default=0) > points:
         key = "basis.N" if max(values.sizes) > points else "scan.N"

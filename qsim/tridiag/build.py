@@ -14,7 +14,7 @@ from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.problem import (
     DENSITY_POINTS,
     LEAST,
@@ -208,39 +208,13 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
 
 def _references(deck: TridiagDeck) -> Iterator[Finding]:
     """Yield what refers to something that is not there."""
-    yield from _harmonics_of_nothing(deck)
-    yield from _blocks_of_the_grid(deck)
+    from qsim.tridiag.tasks.solve_plan import partition_findings
+
+    yield from without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe)
+    points = deck.propagation.grid.points
+    yield from partition_findings(deck.solver.blocks, points, f"the grid has {points} points", "points")
     if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
         yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
-
-
-def _harmonics_of_nothing(deck: TridiagDeck) -> Iterator[Finding]:
-    """Yield harmonics without a fundamental frequency."""
-    if deck.laser is not None and any(isinstance(pulse, CarrierPulse) for pulse in deck.laser.pulses):
-        return
-    for index, item in enumerate(deck.observe):
-        for name, block in (("hhg", item.hhg), ("gabor", item.gabor)):
-            if block is not None and block.omega is None:
-                yield Finding(
-                    f"observe.{index}.{name}",
-                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
-                )
-
-
-def _blocks_of_the_grid(deck: TridiagDeck) -> Iterator[Finding]:
-    """Yield partitions of the solver that the grid has no room for."""
-    blocks, points = deck.solver.blocks, deck.propagation.grid.points
-    if isinstance(blocks, list):
-        if sum(blocks) != points:
-            yield Finding(
-                "solver.blocks", f"the blocks hold {sum(blocks)} rows, but the grid has {points} points"
-            )
-        if blocks[0] < 2:
-            yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
-    elif isinstance(blocks, int) and blocks > points - 1:
-        yield Finding(
-            "solver.blocks", f"{points} points have room for at most {points - 1} blocks, not {blocks}"
-        )
 
 
 def level_count(blocks: PropagationBlocks) -> int:
@@ -260,14 +234,7 @@ def grid_points(grid: Grid) -> NDArray[np.float64]:
 
 def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float]:
     """Return the number of steps and their length, a.u."""
-    end = blocks.time.t_final
-    if isinstance(end, str):
-        end = pulse.duration
-        if not math.isfinite(end) or end <= 0:
-            raise InvalidInput(
-                "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
-            )
-    return blocks.time.resolve(end)
+    return blocks.time.resolve(pulse.end_of_run(blocks.time.t_final))
 
 
 # --------------------------------------------------------------------------------------------- build
@@ -311,7 +278,7 @@ def _blame(loaded: LoadedDeck[TridiagDeck]) -> Blame:
 def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
     from qsim.tridiag.tdse.eigenstates import window_states
 
-    blocks, notices = loaded.deck.propagation, []
+    blocks, notices = loaded.deck.propagation, list[str]()
     grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
     x = grid_points(grid)
     potential, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
@@ -328,8 +295,7 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
     )
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)
-    if time.dt is not None and abs(dt - time.dt) > 1e-5 * dt:
-        notices.append(f"time.dt: {time.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u.")
+    notices += time.notices(steps, dt)
     energies, vectors, window = None, None, 0
     if populations is not None:
         energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)

@@ -145,7 +145,7 @@ ERRORS = {
     ),
     "pair twice": (
         {"channels": {"L": 1, "pairs": [[0, 1], [1, 0]]}},
-        r"channels.pairs.1: the pair \[1, 0\] stands twice; the exchanged pair is implied",
+        r"channels.pairs.1: the pair \[1, 0\] is a duplicate; the exchanged pair is implied",
     ),
     "pair of three": ({"channels": {"L": 0, "pairs": [[0, 0, 0]]}}, "channels.pairs.0: "),
     "pairs and l_max": (
@@ -161,14 +161,14 @@ ERRORS = {
         "channels.parity: no pair .* couples to L = 0 of odd parity",
     ),
     "quartet": ({"channels__S": 2}, "channels.S: .*found 2"),
-    "L twice": ({"channels__L": [0, 0]}, "channels.L.1: L = 0 stands twice"),
+    "L twice": ({"channels__L": [0, 0]}, "channels.L.1: L = 0 is a duplicate"),
     "one function of a triplet": (
         {"basis__N": 1, "channels": {"L": 0, "S": 1, "l_max": 0}},
         r"channels.S: with S = 1 and L = 0 the pair \(0, 0\) is antisymmetric, and N = 1 function makes none; give N = 2",
     ),
     "state twice": (
         {"channels": {"l_max": 1}, "states": [{"root": 0}, {"root": 0}], "task": "bound"},
-        "states.1: this state stands twice; see states.0",
+        "states.1: duplicate of states.0",
     ),
     "states and L": (
         {"channels": {"L": 0, "l_max": 1}, "states": [{"root": 1}], "task": "bound"},
@@ -210,7 +210,7 @@ ERRORS = {
         "extrapolate.l_max: needs all pairs up to each l_max, but channels lists pairs",
     ),
     "nothing to scan": ({"scan": {}}, "scan: nothing to scan; give N, l_max"),
-    "value twice": ({"scan": {"N": [4, 8, 4]}}, "scan.N.2: the value 4 stands twice"),
+    "value twice": ({"scan": {"N": [4, 8, 4]}}, "scan.N.2: the value 4 is a duplicate"),
     "N of the grid": ({"basis": "fedvr", "scan": {"N": [4]}}, "scan.N: N belongs to basis: gsf, but the deck has basis: fedvr"),
     "alpha of a Coulomb basis": (
         {"basis__generating": "coulomb", "scan": {"alpha": [0.5]}},

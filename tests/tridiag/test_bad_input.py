@@ -203,7 +203,7 @@ ERRORS = {
     ),
     "twice": (
         {"observe": ["hhg", {"hhg": {"form": "dipole"}}]},
-        "observe.1.hhg: hhg stands twice; see observe.0",
+        "observe.1.hhg: duplicate of observe.0",
     ),
     "two in one item": (
         {"observe": [{"populations": 3, "hhg": {}}]},

@@ -8,6 +8,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
 from qsim.sturmian.deck.symmetry import allowed
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
     """Yield contradictions that need no calculation."""
     task = deck.task
     assert isinstance(task, Scatter)
-    if deck.run.precision != "double":
-        yield Finding("run.precision", f"sturmian runs in double precision, not {deck.run.precision}")
-    yield from deck.grid.check()
+    yield from numbers_and_grid(deck)
     yield from _keys(deck, task)
     yield from _channels(deck, task)
     yield from _basis(deck)
@@ -121,16 +120,10 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 
 def _channels(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
-    if channels.pairs is not None and channels.l_max is not None:
-        yield Finding("channels.l_max", "give either l_max or a list of pairs, not both")
+    yield from symmetries(deck)
     if channels.parity != "natural":
         text = "a collision from an s level reaches natural parity, (-1)^L, only"
         yield Finding("channels.parity", f"{text}; leave it out")
-    for name in ("L", "S"):
-        values = as_list(getattr(channels, name))
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"channels.{name}.{k}", f"{name} = {value} is a duplicate")
     if task.process in ("photo", "born") and channels.S is not None and as_list(channels.S) != [initial.S]:
         yield Finding(
             "channels.S",
@@ -196,22 +189,16 @@ def _basis(deck: SturmianDeck) -> Iterator[Finding]:
 def _scan(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     assert deck.scan is not None
     given = deck.scan.given()
-    for key, values in given.items():
+    for key in given:
         if key not in SCANNED:
             yield Finding(
                 f"scan.{key}", f"a collision scans {', '.join(SCANNED)}; {key} belongs to task: bound"
             )
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"scan.{key}.{k}", f"the value {value:g} is a duplicate")
     if "energy" in given:
         yield from _scanned_energies(task, given["energy"])
     if "N" in given and not (isinstance(deck.basis, Gsf) and "basis" in deck.model_fields_set):
         yield Finding("scan.N", "N belongs to basis: gsf, but the basis is the whole grid")
-    if "l_max" in given and deck.channels.pairs is not None:
-        yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
-    if "R" in given and isinstance(deck.grid.elements, list):
-        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
+    yield from scanned(deck, given)
 
 
 def _scanned_energies(task: Scatter, values: list[float]) -> Iterator[Finding]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import collision_rules
 from qsim.sturmian.deck.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries, underflow
 from qsim.sturmian.deck.symmetry import allowed, exchange_sign, pairs_of, parity_of, sectors, triangle
 
 if TYPE_CHECKING:
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
 
 SMALLEST_ENERGY = 1e-8  # hartree: a function of a smaller one is wider than any box
-UNDERFLOW = (
-    600.0  # exponent of exp(-alpha R) below which a double has no digits left for the generating potential
-)
 
 
 # ---------------------------------------------------------------------------------- keys of the deck
@@ -29,9 +28,7 @@ def rules(deck: SturmianDeck) -> Iterator[Finding]:
     if isinstance(deck.task, Scatter):
         yield from collision_rules.of_deck(deck)
         return
-    if deck.run.precision != "double":
-        yield Finding("run.precision", f"sturmian runs in double precision, not {deck.run.precision}")
-    yield from deck.grid.check()
+    yield from numbers_and_grid(deck)
     if isinstance(deck.basis, Gsf):
         yield from _basis(deck, deck.basis)
     yield from _sectors(deck)
@@ -81,11 +78,8 @@ def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
             "basis.generating.tail", f"a tail of {generating.tail:g} bohr is a wall; give 0 or 4 bohr"
         )
     alpha = deck.alpha
-    if isinstance(alpha, float) and isinstance(end, float) and alpha * end > UNDERFLOW:
-        yield Finding(
-            "basis.generating.alpha",
-            f"exp(-alpha R) underflows: alpha R = {alpha * end:.4g}; give alpha below {UNDERFLOW / end:.3g} or a smaller R",
-        )
+    if isinstance(alpha, float) and isinstance(end, float):
+        yield from underflow(alpha, end)
     if generating.type == "table" and deck.grid.ecs is not None:
         yield Finding(
             "basis.generating.type",
@@ -95,20 +89,14 @@ def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
 
 def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
     channels = deck.channels
-    if channels.pairs is not None and channels.l_max is not None:
-        yield Finding("channels.l_max", "give either l_max or a list of pairs, not both")
+    yield from symmetries(deck)
     if deck.states is not None:
         yield from _states(deck)
-    for name in ("L", "S"):
-        values = as_list(getattr(channels, name))
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"channels.{name}.{k}", f"{name} = {value} stands twice")
     seen: dict[tuple[int, int], int] = {}
     for k, pair in enumerate(channels.pairs or []):
         ordered = (min(pair), max(pair))
         if seen.setdefault(ordered, k) != k:
-            text = f"the pair {list(pair)} stands twice; the exchanged pair is implied"
+            text = f"the pair {list(pair)} is a duplicate; the exchanged pair is implied"
             yield Finding(f"channels.pairs.{k}", text)
     for L, S, parity in sectors(deck):
         if channels.pairs is not None:
@@ -138,7 +126,7 @@ def _states(deck: SturmianDeck) -> Iterator[Finding]:
     for k, state in enumerate(deck.states or []):
         key = (state.L, state.S, parity_of(state.L, state.parity), state.root)
         if seen.setdefault(key, k) != k:
-            yield Finding(f"states.{k}", f"this state stands twice; see states.{seen[key]}")
+            yield Finding(f"states.{k}", f"duplicate of states.{seen[key]}")
 
 
 def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]:
@@ -176,7 +164,7 @@ def _task(deck: SturmianDeck) -> Iterator[Finding]:
         if isinstance(deck.basis, FeDvr):
             yield Finding("basis.type", "task: basis shows Sturmian functions; give type: gsf")
         if task.l is not None and len(set(as_list(task.l))) != len(as_list(task.l)):
-            yield Finding("task.l", "an l stands twice")
+            yield Finding("task.l", "an l is a duplicate")
     if task.type == "integrals":
         if isinstance(deck.basis, FeDvr):
             yield Finding(
@@ -208,10 +196,7 @@ def _extrapolation(deck: SturmianDeck) -> Iterator[Finding]:
         if values[k] <= values[k - 1]:
             yield Finding(f"{key}.{k}", f"values must ascend, but {values[k]} follows {values[k - 1]}")
             return
-    for L, S, parity in sectors(deck):
-        if not pairs_of(deck.channels, L, S, parity, values[0]):
-            yield Finding(f"{key}.0", f"no pair (la, lb) up to l_max = {values[0]} couples to L = {L}")
-            return
+    yield from islice(_without_pairs(deck, f"{key}.0", values[0]), 1)
 
 
 def _scan(deck: SturmianDeck) -> Iterator[Finding]:
@@ -222,17 +207,12 @@ def _scan(deck: SturmianDeck) -> Iterator[Finding]:
         yield Finding(
             "scan", "nothing to scan; give N, l_max, R, alpha, energy or order with a list of values"
         )
-    for key, values in given.items():
-        for k, value in enumerate(values):
-            if value in values[:k]:
-                yield Finding(f"scan.{key}.{k}", f"the value {value:g} stands twice")
+    yield from scanned(deck, given)
     for key in ("angle", "length"):
         if key in given:
             yield Finding(f"scan.{key}", f"the {key} of a contour belongs to task: scatter")
     yield from _scanned_functions(deck, given)
-    if "R" in given and isinstance(deck.grid.elements, list):
-        yield Finding("scan.R", "the bounds of the elements are given, and R with them; give their number")
-    if "l_max" in given:
+    if "l_max" in given and deck.channels.pairs is None:
         yield from _scanned_l_max(deck, min(given["l_max"]))
 
 
@@ -253,9 +233,11 @@ def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Itera
 
 def _scanned_l_max(deck: SturmianDeck, low: int) -> Iterator[Finding]:
     """Yield a smallest l_max of a scan that leaves a symmetry without pairs."""
-    if deck.channels.pairs is not None:
-        yield Finding("scan.l_max", "channels lists its pairs; give channels.l_max")
-        return
+    yield from _without_pairs(deck, "scan.l_max", low)
+
+
+def _without_pairs(deck: SturmianDeck, key: str, low: int) -> Iterator[Finding]:
+    """Yield the symmetries that have no pairs up to an l_max."""
     for L, S, parity in sectors(deck):
         if not pairs_of(deck.channels, L, S, parity, low):
-            yield Finding("scan.l_max", f"no pair (la, lb) up to l_max = {low} couples to L = {L}")
+            yield Finding(key, f"no pair (la, lb) up to l_max = {low} couples to L = {L}")

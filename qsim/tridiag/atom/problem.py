@@ -240,13 +240,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     InvalidInput
         If the duration is left open but the field does not end.
     """
-    end = deck.time.t_final
-    if isinstance(end, str):
-        end = pulse.duration
-        if not math.isfinite(end) or end <= 0.0:
-            raise InvalidInput(
-                "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
-            )
+    end = pulse.end_of_run(deck.time.t_final)
     steps, dt = deck.time.resolve(end)
     peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax

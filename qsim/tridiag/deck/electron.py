@@ -242,6 +242,11 @@ class TimeGrid(Block):
         steps = nearest if nearest >= 1 and abs(ratio - nearest) <= 1e-6 * nearest else math.ceil(ratio)
         return max(steps, 1), t_final / max(steps, 1)
 
+    def notices(self, steps: int, dt: float) -> Iterator[str]:
+        """Yield that the steps of a run are shorter than those of the deck, where they are."""
+        if self.dt is not None and abs(dt - self.dt) > 1e-5 * dt:
+            yield f"time.dt: {self.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
+
 
 def levels_of(initial: Initial) -> tuple[int, ...]:
     """Return the eigenstates that an initial state is made of; none for a packet, formula or file."""

@@ -514,7 +514,7 @@ class TridiagDeck(Deck):
                 )
             for name in named:
                 if seen.setdefault(name, index) != index:
-                    yield Finding(f"observe.{index}.{name}", f"{name} stands twice; see observe.{seen[name]}")
+                    yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
         if (spectrum := self.observed.photoelectron) is not None and spectrum.energies is not None:
             low, high = spectrum.energies
             if low >= high:

@@ -1,13 +1,15 @@
 """Blocks of observables that ``task: propagate`` and ``task: atom`` share."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block
+from qsim.core.deck.blocks import Block, Finding
 from qsim.core.deck.units import Frequency, Time
+from qsim.tridiag.deck.laser import CarrierPulse
 
-__all__ = ["Gabor", "Hhg"]
+__all__ = ["Gabor", "Hhg", "without_fundamental"]
 
 
 class Hhg(Block):
@@ -36,3 +38,28 @@ class Gabor(Block):
     omega: Annotated[Frequency, Field(gt=0)] | None = Field(
         default=None, description="fundamental; by default that of the first pulse with a carrier"
     )
+
+
+class Harmonic(Protocol):
+    """An entry of ``observe`` that may ask for harmonics."""
+
+    @property
+    def hhg(self) -> Hhg | None:
+        """Harmonic spectrum."""
+
+    @property
+    def gabor(self) -> Gabor | None:
+        """Time-frequency map."""
+
+
+def without_fundamental(pulses: Sequence[Block], observe: Sequence[Harmonic]) -> Iterator[Finding]:
+    """Yield harmonics that have no fundamental frequency."""
+    if any(isinstance(pulse, CarrierPulse) for pulse in pulses):
+        return
+    for index, item in enumerate(observe):
+        for name, block in (("hhg", item.hhg), ("gabor", item.gabor)):
+            if block is not None and block.omega is None:
+                yield Finding(
+                    f"observe.{index}.{name}",
+                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
+                )

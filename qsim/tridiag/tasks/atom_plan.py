@@ -19,7 +19,7 @@ from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.atom.scan import AtomScan, settled
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         runs = settled(deck)
         found = runs.setting
         grid = found.grid()
-        problems = list(_harmonics(deck))
+        problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if not problems:
             setup = Setup(
                 runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
@@ -88,19 +88,6 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     flops = count * FLOPS * grid.points * lanes * found.steps * stages
     work = Work(flops=flops, reduce="time.t_final", core=flops / SPEED)
     return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
-
-
-def _harmonics(deck: AtomDeck) -> Iterator[Finding]:
-    """Yield harmonics without a fundamental, and observations that have no meaning."""
-    if deck.laser is not None and any(isinstance(pulse, CarrierPulse) for pulse in deck.laser.pulses):
-        return
-    for index, item in enumerate(deck.observe):
-        for name, block in (("hhg", item.hhg), ("gabor", item.gabor)):
-            if block is not None and block.omega is None:
-                yield Finding(
-                    f"observe.{index}.{name}",
-                    "harmonics of what? No pulse has a carrier frequency; add a laser, or give omega here",
-                )
 
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
@@ -188,8 +175,7 @@ def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:
         yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":
         yield f"laser.gauge: auto is {found.gauge}"
-    if deck.time.dt is not None and abs(found.dt - deck.time.dt) > 1e-5 * found.dt:
-        yield f"time.dt: {deck.time.dt:.6g} does not divide the duration; {found.steps} steps of {found.dt:.8g} a.u."
+    yield from deck.time.notices(found.steps, found.dt)
 
 
 def fundamental(problem: AtomProblem, omega: float | None) -> float:

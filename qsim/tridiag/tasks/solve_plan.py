@@ -141,15 +141,20 @@ def streamable(solver: Solver) -> bool:
     return solver.type == "nshape"
 
 
+def partition_findings(blocks: int | str | list[int], n: int, whole: str, unit: str) -> Iterator[Finding]:
+    """Yield partitions that n rows have no room for; `whole` says how many there are, `unit` what they are."""
+    if isinstance(blocks, list):
+        if sum(blocks) != n:
+            yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but {whole}")
+        if blocks[0] < 2 <= n:
+            yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
+        yield Finding("solver.blocks", f"{n} {unit} have room for at most {n - 1} blocks, not {blocks}")
+
+
 def block_findings(solver: Solver, n: int) -> Iterator[Finding]:
     """Yield what does not fit n rows in the blocks and the memory of the solver."""
-    blocks = solver.blocks
-    if isinstance(blocks, list) and sum(blocks) != n:
-        yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but the system has {n}")
-    elif isinstance(blocks, list) and blocks[0] < 2 and n > 1:
-        yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
-    elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
-        yield Finding("solver.blocks", f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
+    yield from partition_findings(solver.blocks, n, f"the system has {n}", "rows")
     if solver.memory != "auto" and not streamable(solver):
         yield Finding(
             "solver.memory", f"{solver.type} works in memory; only nshape goes block by block", "warning"

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import formula, formula_slope, in_chunks, spline
 
 if TYPE_CHECKING:
@@ -350,6 +351,22 @@ class LaserField:
         """Return A(t) = -integral of E from 0, float64, for times of any shape."""
         t = np.asarray(t, dtype=float)
         return sum((pulse.vector_potential(t) for pulse in self.pulses), start=np.zeros(t.shape))
+
+    def end_of_run(self, t_final: float | str) -> float:
+        """Return the duration of a run, a.u.: as given, or until the last pulse ends.
+
+        Raises
+        ------
+        InvalidInput
+            If it is left open, but the pulses do not end.
+        """
+        if not isinstance(t_final, str):
+            return t_final
+        if not math.isfinite(self.duration) or self.duration <= 0.0:
+            raise InvalidInput(
+                "time.t_final", "auto is the end of the pulses, but they do not end; give a time"
+            )
+        return self.duration
 
     def steps(self, count: int, dt: float) -> NDArray[np.float64]:
         """Return the field of every step, (count,): E at its midpoint, or its mean over a step in which it jumps."""
