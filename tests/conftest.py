@@ -40,7 +40,12 @@ settings.load_profile("qsim")
 
 
 METHODS = Path(__file__).resolve().parent / "methods"
-REASONS = {"gpu": "no CUDA device", "slow": "slow; --slow runs them", "mpi": "no mpi4py"}
+REASONS = {
+    "gpu": "no CUDA device",
+    "slow": "slow; --slow runs them",
+    "mpi": "no mpi4py",
+    "checkout": "an installed qsim runs, not that of the checkout",
+}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -66,6 +71,8 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     absent = {"mpi"} if find_spec("mpi4py") is None else set()
+    if Path(qsim.__file__).resolve().parents[1] != METHODS.parents[1]:
+        absent.add("checkout")
     if not config.getoption("--slow") and "slow" not in config.getoption("-m"):
         absent.add("slow")
     if any(item.get_closest_marker("gpu") for item in items) and cuda_status().count == 0:

@@ -63,6 +63,6 @@ def test_issue_templates_have_their_heads():
 
 def test_citation_and_bibliography_name_one_program():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    entry = (ROOT / "qsim/references.bib").read_text(encoding="utf-8").partition("\n}")[0]
+    entry = (Path(qsim.__file__).parent / "references.bib").read_text(encoding="utf-8").partition("\n}")[0]
     assert f"title = {{{citation['title']}}}" in entry
     assert citation["authors"][0]["name"] in entry

@@ -38,6 +38,7 @@ FENCE = re.compile(
 )
 
 
+@pytest.mark.checkout
 @pytest.mark.parametrize(("method", "letter"), [("qoc", "Q"), ("tridiag", "T")])
 def test_equations_that_the_code_names_are_those_of_the_theory_page(method, letter):
     page = (ROOT / "docs" / "theory" / f"{method}.md").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ import pytest
 
 from qsim import methods
 
+pytestmark = pytest.mark.checkout
 ROOT = Path(__file__).resolve().parents[1]
 QSIM = ROOT / "qsim"
 METHODS = methods.available()

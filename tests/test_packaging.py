@@ -48,6 +48,7 @@ def test_every_dependency_has_a_lower_bound_and_a_reason():
             assert re.search(r">=|~=", requirement), f"{requirement} has no lower bound"
 
 
+@pytest.mark.checkout
 def test_what_is_imported_is_declared():
     declared = {re.match(r"[\w-]+", line)[0].lower() for line in PYPROJECT["project"]["dependencies"]}
     distributions = {"yaml": "pyyaml", "typing_extensions": "typing-extensions", "pydantic_core": "pydantic"}
@@ -62,6 +63,7 @@ def test_what_is_imported_is_declared():
                 )
 
 
+@pytest.mark.checkout
 def test_wheel_holds_kernels_styles_decks_and_references(tmp_path):
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path]
@@ -82,6 +84,7 @@ def test_wheel_holds_kernels_styles_decks_and_references(tmp_path):
     assert not [name for name in shipped if name.startswith(("tests/", "docs/", "bench/", "tools/"))]
 
 
+@pytest.mark.checkout
 def test_the_source_distribution_is_a_checkout_without_git(tmp_path):
     """Its wheel holds what that of the checkout does, and both name the commit."""
     pytest.importorskip("hatchling")

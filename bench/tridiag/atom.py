@@ -7,7 +7,8 @@ import numpy as np
 from bench.harness import Bench, case, wall
 from bench.tridiag import problem
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
-from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+from qsim.tridiag.atom.lanes import Lanes
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 
 SIZES = ((2000, 32), (4000, 64))  # radial points, l
 GOALS = {"length": 5.0, "velocity": 10.0}  # ns per point, l and step at 4000 x 64, one core

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.results import quantities
 from qsim.tridiag.figures.propagation import FIGURES
-from qsim.tridiag.tasks import atom_result, propagate_result, scaling_result, solve_result
+from qsim.tridiag.tasks import atom_result, atom_scan_result, propagate_result, scaling_result, solve_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ __all__ = [
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate": propagate_result.QUANTITIES,
     "atom": atom_result.QUANTITIES,
+    "atom scan": atom_scan_result.QUANTITIES,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

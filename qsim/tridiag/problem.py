@@ -11,6 +11,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.problem import AtomProblem
+from qsim.tridiag.atom.scan import AtomScan
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -297,7 +298,7 @@ class ScalingProblem:
     notices: list[str] = field(default_factory=list)
 
 
-Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem
+Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | AtomScan
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:

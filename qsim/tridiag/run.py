@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.tridiag.atom.problem import AtomProblem
+from qsim.tridiag.atom.scan import AtomScan
 from qsim.tridiag.problem import Propagation, SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.problem import Problem
     from qsim.tridiag.tasks.atom_result import AtomResult
+    from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
     from qsim.tridiag.tasks.propagate_result import Propagated
     from qsim.tridiag.tasks.scaling_result import ScalingResult
     from qsim.tridiag.tasks.solve_result import SolveResult
 
-    Result = Propagated | SolveResult | ScalingResult | AtomResult
+    Result = Propagated | SolveResult | ScalingResult | AtomResult | AtomScanResult
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
@@ -26,6 +28,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.tasks.atom import run_atom
 
         return run_atom(problem, monitor)
+    if isinstance(problem, AtomScan):
+        from qsim.tridiag.tasks.atom_scan import run_scan
+
+        return run_scan(problem, monitor)
     if isinstance(problem, Propagation):
         from qsim.tridiag.tasks.propagate import run_propagation
 

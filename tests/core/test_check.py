@@ -389,6 +389,7 @@ def test_check_without_decks_is_wrong_usage(check):
     assert check("--deck", "nothing").exit_code == 2
 
 
+@pytest.mark.checkout
 def test_the_folders_of_this_checkout_are_found():
     place = folders()
     assert place.inputs.name == "inputs"

@@ -19,11 +19,13 @@ def fresh():
     install_extra.cache_clear()
 
 
+@pytest.mark.checkout
 def test_the_environment_of_the_checkout_is_extended_by_bootstrap(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
     assert install_extra("cuda12") == f"python3 {ROOT / 'bootstrap.py'} cuda12"
 
 
+@pytest.mark.checkout
 def test_another_environment_of_the_checkout_is_extended_by_pip(monkeypatch):
     monkeypatch.setattr(sys, "prefix", "/somewhere/else")
     assert install_extra("pyscf") == f'pip install -e "{ROOT}[pyscf]"'

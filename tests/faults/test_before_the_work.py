@@ -385,6 +385,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(places, read_only):
 
 
 @pytest.mark.slow
+@pytest.mark.checkout
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives up the rights of root")
 def test_a_read_only_installation_and_home_run(tmp_path):
     """A copy that belongs to another user, a home that cannot be written: results, and one notice."""

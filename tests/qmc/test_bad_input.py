@@ -91,6 +91,23 @@ ERRORS = {
         {"wavefunction__orbitals": {"source": "stos"}},
         r"wavefunction.orbitals.source: unknown source 'stos'; did you mean 'sto'\? allowed: sto, hydrogen",
     ),
+    "muffin tins of a molecule": (
+        {"wavefunction__orbitals": {"source": "pyscf", "method": "rhf", "basis": "cc-pvdz", "muffin_tins": "auto"}},
+        "wavefunction.orbitals.muffin_tins: muffin tins belong to crystals",
+    ),
+    "file of orbitals that is missing": (
+        {"wavefunction__orbitals": {"source": "molden", "file": "none.molden"}},
+        "wavefunction.orbitals.file: file 'none.molden' not found",
+    ),
+    "extent of a crystal's density": (
+        {
+            "system": {"electrons": 14, "rs": 5.0},
+            "wavefunction": {"orbitals": "planewave", "jastrow": "none"},
+            "series": ["vmc"],
+            "estimators": [{"density": {"extent": [[0, 1], [0, 1], [0, 1]]}}],
+        },
+        "estimators.0.density.extent: in a crystal the mesh is that of the primitive cell; leave extent out",
+    ),
     "no shells": ({"wavefunction__orbitals": {"source": "sto"}}, "wavefunction.orbitals.shells: required key is missing"),
     "shell of an absent atom": (
         {"wavefunction__orbitals__shells__0__atom": "Be"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numba as nb
+import numpy as np
 
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
@@ -153,7 +154,8 @@ def spline_values(orbitals, spin, x, y, z, sums, w):
 def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (1 or 5) of ``sums`` by the mixed basis: tins around ions, splines between.
 
-    Rows 5 to 9 of ``sums`` are those of a tin, 10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
+    ``rows`` comes as np.int64(...): numba would compile a copy for each constant.  Rows 5 to 9 of ``sums`` are those of a tin,
+    10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
     """
     tin, harmonics, weights = sums[5:10], sums[10:14], sums[14:17]
     ion, dx, dy, dz, r, cell = locate_tin(orbitals, x, y, z)
@@ -179,7 +181,7 @@ def bloch_sums(orbitals, spin, x, y, z, sums, w):
     if orbitals.is_wave:
         wave_sums(orbitals, x, y, z, sums)
     elif orbitals.tin_centre.shape[0] > 0:
-        mixed_sums(orbitals, spin, x, y, z, 5, sums, w)
+        mixed_sums(orbitals, spin, x, y, z, np.int64(5), sums, w)
     else:
         spline_sums(orbitals, spin, x, y, z, sums, w)
 
@@ -190,7 +192,7 @@ def bloch_values(orbitals, spin, x, y, z, sums, w):
     if orbitals.is_wave:
         wave_sums(orbitals, x, y, z, sums)
     elif orbitals.tin_centre.shape[0] > 0:
-        mixed_sums(orbitals, spin, x, y, z, 1, sums, w)
+        mixed_sums(orbitals, spin, x, y, z, np.int64(1), sums, w)
     else:
         spline_values(orbitals, spin, x, y, z, sums, w)
 

@@ -583,11 +583,10 @@ def diffuse(
 ):  # fmt: skip
     """Do one generation of diffusion Monte Carlo, as ``energy_cpu.diffuse``."""
     mass = hamiltonian.mass
+    mode = np.int64(FIXED_NODE)  # a constant as an argument would make numba compile the sweep a second time
     for w in range(first, last):
         before = clipped(state.energy[w, TOTAL], reference, window)
-        sweep(
-            state, w, orbitals, jastrow, n_up, mass, tau, FIXED_NODE, k0, k1, stream, step, offset + w, work
-        )
+        sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, offset + w, work)
         local_energy(
             state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
         )

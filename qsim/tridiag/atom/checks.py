@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.tridiag.atom.problem import CORE, TURN
+from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ def spectra(setup: Setup) -> Iterator[Finding]:
         )
     wall = setup.lattice.grid.wall
     for index, one in enumerate(setup.deck.spectra):
+        if isinstance(one, TsurffSpectrum):
+            yield from _sphere(setup, f"spectra.{index}.radius", one.radius)
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         distance = math.pi * k / wall
         gamma = getattr(one, "gamma", None)
@@ -205,3 +208,20 @@ def spectra(setup: Setup) -> Iterator[Finding]:
                 f"the highest energy {one.energy[1]:.4g} hartree needs a spacing of at most 1/k = "
                 f"{1.0 / k:.3g} bohr, found {widest:g}",
             )
+
+
+def _sphere(setup: Setup, key: str, radius: float) -> Iterator[Finding]:
+    """Yield a sphere of t-SURFF that lies in the absorber, or within the excursion of the electron."""
+    free = setup.lattice.grid.wall - absorbers.width(setup.deck.absorber)
+    if radius > free - 4.0 * setup.setting.dr:
+        yield Finding(
+            key,
+            f"the sphere of {radius:.4g} bohr does not lie before the absorber, which begins at {free:.4g}; take a radius of "
+            f"{max(free - 10.0, 1.0):.4g}, or grid.rmax of {radius + absorbers.width(setup.deck.absorber) + 10.0:.4g}",
+        )
+    if radius < setup.pulse.quiver:
+        yield Finding(
+            key,
+            f"the sphere of {radius:.4g} bohr lies within the excursion of the electron, {setup.pulse.quiver:.4g}; a radius of "
+            f"{2.0 * setup.pulse.quiver + 20.0:.4g} is advised",
+        )

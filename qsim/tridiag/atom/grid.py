@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -95,11 +95,14 @@ def mapped(rmax: float, dr: float, dr0: float, width: float) -> RadialGrid:
     return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0)
 
 
-def first_entry(l: int, charge: float, step: float) -> float:
-    """Return ``(M2)_11`` of one l for the charge of the nucleus and the spacing there."""
+Spacing = TypeVar("Spacing", float, complex)
+
+
+def first_entry(l: int, charge: float, step: Spacing) -> Spacing:
+    """Return ``(M2)_11`` of one l for the charge of the nucleus and the spacing there (complex on complex radii)."""
     z = charge * step
     if l == 0:
         return (10.0 - 49.0 / 6.0 * z) / (12.0 - 10.0 * z)
     if l == 1:
         return (49.0 / 6.0 - 2.5 * z) / (10.0 - 3.0 * z)
-    return 10.0 / 12.0
+    return 0.0 * step + 10.0 / 12.0

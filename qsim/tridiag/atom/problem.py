@@ -12,19 +12,22 @@ from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import LevelState
-from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+from qsim.tridiag.atom.polarization import PlaneField, frame_of
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 from qsim.tridiag.deck.atom import RadialMap
-from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.tdse import absorbers
-from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-    from qsim.tridiag.deck.atom import AtomDeck, AtomObserved, Level, Spectrum
-    from qsim.tridiag.deck.laser import Pulse
+    from qsim.tridiag.atom.lanes import AnyLanes
+    from qsim.tridiag.atom.polarization import Frame
+    from qsim.tridiag.atom.surface import Sphere
+    from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
+    from qsim.tridiag.deck.photoelectrons import Spectrum
+    from qsim.tridiag.tdse.pulses import LaserField
 
 __all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "setting"]
 
@@ -91,12 +94,10 @@ class AtomProblem:
     lattice : AtomLattice
     pulse : LaserField
         The field; zero without a laser.
-    m : int
-        Magnetic quantum number.
-    initial : list of Level
-        Levels of the state at t = 0, with their weights.
+    frame : Frame
+        Axes of the run, and the state at t = 0 in them.
     start : list of LevelState
-        The same levels on the grid.
+        The levels of the state at t = 0 on the grid.
     levels : list of LevelState
         Levels whose populations are taken.
     observed, spectra
@@ -113,6 +114,10 @@ class AtomProblem:
         Charge that is seen from far away.
     make : function
         Lattice of another grid.
+    spheres : list of Sphere
+        Where the flux is recorded.
+    scaled : function or None
+        V of complex radii, if a resonance is to be found.
     every : int
         Steps between two samples of the trace.
     notices : list of str
@@ -122,8 +127,7 @@ class AtomProblem:
     setting: Setting
     lattice: AtomLattice
     pulse: LaserField
-    m: int
-    initial: list[Level]
+    frame: Frame
     start: list[LevelState]
     levels: list[LevelState]
     observed: AtomObserved
@@ -134,6 +138,8 @@ class AtomProblem:
     absorber: Any
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
+    spheres: list[Sphere] = field(default_factory=list)
+    scaled: Callable[[Any], Any] | None = None
     every: int = 1
     notices: list[str] = field(default_factory=list)
 
@@ -159,25 +165,45 @@ class AtomProblem:
         """Ionisation potential of the initial state, hartree."""
         return -min(one.energy for one in self.start)
 
-    def state(self, lattice: AtomLattice, lanes: Lanes) -> NDArray[np.complex128]:
+    @property
+    def components(self) -> tuple[LaserField, ...]:
+        """The field along its direction, or along x and y."""
+        return self.pulse.components if isinstance(self.pulse, PlaneField) else (self.pulse,)
+
+    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return the components of E, (1 or 2, ...)."""
+        return np.array([one.electric(t) for one in self.components])
+
+    def vector(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return the components of A, (1 or 2, ...)."""
+        return np.array([one.vector_potential(t) for one in self.components])
+
+    def kick(self, t: float) -> NDArray[np.float64]:
+        """Return A at a time in velocity gauge, 0 in length gauge, (1 or 2,)."""
+        return self.vector(t) if self.velocity else np.zeros(len(self.components))
+
+    def state(self, lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.complex128]:
         """Return the normalised state at t = 0, (used, n)."""
         phi = np.zeros((lanes.used, lattice.grid.points), dtype=complex)
         start = self.start
         if lattice is not self.lattice:
-            start = level_states(lattice, [(one.n, one.l) for one in self.initial])
-        for one, found in zip(self.initial, start, strict=True):
-            phi[one.l - abs(self.m)] += one.weight * found.phi
+            start = level_states(lattice, [(one.n, one.l) for one in self.start])
+        for index, m, amplitude in self.frame.parts:
+            one = start[index]
+            phi[(lanes.ls == one.l) & (lanes.ms == m)] += amplitude * one.phi
         return phi / np.sqrt(np.sum(np.abs(phi) ** 2))
 
     def field(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Return A(t) in velocity gauge, E(t) in length gauge."""
+        """Return A(t) in velocity gauge, E(t) in length gauge: function of an array of times, of (2, times) in a plane."""
+        if self.frame.planar:
+            return self.vector if self.velocity else self.electric
         return self.pulse.vector_potential if self.velocity else self.pulse.electric
 
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
     ) -> Propagator:
         """Return a propagator at t = 0, or with the given state."""
-        lanes = Lanes(self.m, lmax)
+        lanes = self.frame.lanes(lmax)
         made = self.state(lattice, lanes) if phi is None else phi
         return Propagator(
             lattice,
@@ -204,14 +230,6 @@ def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[Le
         energy = radials[l].energy(n - l - 1)
         found.append(LevelState(n, l, energy, radials[l].state(energy)))
     return found
-
-
-def laser_field(deck: AtomDeck) -> LaserField:
-    """Return the field of the deck."""
-    if deck.laser is None:
-        return LaserField(None)
-    pulses: list[Pulse] = deck.laser.pulses
-    return LaserField(Laser(pulses=pulses))
 
 
 def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
@@ -241,6 +259,12 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
         lmax = deck.grid.lmax
     elif pulse.pulses:
         lmax = max(lowest + 6, _angular(pulse, peak_a, gauge))
+    most = frame_of(deck).most
+    if lmax > most:
+        raise InvalidInput(
+            "grid.lmax",
+            f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
+        )
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
     return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
 

@@ -4,7 +4,8 @@ A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the
 and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
 field is that at the midpoint in
 length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
-every step symmetric in time.
+every step symmetric in time.  In a field that turns in the xy plane there are four families of pairs, and all take the midpoint
+(:mod:`qsim.tridiag.kernels.atom_planar`).
 
 Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4 - 4^(1/3))``.
 """
@@ -17,61 +18,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.tridiag.atom.grid import first_entry
+from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.tridiag.atom.grid import RadialGrid
+    from qsim.tridiag.atom.lanes import AnyLanes
 
-__all__ = ["AtomLattice", "Lanes", "Propagator", "Tables"]
+__all__ = ["AtomLattice", "Propagator", "Tables"]
 
 INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Angular momenta of a run in the order of the kernels: even lanes, then odd lanes; one may be empty.
-
-    Attributes
-    ----------
-    m : int
-        Magnetic quantum number.
-    lmax : int
-        Largest l.
-    """
-
-    m: int
-    lmax: int
-
-    @property
-    def used(self) -> int:
-        """Number of l."""
-        return self.lmax - abs(self.m) + 1
-
-    @property
-    def pairs(self) -> int:
-        """K: half of the number of lanes."""
-        return (self.used + 1) // 2
-
-    @property
-    def momenta(self) -> NDArray[np.int64]:
-        """L of each lane (2 K,)."""
-        k = np.arange(2 * self.pairs)
-        return np.asarray(abs(self.m) + np.concatenate([k[::2], k[1::2]]))
-
-    @property
-    def order(self) -> NDArray[np.int64]:
-        """Lane of each l (used,), lowest l first."""
-        k = np.arange(self.used)
-        return np.asarray(np.where(k % 2 == 0, k // 2, self.pairs + k // 2))
-
-    def coupling(self, l: Any) -> NDArray[np.float64]:
-        """Return ``c_lm = <l+1 m|cos|l m>``; 0 beyond the largest l."""
-        l = np.asarray(l)
-        c = np.sqrt(((l + 1.0) ** 2 - self.m**2) / ((2.0 * l + 1.0) * (2.0 * l + 3.0)))
-        return np.where(l < self.lmax, c, 0.0)
 
 
 @dataclass(frozen=True)
@@ -116,10 +76,13 @@ class Tables:
     pivot: Any = field(repr=False)
     y: Any = field(repr=False)
     scratch: Any = field(repr=False)
+    swaps: Any
+    turns: Any
+    links: Any
 
 
 def tables(
-    lattice: AtomLattice, lanes: Lanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
+    lattice: AtomLattice, lanes: AnyLanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
 ) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
     grid, l = lattice.grid, lanes.momenta
@@ -132,10 +95,10 @@ def tables(
     first = np.array([first_entry(int(one), lattice.charge, grid.step) for one in l])
     down, up = kernels.pivots(a, potential, rotation, ll, first)
     pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
-    even, odd = lanes.coupling(l[:pairs]), lanes.coupling(l[pairs:])
+    even, odd = lanes.even, lanes.odd
     inner = np.zeros((0, 2 * pairs))
     if clear:
-        reach = np.where(l > lanes.m, INNER * (l - 1.0), 0.0)
+        reach = np.where(l > lanes.lowest, INNER * (l - 1.0), 0.0)
         rows = int(np.searchsorted(grid.r, reach.max()))
         inner = np.where(grid.r[:rows, None] < reach, 1.0 / square[:rows, None], 0.0)
     rows = n if velocity else 1
@@ -156,6 +119,9 @@ def tables(
         pivot=np.zeros((rows, 2, pairs)),
         y=np.zeros((rows, 4, pairs)),
         scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth),
+        swaps=lanes.swaps,
+        turns=lanes.turns,
+        links=lanes.links,
     )
 
 
@@ -169,15 +135,16 @@ class Propagator:
     Parameters
     ----------
     lattice, lanes
-        The atom, and its angular momenta.
+        The atom, and its channels.
     u : (used, n) complex128
-        ``phi_l`` on the grid, normalised by ``sum |phi|^2 = 1``, lowest l first.
+        ``phi_lm`` on the grid, normalised by ``sum |phi|^2 = 1``, in the order of the channels.
     dt : float
         Time step, a.u.
     velocity : bool
         Gauge.
     field
-        A(t) in velocity gauge, E(t) in length gauge: function of an array of times.
+        A(t) in velocity gauge, E(t) in length gauge: function of an array of times; with planar lanes it returns
+        x and y components (2, times).
     order : int
         2 or 4.
     parts : int
@@ -187,7 +154,7 @@ class Propagator:
     def __init__(
         self,
         lattice: AtomLattice,
-        lanes: Lanes,
+        lanes: AnyLanes,
         u: NDArray[np.complex128],
         dt: float,
         *,
@@ -215,7 +182,7 @@ class Propagator:
             self._decay = np.exp(-lattice.cap * dt)[:, None]
 
     def set(self, u: NDArray[np.complex128]) -> None:
-        """Take a state (used, n), lowest l first."""
+        """Take a state (used, n), in the order of the channels."""
         f = (u * self.lattice.grid.slope).T
         order, half = self.lanes.order, 2 * self.lanes.pairs
         self.state[:] = 0.0
@@ -224,7 +191,7 @@ class Propagator:
 
     @property
     def phi(self) -> NDArray[np.complex128]:
-        """The state (used, n), ``sum |phi|^2`` = norm, lowest l first."""
+        """The state (used, n), ``sum |phi|^2`` = norm, in the order of the channels."""
         order, half = self.lanes.order, 2 * self.lanes.pairs
         f = self.state[:, order] + 1j * self.state[:, half + order]
         return np.ascontiguousarray((f / self.lattice.grid.slope[:, None]).T)
@@ -244,9 +211,17 @@ class Propagator:
         self.step += count
 
     def _run(self, stage: int, start: float, count: int, dt: float) -> None:
+        """Make `count` steps of length `dt` from a time on, with the tables of a stage."""
         count, dt = count * self.parts, dt / self.parts
         middle = start + (np.arange(count) + 0.5) * dt
-        if self.velocity:
+        if isinstance(self.lanes, PlanarLanes):
+            x, y = self.field(middle)
+            vector = np.hypot(x, y), np.arctan2(y, x)
+            if self.velocity:
+                self.lost += planar_velocity_steps(self.state, self.tables[stage], *vector, dt)
+            else:
+                planar_length_steps(self.state, self.tables[stage], *vector, dt)
+        elif self.velocity:
             ends = start + np.arange(count + 1) * dt
             self.lost += velocity_steps(
                 self.state, self.tables[stage], self.field(ends), self.field(middle), dt

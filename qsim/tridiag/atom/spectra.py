@@ -29,16 +29,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import sph_harm_y
 
+from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.observables import by_momentum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.propagator import AtomLattice, Lanes
+    from qsim.tridiag.atom.lanes import AnyLanes
+    from qsim.tridiag.atom.propagator import AtomLattice
 
-__all__ = ["Photoelectrons", "scattering", "scattering_states", "window"]
+__all__ = ["Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
 QUIET = 1e-15  # norm of an l that gives nothing
 NODES = 64  # of the integral of the phase to infinity
@@ -56,14 +59,16 @@ class Photoelectrons:
         Hartree.
     spectrum : (k,) float64
         dP/dE, 1/hartree.
-    partial : (k, used) float64
+    partial : (k, l) float64
         The part of each l.
     theta : (a,) float64
-        Polar angles, radian.
+        Polar angles, radian; in a plane, azimuths at theta = pi/2.
     angular : (k, a) float64
         d2P/(dE dOmega), 1/hartree.
-    phase : (k, used) float64 or None
+    phase : (k, l) float64 or None
         eta_l, of scattering states.
+    error : (k,) float64 or None
+        Claimed error of dP/dE.
     """
 
     energy: NDArray[np.float64]
@@ -72,17 +77,27 @@ class Photoelectrons:
     theta: NDArray[np.float64]
     angular: NDArray[np.float64]
     phase: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None
 
 
-def harmonics(lanes: Lanes, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``Y_lm(theta, 0)`` of all l, (used, a)."""
-    l = abs(lanes.m) + np.arange(lanes.used)
-    return np.asarray(sph_harm_y(l[:, None], lanes.m, theta[None, :], 0.0).real)
+def harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Return ``Y_lm(theta, 0)`` of all channels, (used, a); of planar lanes, ``Y_lm(pi/2, phi)``."""
+    l, m = lanes.ls[:, None], lanes.ms[:, None]
+    if isinstance(lanes, PlanarLanes):
+        return np.asarray(sph_harm_y(l, m, 0.5 * math.pi, angle[None, :]))
+    return np.asarray(sph_harm_y(l, m, angle[None, :], 0.0).real)
+
+
+def directions(lanes: AnyLanes, count: int) -> NDArray[np.float64]:
+    """Return polar angles, 0 to pi; of planar lanes, azimuths -pi to pi without the last, (count,) radian."""
+    if isinstance(lanes, PlanarLanes):
+        return -math.pi + 2.0 * math.pi * np.arange(count) / count
+    return np.linspace(0.0, math.pi, count)
 
 
 def window(
     lattice: AtomLattice,
-    lanes: Lanes,
+    lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
     gamma: float,
@@ -97,13 +112,13 @@ def window(
     lattice
         Grid and potential; its absorber is left out.
     lanes, phi
-        Angular momenta and the length-gauge state (used, n).
+        Channels and the length-gauge state (used, n).
     energy : (k,) float64
         Hartree, may be negative.
     gamma, order
         Half width, hartree, and exponent of the window.
     angles
-        Number of polar angles; None for the spectrum alone.
+        Number of directions; None for the spectrum alone.
     each
         Called with the number of energies done.
     """
@@ -111,46 +126,61 @@ def window(
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
     factor = gamma**p / area
-    theta = np.linspace(0.0, math.pi, angles or 2)
+    theta = directions(lanes, angles or 2)
     y = harmonics(lanes, theta)
-    radials = [Radial(lattice, abs(lanes.m) + k) for k in range(lanes.used)]
-    used = [k for k in range(lanes.used) if float(np.sum(np.abs(phi[k]) ** 2)) > QUIET]
+    alive = np.sum(np.abs(phi) ** 2, axis=1) > QUIET
+    used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
+    radials = {l: Radial(lattice, l) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
     for i, e in enumerate(energy):
         left = np.zeros_like(phi)
-        for k in used:
-            w = phi[k]
+        for l, here in used.items():
+            w = phi[here].T
             for shift in shifts:
-                w = radials[k].resolvent(e + shift, w)
-            left[k] = w
+                w = radials[l].resolvent(e + shift, w)
+            left[here] = w.T
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
         if angles is not None:
             angular[i] = factor * np.sum(np.abs(left.T @ y) ** 2, axis=0)
         each(i + 1)
+    partial = by_momentum(partial, lanes)
     return Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
 
 
 def scattering(
     lattice: AtomLattice,
-    lanes: Lanes,
+    lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
     angles: int,
     tail: float,
+    known: dict[int, Any],
 ) -> Photoelectrons:
-    """Return the spectrum by projection on scattering states; parameters as of `window`, `tail` the charge far away."""
-    theta = np.linspace(0.0, math.pi, angles)
+    """Return the spectrum by projection on scattering states.
+
+    Parameters
+    ----------
+    lattice, lanes, phi, energy, angles
+        As of `window`.
+    tail
+        Charge that is seen from far away.
+    known
+        States and phases of each l, on this grid and at these energies; those that are missing are added.
+    """
+    theta = directions(lanes, angles)
     y = harmonics(lanes, theta)
     amplitude = np.zeros((energy.size, lanes.used), dtype=complex)
-    phase = np.zeros((energy.size, lanes.used))
-    for k in range(lanes.used):
-        if float(np.sum(np.abs(phi[k]) ** 2)) <= QUIET:
+    phase = np.zeros((energy.size, lanes.lmax - lanes.lowest + 1))
+    for l in np.unique(lanes.ls):
+        here = lanes.ls == l
+        if float(np.sum(np.abs(phi[here]) ** 2)) <= QUIET:
             continue
-        l = abs(lanes.m) + k
-        states, eta = scattering_states(lattice, l, energy, tail)
-        amplitude[:, k] = (-1j) ** l * np.exp(1j * eta) * (states @ phi[k])
-        phase[:, k] = eta
-    partial = np.abs(amplitude) ** 2
+        if int(l) not in known:
+            known[int(l)] = scattering_states(lattice, int(l), energy, tail)
+        states, eta = known[int(l)]
+        amplitude[:, here] = ((-1j) ** int(l) * np.exp(1j * eta))[:, None] * (states @ phi[here].T)
+        phase[:, l - lanes.lowest] = eta
+    partial = by_momentum(np.abs(amplitude) ** 2, lanes)
     return Photoelectrons(
         energy, partial.sum(axis=1), partial, theta, np.abs(amplitude @ y) ** 2, np.mod(phase, 2.0 * math.pi)
     )
@@ -196,7 +226,7 @@ def scattering_states(
     value = last[2]
     slope = (last[0] - 8.0 * last[1] + 8.0 * last[3] - last[4]) / (12.0 * h)
     r = float(grid.r[-3])
-    zeta, growth = _local(energy, l, tail, r)
+    zeta, growth = local_wave(energy, l, tail, r)
     turned = slope + 0.5 * growth / zeta * value  # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
@@ -223,10 +253,10 @@ def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int)
     return np.sqrt(np.maximum(square + 0.75 * (first / here) ** 2 - 0.5 * second / here, 1e-6))
 
 
-def _local(
+def local_wave(
     energy: NDArray[np.float64], l: int, tail: float, r: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return zeta and its slope at a radius."""
+    """Return the local wave number zeta of a Coulomb tail and its slope at a radius, (k,)."""
     h = STENCIL * r
     below, here, above = (_zeta(energy, l, tail, s, SWEEPS) for s in (r - h, r, r + h))
     return here, (above - below) / (2.0 * h)

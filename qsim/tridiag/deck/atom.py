@@ -1,5 +1,6 @@
 """The deck of ``task: atom``: one electron in a central potential and a laser field, in three dimensions."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,11 +9,13 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount
-from qsim.core.deck.units import Energy, Length
+from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.laser import SIZE, Laser, Pulse
+from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse
 from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
+from qsim.tridiag.deck.scan import Scan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
 
@@ -127,16 +130,128 @@ Initial = Annotated[
 
 # ----------------------------------------------------------------------------------------------- laser
 
+AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+Vector = Annotated[list[Annotated[float, Field(gt=-1e6, lt=1e6)]], Field(min_length=3, max_length=3)]
+
+
+def _axis_form(value: object) -> object:
+    """Read ``x`` as ``[1, 0, 0]``."""
+    return list(AXES[value]) if isinstance(value, str) and value in AXES else value
+
+
+Direction = Annotated[
+    Vector, BeforeValidator(_axis_form, json_schema_input_type=Literal["x", "y", "z"] | Vector)
+]
+
+
+def _plane_form(value: object) -> object:
+    """Read ``xy`` as ``[x, y]``."""
+    if isinstance(value, str) and len(value) == 2 and set(value) <= set(AXES):
+        return [value[0], value[1]]
+    return value
+
+
+Plane = Annotated[
+    list[Direction],
+    Field(min_length=2, max_length=2),
+    BeforeValidator(_plane_form, json_schema_input_type=str | list[Direction]),
+]
+
+
+class LinearPolarization(Block):
+    """A field of constant direction."""
+
+    type: Literal["linear"]
+    direction: Direction = Field(default=[0.0, 0.0, 1.0], description="x, y, z, or a vector of any length")
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield a direction of no length."""
+        if not any(self.direction):
+            yield Finding(
+                f"{key}.direction", "the direction [0, 0, 0] has no length; for instance z or [1, 0, 1]"
+            )
+
+
+class TurningPolarization(Block):
+    """A field that turns in a plane."""
+
+    handedness: Literal["left", "right"] = Field(
+        default="left",
+        description="left: from the first axis of the plane to the second (positive helicity); right: the other way round",
+    )
+    plane: Plane = Field(
+        default=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+        description="xy, yz, zx or two vectors; the first one is the direction of the field at the peak for cep = 0",
+    )
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield axes that span no plane."""
+        (a, b, c), (d, e, f) = self.plane
+        normal = (b * f - c * e, c * d - a * f, a * e - b * d)
+        size = math.hypot(a, b, c) * math.hypot(d, e, f)
+        if math.hypot(*normal) <= 1e-6 * size or size == 0.0:
+            yield Finding(
+                f"{key}.plane",
+                f"{self.plane[0]} and {self.plane[1]} span no plane; for instance xy or [[1, 0, 0], [0, 1, 1]]",
+            )
+
+
+class CircularPolarization(TurningPolarization):
+    """A field that turns, with the same peak in both directions of its plane: E0 / sqrt(2) each."""
+
+    type: Literal["circular"]
+
+    @property
+    def ratio(self) -> float:
+        """Field along the second axis over that along the first."""
+        return 1.0
+
+
+class EllipticalPolarization(TurningPolarization):
+    """A field on an ellipse: E0 / sqrt(1 + e^2) along the first axis of its plane, e times that along the second."""
+
+    type: Literal["elliptical"]
+    ellipticity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        description="minor over major axis of the field, 0 to 1", json_schema_extra={"example": 0.87}
+    )
+
+    @property
+    def ratio(self) -> float:
+        """Field along the second axis over that along the first."""
+        return self.ellipticity
+
+
+def _polarization_form(value: object) -> object:
+    """Read ``circular`` as ``{type: circular}``, and x, y or z as a direction."""
+    if isinstance(value, str) and value in AXES:
+        return {"type": "linear", "direction": value}
+    return {"type": value} if isinstance(value, str) else value
+
+
+AnyPolarization = Annotated[
+    LinearPolarization | CircularPolarization | EllipticalPolarization,
+    Field(discriminator="type"),
+    BeforeValidator(
+        _polarization_form,
+        json_schema_input_type=Literal["linear", "circular", "x", "y", "z"]
+        | LinearPolarization
+        | CircularPolarization
+        | EllipticalPolarization,
+    ),
+]
+
 
 class AtomLaser(Block):
-    """The field that drives the electron: the sum of all pulses, linearly polarised along z."""
+    """The field that drives the electron: the sum of all pulses, of one polarisation."""
 
     gauge: Literal["length", "velocity", "auto"] = Field(
         default="auto",
         description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less",
     )
-    polarization: Literal["linear", "z"] = Field(
-        default="linear", description="direction of the field: along z"
+    polarization: AnyPolarization = Field(
+        default=LinearPolarization(type="linear"),
+        description="linear (along z unless a direction is given), circular or elliptical",
+        json_schema_extra={"example": "linear"},
     )
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
@@ -148,6 +263,16 @@ class AtomLaser(Block):
     def check(self, key: str = "laser") -> Iterator[Finding]:
         """Yield what contradicts itself in the pulses."""
         yield from Laser(pulses=self.pulses).check(key)
+        yield from self.polarization.check(f"{key}.polarization")
+        if isinstance(self.polarization, LinearPolarization):
+            return
+        for index, pulse in enumerate(self.pulses):
+            if not isinstance(pulse, CarrierPulse):
+                yield Finding(
+                    f"{key}.pulses.{index}.shape",
+                    f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and "
+                    f"{pulse.shape} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                )
 
 
 # ------------------------------------------------------------------------------------------------ time
@@ -179,7 +304,8 @@ class RadialMapStored(Block):
     points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="columns at most")
 
 
-FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
+FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance")
+ANALYTIC = ("hydrogen", "yukawa", "tong_lin", "gsz", "muller_ar")  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
 
 
@@ -193,6 +319,9 @@ class AtomObservable(Block):
     acceleration: _Flag = False
     field: _Flag = False
     population_l: _Flag = False
+    resonance: Annotated[
+        bool, Field(description="position and rate of the level in a static field, by complex scaling")
+    ] = False
     populations: AtomPopulations | None = Field(default=None, description="level populations")
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
@@ -203,7 +332,8 @@ class AtomObservable(Block):
 
 
 _WORDS = Literal[
-    "norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "populations", "hhg", "gabor", "density"
+    "norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance",
+    "populations", "hhg", "gabor", "density",
 ]  # fmt: skip
 
 
@@ -227,43 +357,8 @@ class AtomObserved:
     norm_within: tuple[float, ...] = ()
     hhg: Hhg | None = None
     gabor: Gabor | None = None
+    resonance: bool = False
     density: RadialMapStored = field(default_factory=RadialMapStored)
-
-
-# --------------------------------------------------------------------------------------------- spectra
-
-Energies = Annotated[list[Energy], Field(min_length=2, max_length=2)]
-
-
-class WindowSpectrum(Block):
-    """Window operator ``gamma^(2^order) / ((H - E)^(2^order) + gamma^(2^order))``: bound states and continuum."""
-
-    method: Literal["window"]
-    energy: Energies = Field(default=[-0.6, 1.0], description="first and last energy")
-    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=400, description="number of energies")
-    gamma: Annotated[Energy, SIZE] | None = Field(
-        default=None, description="half width of the window; by default the distance of the energies"
-    )
-    order: Annotated[PositiveCount, Field(le=4)] = Field(
-        default=2, description="exponent of the window, 1 to 4"
-    )
-    angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
-        default=None, description="number of polar angles of an angle-resolved spectrum; by default none"
-    )
-
-
-class ScatteringSpectrum(Block):
-    """Projection on scattering states of the atom: exact for an electron that is still in the box."""
-
-    method: Literal["scattering"]
-    energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
-    points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
-    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91, description="number of polar angles, 0 to 180 degrees"
-    )
-
-
-Spectrum = Annotated[WindowSpectrum | ScatteringSpectrum, Field(discriminator="method")]
 
 
 # ---------------------------------------------------------------------------------------------- the deck
@@ -317,6 +412,11 @@ class AtomDeck(Deck):
             "example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]
         },
     )
+    scan: Scan | None = Field(
+        default=None,
+        description="runs that differ in one pulse, and their average over a focus",
+        json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
+    )
     spectra: list[Spectrum] = Field(
         default=[], description="photoelectron spectra of the final state", max_length=8
     )
@@ -331,12 +431,32 @@ class AtomDeck(Deck):
                 if value is not None:
                     found.setdefault(name, tuple(value) if isinstance(value, list) else value)
         found.setdefault("populations", AtomPopulations())
+        found["resonance"] = any(item.resonance for item in self.observe)
         return AtomObserved(**found)  # type: ignore[arg-type]
 
     @property
     def m(self) -> int:
-        """Magnetic quantum number of the initial state, which the field conserves."""
+        """Magnetic quantum number of the initial state, which a field along z conserves."""
         return self.initial[0].m
+
+    @property
+    def polarization(self) -> LinearPolarization | CircularPolarization | EllipticalPolarization:
+        """Polarisation of the field; linear along z without one."""
+        return LinearPolarization(type="linear") if self.laser is None else self.laser.polarization
+
+    @property
+    def along(self) -> bool:
+        """Whether the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
+        one = self.polarization
+        return isinstance(one, LinearPolarization) and (
+            not any(one.direction[:2]) or all(level.l == 0 for level in self.initial)
+        )
+
+    @property
+    def along_z(self) -> bool:
+        """Whether the field conserves m."""
+        one = self.polarization
+        return isinstance(one, LinearPolarization) and not any(one.direction[:2])
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
@@ -349,6 +469,10 @@ class AtomDeck(Deck):
         yield from self._check_initial()
         yield from self._check_observe()
         yield from self._check_spectra()
+        if self.scan is not None and self.laser is None:
+            yield Finding("scan", "a scan changes a pulse, but there is no laser")
+        elif self.scan is not None and self.laser is not None:
+            yield from self.scan.check("scan", self.laser.pulses)
         if self.time.order == 4 and self.absorber.type == "mask":
             yield Finding(
                 "time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"
@@ -362,13 +486,14 @@ class AtomDeck(Deck):
                     "grid.lmax",
                     f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}",
                 )
-        if len({level.m for level in self.initial}) > 1:
+        if len({level.m for level in self.initial}) > 1 and self.along_z:
             yield Finding(
-                "initial", "all levels of a superposition must have the same m, which the field conserves"
+                "initial",
+                "all levels of a superposition must have the same m, which a field along z conserves",
             )
         if all(level.weight == 0 for level in self.initial):
             yield Finding("initial", "all weights of the superposition are zero")
-        names = [(level.n, level.l) for level in self.initial]
+        names = [(level.n, level.l, level.m) for level in self.initial]
         if len(set(names)) < len(names):
             yield Finding("initial", "a level is given twice")
 
@@ -380,9 +505,28 @@ class AtomDeck(Deck):
                 yield Finding(
                     f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
                 )
+            if item.resonance:
+                yield from self._check_resonance(f"observe.{index}.resonance")
             for name in named:
                 if seen.setdefault(name, index) != index:
                     yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
+
+    def _check_resonance(self, key: str) -> Iterator[Finding]:
+        """Yield what stands against a resonance in a static field."""
+        pulses = [] if self.laser is None else self.laser.pulses
+        if not pulses or any(
+            not isinstance(pulse, StaticPulse) or pulse.duration is not None for pulse in pulses
+        ):
+            yield Finding(
+                key, "a resonance is that of a static field: pulses of shape static, without a duration"
+            )
+        elif not self.along or len(self.initial) > 1 or self.scan is not None:
+            yield Finding(key, "a resonance starts from one level, in a field along z, without a scan")
+        if self.atom.type not in ANALYTIC:
+            yield Finding(
+                key,
+                f"complex radii need a potential that is analytic: {', '.join(ANALYTIC)}; found {self.atom.type}",
+            )
 
     def _check_spectra(self) -> Iterator[Finding]:
         methods = [one.method for one in self.spectra]
@@ -390,13 +534,19 @@ class AtomDeck(Deck):
             if one.method in methods[:index]:
                 yield Finding(f"spectra.{index}.method", f"duplicate of spectra.{methods.index(one.method)}")
             low, high = one.energy
+            if isinstance(one, TsurffSpectrum):
+                yield from one.check(f"spectra.{index}", self.absorber)
+                if not self.along:
+                    yield Finding(
+                        f"spectra.{index}.method",
+                        "tsurff needs a field of constant direction, and an initial state of one m about it; scattering and "
+                        "window do not",
+                    )
             if low >= high:
                 yield Finding(
                     f"spectra.{index}.energy",
                     f"the first energy {low:g} must lie below the last, {high:g} hartree",
                 )
-            if one.method == "scattering" and low < 1e-4:
-                yield Finding(
-                    f"spectra.{index}.energy",
-                    f"scattering states have energies above 1e-4 hartree, found {low:g}",
-                )
+            if one.method != "window" and low < 1e-4:
+                what = "scattering states have" if one.method == "scattering" else "tsurff finds"
+                yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")

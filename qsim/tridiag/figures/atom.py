@@ -124,6 +124,16 @@ def angular(r: Results) -> Figure | None:
     return fig
 
 
+def _radial(r: Results) -> Any:
+    """Return |u|^2 of each l at the end, (l, points), from the smallest l on; nothing where the state is not stored."""
+    if "u_final" in r:
+        return np.abs(r["u_final"]) ** 2
+    out = np.zeros((r["population_l"].shape[1], r["r"].size))
+    if "u_channels" in r:
+        np.add.at(out, r["channels"][:, 0].astype(int) - int(r["l"][0]), np.abs(r["u_channels"]) ** 2)
+    return out
+
+
 def states(r: Results) -> Figure | None:
     """Level diagram of the potential, and radial functions at the end."""
     fig = figure("double", 2.9)
@@ -148,8 +158,8 @@ def states(r: Results) -> Figure | None:
     a.set_xlabel("r (bohr); levels by l")
     a.set_ylabel("energy (hartree)")
     a.set_title("potential and levels")
-    u = np.abs(r["u_final"]) ** 2
-    largest = float(u.max())
+    u = _radial(r)
+    largest = max(float(u.max()), 1e-300)
     for l in range(min(len(u), 6)):
         b.semilogy(radii, np.maximum(u[l], largest * 1e-14), linewidth=0.7, label=f"l = {int(r['l'][0]) + l}")
     b.set_xlim(0.0, float(radii[-1]))
@@ -180,7 +190,10 @@ def photoelectron(r: Results) -> Figure | None:
         linewidth=0.8,
         label=str(r.scalars["pes_method"].value),
     )
-    for name in ("window", "scattering"):
+    if "pes_error" in r:
+        low, high = np.maximum(p - r["pes_error"], 1e-300), p + r["pes_error"]
+        ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
+    for name in ("window", "scattering", "tsurff"):
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
     omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
@@ -234,6 +247,49 @@ def momentum(r: Results) -> Figure | None:
     b.set_ylabel(r"$k_x$ (a.u.)")
     b.set_title(r"$\log_{10}$ d$^3$P/dk$^3$")
     fig.colorbar(shown, ax=b)
+    return fig
+
+
+def _integral(values: Any, t: Any) -> Any:
+    """Return the integral from the first time on, by trapezoids."""
+    return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
+
+
+def attoclock(r: Results) -> Figure | None:
+    """Momentum map in the plane of a field that turns, with -A(t), and the distribution of azimuths."""
+    if "attoclock_map" not in r:
+        return None
+    fig = figure("double", 3.0)
+    a, b = fig.subplots(1, 2)
+    side, density = r["momentum_x"], r["attoclock_map"]
+    shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
+    t = r["trace/time"]
+    along, across = (
+        _integral(r[name], t) for name in ("trace/field", "trace/field_y")
+    )  # -A is the integral of E
+    a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
+    reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
+    a.set_xlim(-reach, reach)
+    a.set_ylim(-reach, reach)
+    a.set_aspect("equal")
+    a.set_xlabel("$k_x$ (a.u.)")
+    a.set_ylabel("$k_y$ (a.u.)")
+    a.set_title(r"d$^3$P/dk$^3$ in the plane; dotted: $-A(t)$")
+    fig.colorbar(shown, ax=a)
+    degrees = np.degrees(r["azimuth"])
+    b.plot(degrees, r["attoclock_distribution"])
+    reference, angle = _scalar(r, "attoclock_reference"), _scalar(r, "attoclock_angle")
+    if reference is not None and angle is not None:
+        b.axvline(reference, color="0.5", linestyle=":", label=r"$-A$ at the peak of $|E|$")
+        top = degrees[int(np.argmax(r["attoclock_distribution"]))]
+        b.axvline(top, color=COLORS["vermillion"], linewidth=0.8, label=f"maximum, {angle:.1f}° away")
+        b.legend()
+    b.set_xlim(-180.0, 180.0)
+    b.set_xticks(range(-180, 181, 60))
+    b.set_ylim(bottom=0.0)
+    b.set_xlabel("azimuth (degrees)")
+    b.set_ylabel(r"$\int k\,$d$k\,$d$^3$P/dk$^3$")
+    b.set_title("azimuths of the photoelectrons")
     return fig
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, compose, figure
-from qsim.tridiag.figures import atom
+from qsim.tridiag.figures import atom, atom_scan
 from qsim.tridiag.figures import systems as figures_systems
 from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
 
@@ -339,14 +339,10 @@ def hhg(r: Results) -> Figure | None:
     omega = r.scalars["omega"].value if "omega" in r.scalars else None
     if isinstance(omega, float) and omega > 0:
         ev = float(to_unit(omega, "eV", "energy"))
-
-        def energy(order: Any) -> Any:
-            return order * ev
-
-        def order(energy: Any) -> Any:
-            return energy / ev
-
-        above = ax.secondary_xaxis("top", functions=(energy, order))
+        above = ax.secondary_xaxis(
+            "top",
+            functions=(lambda order: np.multiply(order, ev), lambda energy: np.divide(energy, ev)),
+        )
         above.set_xlabel("photon energy (eV)")
     ax.set_title("high harmonics")
     if ax.get_legend_handles_labels()[0]:
@@ -422,6 +418,8 @@ def _by_task(
     """Return the function that draws a figure of either task."""
 
     def draw(r: Results) -> Figure | None:
+        if atom_scan.is_scan(r):
+            return atom_scan.scan(r) if line is overview else None
         return radial(r) if atom.is_atom(r) else line(r)
 
     draw.__doc__ = line.__doc__
@@ -445,5 +443,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **{name: _by_task(draw, _ATOM.get(name, draw)) for name, draw in _LINE.items()},
     "angular": atom.angular,
     "momentum": atom.momentum,
+    "attoclock": atom.attoclock,
+    "scan": atom_scan.scan,
     **figures_systems.FIGURES,
 }

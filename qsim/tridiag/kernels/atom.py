@@ -85,7 +85,7 @@ def _tangent(x):
 # One row at a time is worked on in a scratch array x whose segments lie a constant distance apart: with one base pointer
 # the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either
 # parity, and no multiple of a page: segments must not share cache sets.
-HALF = 552
+HALF = 2616
 F, T, C, Y = (
     0,
     4 * HALF,
@@ -95,7 +95,9 @@ F, T, C, Y = (
 LL, FIRST = 16 * HALF, 18 * HALF  # l (l + 1); (M2)_11 - 10/12: [even | odd]
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
+PHASE = 48 * HALF  # cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
 SCRATCH = 64 * HALF
+NO_SWAPS = np.zeros((0, 2), np.int64)  # of linear polarisation
 
 
 def _turn(shift, c):
@@ -125,8 +127,56 @@ _turn_even, _turn_odd = _turn(0, EVEN), _turn(1, ODD)
 
 
 @nb.njit(**JIT)
-def _turns(x, angles, r, k):
+def _swap(x, swaps):
+    """Exchange lanes of F: between pairs (l, l+1; m, m-1) and (l, l+1; m, m+1) side by side."""
+    for i in range(swaps.shape[0]):
+        a, b = swaps[i, 0], swaps[i, 1]
+        x[F + a], x[F + b] = x[F + b], x[F + a]
+        x[F + IMAG + a], x[F + IMAG + b] = x[F + IMAG + b], x[F + IMAG + a]
+
+
+@nb.njit(**JIT)
+def _phase(x, k):
+    """Turn the frame: multiply the lanes of F by their phases."""
+    for i in range(k):
+        c, s = x[PHASE + i], x[PHASE + IMAG + i]
+        ar, ai = x[F + i], x[F + IMAG + i]
+        x[F + i] = c * ar - s * ai
+        x[F + IMAG + i] = c * ai + s * ar
+
+
+@nb.njit(**JIT)
+def _turns_planar(x, angles, r, k, swaps):
+    """Complete a step, turn the frame, begin the next one: pairs to m - 1 lie side by side, pairs to m + 1 when swapped.
+
+    ``angles``: half a step of the field before and after, and whether the frame turns.
+    """
+    here, after = angles[0] * r, angles[1] * r
+    if here != 0.0:
+        _turn_odd(x, k - 1, here)
+        _turn_even(x, k, here)
+    _swap(x, swaps)
+    if here != 0.0:
+        _turn_odd(x, k - 1, -here)
+        _turn_even(x, k, -here)
+    if angles[2] != 0.0:
+        _phase(x, k)
+        _phase(x[HALF:], k)
+    if after != 0.0:
+        _turn_even(x, k, -after)
+        _turn_odd(x, k - 1, -after)
+    _swap(x, swaps)
+    if after != 0.0:
+        _turn_even(x, k, after)
+        _turn_odd(x, k - 1, after)
+
+
+@nb.njit(**JIT)
+def _turns(x, angles, r, k, swaps):
     """Turn the odd, the even and again the odd pairs of one row."""
+    if swaps.shape[0] > 0:
+        _turns_planar(x, angles, r, k, swaps)
+        return
     if angles[0] != 0.0:
         _turn_odd(x, k - 1, angles[0] * r)
     if angles[1] != 0.0:
@@ -204,7 +254,7 @@ def _row_eliminated(x, p, k, a, v, absorbed, rotation):
 
 
 @nb.njit(**JIT)
-def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zero, x):
+def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zero, swaps, x):
     """Go through the rows once: substitute (`solve`), turn the pairs, eliminate (`go_on`).
 
     ``down``: from the first row to the last, after an elimination from the last row (inverse pivots pu), and as the elimination
@@ -222,7 +272,7 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
     if not solve:
         for _ in range(n):
             _read(x, F, s[j], k)
-            _turns(x, angles, r[j], k)
+            _turns(x, angles, r[j], k, swaps)
             if go_on:
                 _row_eliminated(x, before, k, a[j], potential[j, 0], potential[j, 1], rotation[j])
                 before = pe[j]
@@ -240,7 +290,7 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
         _next_row(x, y[:k], y[2 * k : 3 * k], p[:k], p[2 * k : 3 * k], k, ci, v, turn, edge)
         _next_row(x[HALF:], y[k : 2 * k], y[3 * k :], p[k : 2 * k], p[3 * k :], k, ci, v, turn, edge)
         if count > 0:
-            _turns(x, angles, r[last], k)
+            _turns(x, angles, r[last], k, swaps)
             if go_on:
                 _row_eliminated(x, before, k, a[last], potential[last, 0], potential[last, 1], rotation[last])
                 before = pe[last]
@@ -254,7 +304,7 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
 def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, mask, zero, x):
     steps = fields.shape[0]
     angles = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, x)
+    tables = (r, a, potential, rotation, zero, NO_SWAPS, x)
     angles[1] = 0.5 * dt * fields[0]
     angles[2] = angles[1]
     down = True

@@ -15,6 +15,7 @@ from qsim.tridiag.kernels.atom import (
     EVEN_GROWTH,
     HALF,
     IMAG,
+    NO_SWAPS,
     ODD,
     ODD_GROWTH,
     RATE,
@@ -210,7 +211,7 @@ def _velocity_steps_cpu(
     steps = halves.shape[0]
     n = s.shape[0]
     still = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, x)
+    tables = (r, a, potential, rotation, zero, NO_SWAPS, x)
     work = (r, slope, pivot, y, x)
     lost = 0.0
     _pairs(s, False, 0.5 * dt * kicks[0], *work)

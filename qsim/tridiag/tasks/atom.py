@@ -15,15 +15,17 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import observables
+from qsim.tridiag.atom import observables, surface
+from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.tasks import atom_accuracy, atom_spectra
+from qsim.tridiag.kernels.atom_planar import planar_sums
+from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
-from qsim.tridiag.tasks.atom_result import AtomResult
+from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -31,12 +33,11 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["AtomEvolution", "run_atom"]
+__all__ = ["AtomEvolution", "analyse", "run_atom", "warnings"]
 
 EDGE = 25  # last points, whose norm is `wall_density`
 GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
-MOST = 1000  # largest l
 LAST_L = 1e-8  # norm of the last l that is told
 AT_WALL = 1e-8  # norm of the last points without an absorber that is told
 ROUNDING = 1e-12  # of a logarithm of the norm
@@ -63,6 +64,7 @@ class AtomEvolution:
             self.propagator = problem.propagator(lattice, found.lmax, None, found.dt)
             self.trace = [np.array([[0.0, *self.sums()]])]
             self.rows = [self._row(0)]
+            self.flux = [self._crossing(0)]
         else:
             lmax = int(restored["lmax"])
             self.propagator = problem.propagator(lattice, lmax, None, found.dt)
@@ -70,12 +72,16 @@ class AtomEvolution:
             self.propagator.step, self.propagator.lost = int(restored["step"]), float(restored["lost"])
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
+            self.flux = list(restored["flux"])
         self.start = self.propagator.step
 
     def sums(self) -> NDArray[np.float64]:
-        """Return norm, dipole, mean force and the norm of the last l."""
+        """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         p = self.propagator
-        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(p.lanes.order[-1]))
+        last = p.lanes.order[p.lanes.ls == p.lanes.lmax]
+        if isinstance(p.lanes, PlanarLanes):
+            return planar_sums(p.state, p.tables[0], self.weight, self.force, last)
+        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(last[0]))
 
     def advance(self, report: Report) -> None:
         """Propagate to the end.
@@ -85,39 +91,66 @@ class AtomEvolution:
         NumericsError
             If the norm is not finite.
         """
-        problem = self.problem
-        frames = problem.frames
-        marks = np.union1d(frames, np.arange(0, problem.setting.steps + 1, problem.every))
-        outputs = set(frames.tolist())
-        for mark in marks[marks > self.start].tolist():
-            begun = clock.perf_counter()
-            count = mark - self.propagator.step
-            self.propagator.advance(count)
-            self.seconds += clock.perf_counter() - begun
-            self.worked += count * self.propagator.state.size / 2
-            sums = self.sums()
-            if mark % problem.every == 0:
-                self.trace.append(np.array([[float(mark), *sums]]))
-            if not math.isfinite(sums[0]):
-                raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
-            if mark in outputs:
-                self.rows.append(self._row(mark))
-                self._grow()
+        for mark in self.remaining:
+            sums = self.to(mark)
             report(Progress(mark, {"norm": float(sums[0]), "dipole": float(sums[1])}))
+
+    @property
+    def remaining(self) -> list[int]:
+        """Step numbers that are still to come, of output times and of the fine trace."""
+        problem = self.problem
+        marks = np.union1d(problem.frames, np.arange(0, problem.setting.steps + 1, problem.every))
+        return [int(mark) for mark in marks[marks > self.start]]
+
+    def to(self, mark: int) -> NDArray[np.float64]:
+        """Propagate to the next mark, record, and return `sums`.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        problem = self.problem
+        begun = clock.perf_counter()
+        count = mark - self.propagator.step
+        self.propagator.advance(count)
+        self.seconds += clock.perf_counter() - begun
+        self.worked += count * self.propagator.state.size / 2
+        sums = self.sums()
+        if mark % problem.every == 0:
+            self.trace.append(np.array([[float(mark), *sums]]))
+            self.flux.append(self._crossing(mark))
+        if not math.isfinite(sums[0]):
+            raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
+        if mark in problem.frames:
+            self.rows.append(self._row(mark))
+            self._grow()
+        return sums
+
+    def _crossing(self, step: int) -> NDArray[np.complex128]:
+        """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
+        problem, lanes = self.problem, self.propagator.lanes
+        if not problem.spheres or not isinstance(lanes, Lanes):
+            return np.zeros((0, 2, lanes.used), complex)
+        a = 0.0 if problem.velocity else float(problem.pulse.vector_potential(step * problem.setting.dt))
+        phi = self.propagator.phi
+        return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
 
     def _grow(self) -> None:
         """Add angular momenta where ``grid.lmax: auto`` asks for it."""
         p, problem = self.propagator, self.problem
         if not problem.setting.grows or p.step == problem.setting.steps:
             return
-        phi = p.phi
-        if float(np.sum(np.abs(phi[-2:]) ** 2)) < GROW:
+        phi, lanes = p.phi, p.lanes
+        if float(np.sum(np.abs(phi[lanes.ls >= lanes.lmax - 1]) ** 2)) < GROW:
             return
-        more = min(max(ROOM, len(phi) // 3), MOST - p.lanes.lmax)
+        more = min(max(ROOM, (lanes.lmax - lanes.lowest + 1) // 3), problem.frame.most - lanes.lmax)
         if more <= 0:
             return
-        wider = np.concatenate([phi, np.zeros((more, phi.shape[1]), dtype=complex)])
-        new = problem.propagator(problem.lattice, p.lanes.lmax + more, wider, p.dt)
+        new_lanes = lanes.wider(lanes.lmax + more)
+        wider = np.zeros((new_lanes.used, phi.shape[1]), dtype=complex)
+        wider[new_lanes.ls <= lanes.lmax] = phi
+        new = problem.propagator(problem.lattice, new_lanes.lmax, wider, p.dt)
         new.step, new.lost = p.step, p.lost
         self.propagator = new
 
@@ -126,10 +159,10 @@ class AtomEvolution:
         problem, p = self.problem, self.propagator
         lattice, grid = problem.lattice, problem.lattice.grid
         t = step * problem.setting.dt
-        a = float(problem.pulse.vector_potential(t)) if problem.velocity else 0.0
+        a = problem.kick(t)
         phi = p.phi
         density = np.abs(phi) ** 2
-        norm, dipole, force, last = self.sums()
+        norm, dipole, force, last = unpacked(self.sums())
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
         radial = density.sum(axis=0)
@@ -137,13 +170,13 @@ class AtomEvolution:
         row: dict[str, Any] = {
             "norm": norm,
             "dipole": dipole,
-            "acceleration": -force - float(problem.pulse.electric(t)) * norm,
+            "acceleration": -force - problem.electric(t) * norm,
             "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
-            "populations": observables.populations(bare, problem.levels, problem.m),
+            "populations": observables.populations(bare, problem.levels, p.lanes),
             "last": last,
             "wall": float(radial[-EDGE:].sum()),
             "radial_density": radial[self.columns] / grid.slope[self.columns],
-            "population_l": density.sum(axis=1),
+            "population_l": observables.by_momentum(density.sum(axis=1), p.lanes),
         }
         radii = np.array(problem.observed.norm_within)
         edges = np.concatenate([[0.0], grid.r + 0.5 * grid.slope])
@@ -167,6 +200,7 @@ class AtomEvolution:
             "state": p.state.copy(),
             "trace": np.concatenate(self.trace),
             "rows": _stacked(self.rows),
+            "flux": _widened(self.flux),
         }
 
     def result(self) -> AtomResult:
@@ -180,6 +214,7 @@ class AtomEvolution:
             lanes=p.lanes,
             lost=p.lost,
             columns=self.columns,
+            flux=_widened(self.flux),
             speed=1e9 * self.seconds / self.worked if self.worked else None,
         )
 
@@ -201,6 +236,12 @@ def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     return out
 
 
+def _widened(flux: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
+    """Return the flux of all samples with the channels of the last, (samples, spheres, 2, used)."""
+    wide = flux[-1].shape[-1]
+    return np.array([np.pad(one, ((0, 0), (0, 0), (0, wide - one.shape[-1]))) for one in flux])
+
+
 def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     count = len(columns["norm"])
     return [{name: values[k] for name, values in columns.items()} for k in range(count)]
@@ -220,10 +261,12 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         )
     with monitor.stage("analyse"):
         result = evolution.result()
-        _analyse(result)
+        analyse(result)
+        atom_resonance.find(result, monitor)
         atom_spectra.photoelectrons(result, evolution.state, monitor)
         atom_accuracy.claim(result, evolution.state, monitor, _companion)
-        _warn(result, monitor)
+        for _, text in warnings(result):
+            monitor.warn(text)
     return result
 
 
@@ -232,15 +275,14 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution = AtomEvolution(problem)
     evolution.advance(report)
     result = evolution.result()
-    _analyse(result)
+    analyse(result)
     return result
 
 
-def _analyse(result: AtomResult) -> None:
+def analyse(result: AtomResult) -> None:
     """Add what the end of the run tells: bound and free population, energy, spectra."""
     problem, lanes = result.problem, result.lanes
-    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
-    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, a)
+    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, problem.kick(problem.t_final))
     result.numbers["energy_initial"] = observables.energy(
         problem.state(problem.lattice, lanes), problem.lattice, lanes
     )
@@ -255,16 +297,17 @@ def _analyse(result: AtomResult) -> None:
 
 def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
     """Return the population of all levels of the box below 0."""
-    problem, total = result.problem, 0.0
-    for k in range(result.lanes.used):
-        if float(np.sum(np.abs(phi[k]) ** 2)) < 1e-14:
+    total = 0.0
+    for l in np.unique(result.lanes.ls):
+        here = phi[result.lanes.ls == l]
+        if float(np.sum(np.abs(here) ** 2)) < 1e-14:
             continue
-        radial = Radial(problem.lattice, abs(problem.m) + k)
+        radial = Radial(result.problem.lattice, int(l))
         count = radial.below(0.0)
         if count == 0:
             break
         for index in range(count):
-            total += abs(complex(radial.state(radial.energy(index)) @ phi[k])) ** 2
+            total += float(np.sum(np.abs(here @ radial.state(radial.energy(index))) ** 2))
     return total
 
 
@@ -301,9 +344,11 @@ def _hhg(result: AtomResult) -> None:
     assert block is not None
     omega = fundamental(problem, block.omega)
     top = highest_order(problem, block.max_order, omega)
-    order, power = spectra.hhg(
-        result.traced("time"), result.traced(block.form), omega, block.window, top, form=block.form
-    )
+    parts = [
+        spectra.hhg(result.traced("time"), signal, omega, block.window, top, form=block.form)
+        for signal in result.components(block.form)
+    ]
+    order, power = parts[0][0], np.sum([one[1] for one in parts], axis=0)
     result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
     if problem.pulse.up > 0.0:
         classical = (problem.ip + 3.17 * problem.pulse.up) / omega
@@ -318,26 +363,34 @@ def _gabor(result: AtomResult) -> None:
     assert block is not None
     omega = fundamental(problem, block.omega)
     top = highest_order(problem, block.max_order, omega)
-    t, order, power = spectra.gabor(
-        result.traced("time"), result.traced("acceleration"), omega, max_order=top, width=block.width
-    )
+    parts = [
+        spectra.gabor(result.traced("time"), signal, omega, max_order=top, width=block.width)
+        for signal in result.components("acceleration")
+    ]
+    t, order = parts[0][:2]
+    power = np.sum([one[2] for one in parts], axis=0)
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
-def _warn(result: AtomResult, monitor: Monitor) -> None:
-    """Tell what a user must know."""
+def warnings(result: AtomResult) -> Iterator[tuple[str, str]]:
+    """Yield what a user must know: a short name, and the text."""
     problem, frames = result.problem, result.frames
     last = float(frames["last"].max())
     if last > LAST_L and problem.pulse.pulses:
-        monitor.warn(f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}")
+        yield (
+            "last l",
+            f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}",
+        )
     wall = float(frames["wall"].max())
     if wall > AT_WALL and problem.absorber.type == "none":
-        monitor.warn(
+        yield (
+            "wall",
             f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
-            f"grid.rmax, or add an absorber"
+            f"grid.rmax, or add an absorber",
         )
     if result.lost > CLEARED:
-        monitor.warn(
+        yield (
+            "core",
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
-            f"lower time.dt, or take length gauge"
+            f"lower time.dt, or take length gauge",
         )

@@ -118,6 +118,8 @@ class _Companions:
         report(Progress(3))
         order = base.order if base.setting.gauge == "length" else 2
         for name, value in own.items():
+            if name not in a:  # found beside the propagation, with an error of its own
+                continue
             found = {
                 "the time step (time.dt)": abs(a[name] - value) / abs(h**order - 1.0),
                 "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
@@ -138,7 +140,7 @@ class _Companions:
         )
         lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
-        start = [(one.n, one.l) for one in base.initial]
+        start = [(one.n, one.l) for one in base.start]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         problem = replace(
             base,
@@ -148,6 +150,7 @@ class _Companions:
             levels=base.levels if k == 1.0 else level_states(lattice, wanted),
             observed=observed,
             spectra=[],
+            spheres=[],
             outputs=1,
             every=max(1, steps // SAMPLES),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,11 @@ from qsim.core.run.work import Work
 from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, findings
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
+from qsim.tridiag.atom.scan import AtomScan, settled
 from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.observables import LevelState
     from qsim.tridiag.atom.propagator import AtomLattice
+    from qsim.tridiag.atom.scan import Settled
     from qsim.tridiag.deck.atom import AtomDeck
 
 __all__ = ["build", "plan"]
@@ -41,12 +46,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     """Estimate memory and steps and check the physics."""
     deck = loaded.deck
     try:
-        pulse = made.laser_field(deck)
-        found = made.setting(deck, pulse)
+        runs = settled(deck)
+        found = runs.setting
         grid = found.grid()
         problems = list(_harmonics(deck))
         if not problems:
-            setup = Setup(deck, pulse, found, made.lattice_of(deck)(grid))
+            setup = Setup(
+                runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
+            )
             problems += findings(setup)
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
@@ -54,14 +61,16 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         return Plan(findings=[Finding(error.key, str(error))])
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
-    lanes = found.lmax - abs(deck.m) + 1
-    size = 16 * grid.points * (lanes + lanes % 2)
+    channels = frame_of(deck).lanes(found.lmax)
+    lanes = channels.used
+    size = 32 * grid.points * channels.pairs
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
+    count = len(runs.decks)
     memory = Memory(
-        host=3 * outputs * (columns + lanes) * 8 + 200 * found.steps,
-        device=STATES * size,
-        parts={"states and pivots": STATES * size},
+        host=count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps),
+        device=count * STATES * size,
+        parts={"states and pivots": count * STATES * size},
         reduce="grid.lmax",
     )
     sizes: dict[str, int | float | str] = {
@@ -74,7 +83,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         "duration (a.u.)": found.dt * found.steps,
     }
     stages = 5 if deck.time.order == 4 else 1
-    flops = FLOPS * grid.points * lanes * found.steps * stages
+    if count > 1:
+        sizes["runs"] = count
+    flops = count * FLOPS * grid.points * lanes * found.steps * stages
     work = Work(flops=flops, reduce="time.t_final", core=flops / SPEED)
     return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
 
@@ -94,22 +105,40 @@ def _harmonics(deck: AtomDeck) -> Iterator[Finding]:
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
     """Return the levels of the initial state on the grid of the deck."""
-    found = made.setting(deck, made.laser_field(deck))
-    lattice = made.lattice_of(deck)(found.grid())
+    lattice = made.lattice_of(deck)(settled(deck).setting.grid())
     return made.level_states(lattice, [(one.n, one.l) for one in deck.initial])
 
 
-def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
-    """Set up the atom, its field and its initial state."""
+def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
+    """Set up the atom, its field and its initial state; all runs of a scan."""
     deck = loaded.deck
-    pulse = made.laser_field(deck)
-    found = made.setting(deck, pulse)
+    runs = settled(deck)
+    first = _build(loaded, device, runs)
+    if deck.scan is None:
+        return first
+    tops = [replace(first, pulse=pulse) for pulse in runs.pulses]
+    hardest = tops[runs.hardest]
+    observed = first.observed
+    if observed.hhg is not None:  # one axis for all runs
+        top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
+        observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    every = _interval(hardest)
+    problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
+    return AtomScan(problems, runs.values, deck.scan.focal_average, device.threads, first.notices)
+
+
+def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
+    """Set up the first run."""
+    deck = loaded.deck
+    pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
     make = made.lattice_of(deck)
     lattice = make(found.grid())
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.initial]
     for n in range(1, deck.observed.populations.nmax + 1):
-        wanted += [(n, l) for l in range(abs(deck.m), n) if (n, l) not in wanted and _holds(lattice, n, l)]
+        lowest = 0 if frame.planar else abs(frame.m)
+        wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
+    wanted = list(dict.fromkeys(wanted))
     notices = list(_notices(deck, found, lattice.grid.points))
     if device.is_cuda:
         notices.append("task: atom runs on the CPU")
@@ -117,8 +146,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
         setting=found,
         lattice=lattice,
         pulse=pulse,
-        m=deck.m,
-        initial=deck.initial,
+        frame=frame,
         start=start,
         levels=made.level_states(lattice, wanted),
         observed=deck.observed,
@@ -131,6 +159,9 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem:
         make=make,
         notices=notices,
     )
+    if deck.observed.resonance:
+        made_problem.scaled = deck.atom.V
+    made_problem.spheres = spheres(lattice, deck.spectra)
     made_problem.every = _interval(made_problem)
     return made_problem
 
@@ -146,6 +177,13 @@ def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:
         yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"
     if isinstance(deck.grid.lmax, str) and deck.laser is not None:
         yield f"grid.lmax: auto begins with {found.lmax}"
+    frame = frame_of(deck)
+    if not np.array_equal(frame.axes, np.eye(3)):
+        rows = ", ".join(
+            f"{name} = ({x:.4g}, {y:.4g}, {z:.4g})" for name, (x, y, z) in zip("xyz", frame.axes, strict=True)
+        )
+        where = "in the xy plane" if frame.planar else "along z"
+        yield f"laser.polarization: the run has axes of its own, with the field {where}: {rows}"
     if deck.grid.map == "auto":
         yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":
@@ -174,9 +212,11 @@ def _interval(problem: AtomProblem) -> int:
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     steps, dt = problem.setting.steps, problem.setting.dt
     if not wanted:
-        return max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+        most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+        return flux_interval(problem.spectra, steps, dt, most)
     tops = []
     for block in wanted:
         omega = fundamental(problem, block.omega)
         tops.append(omega * highest_order(problem, block.max_order, omega))
-    return max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
+    most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
+    return flux_interval(problem.spectra, steps, dt, most)

@@ -9,15 +9,18 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.tridiag.deck.atom import level_name
-from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, spectrum, traces
+from qsim.tridiag.tasks.atom_quantities import NUMBERS, SPECTRA
+from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, traces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.problem import AtomProblem
-    from qsim.tridiag.atom.propagator import Lanes
 
-__all__ = ["QUANTITIES", "AtomResult"]
+__all__ = ["QUANTITIES", "AtomResult", "unpacked"]
+
+STORED = 20_000_000  # numbers of a final state that are written
 
 
 @dataclass
@@ -28,12 +31,12 @@ class AtomResult:
     ----------
     frames : dict of arrays, one row per output time
         norm, dipole, acceleration, velocity, populations, population_l, radial_density, norm_within, last, wall.
-    trace : (samples, 5) float64
-        Step number, norm, dipole, mean force, norm of the last l.
+    trace : (samples, 5 or 7) float64
+        Step number, norm, dipole, mean force, norm of the last l; in a plane, dipole and force have two columns each.
     phi : (used, n) complex128
         State at the end.
-    lanes : Lanes
-        Angular momenta at the end.
+    lanes : Lanes or PlanarLanes
+        Channels at the end.
     lost : float
         Norm that velocity gauge has set to zero at the core.
     columns : slice
@@ -48,6 +51,8 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
+    flux : (samples, spheres, 2, used) complex128
+        u_l and its slope on the spheres, in velocity gauge.
     """
 
     task: ClassVar[str] = "atom"
@@ -56,7 +61,7 @@ class AtomResult:
     frames: dict[str, NDArray[Any]]
     trace: NDArray[np.float64]
     phi: NDArray[np.complex128]
-    lanes: Lanes
+    lanes: AnyLanes
     lost: float
     columns: slice
     speed: float | None
@@ -65,33 +70,41 @@ class AtomResult:
     errors: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
+    flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
 
-    def traced(self, name: str) -> NDArray[np.float64]:
-        """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
-        problem, trace = self.problem, self.trace
-        time = np.asarray(trace[:, 0] * problem.setting.dt)
-        if name in ("time", "norm", "dipole"):
-            return {"time": time, "norm": trace[:, 1], "dipole": trace[:, 2]}[name]
-        electric = np.asarray(problem.pulse.electric(time), float)
+    def components(self, name: str) -> NDArray[np.float64]:
+        """Return dipole, velocity, acceleration or field along the fine trace, (1 or 2, samples), a.u."""
+        time = np.asarray(self.trace[:, 0] * self.problem.setting.dt)
+        _, dipole, force, _ = unpacked(self.trace[:, 1:].T)
+        if name == "dipole":
+            return np.asarray(dipole)
+        electric = self.problem.electric(time)
         if name == "field":
             return electric
         # -E times one, not the norm: the absorbed electron is driven as a free one, so that the box does not matter
-        acceleration = np.asarray(-trace[:, 3] - electric)
+        acceleration = np.asarray(-force - electric)
         if name == "acceleration":
             return acceleration
         from scipy.integrate import cumulative_simpson
 
-        start = float(self.frames["velocity"][0])
+        start = self.frames["velocity"][0][:, None]
         return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
+
+    def traced(self, name: str) -> NDArray[np.float64]:
+        """Return time, norm, or the first component of what `components` knows, along the fine trace, a.u."""
+        if name == "time":
+            return np.asarray(self.trace[:, 0] * self.problem.setting.dt)
+        return self.trace[:, 1] if name == "norm" else self.components(name)[0]
 
     @property
     def time(self) -> NDArray[np.float64]:
         """Output times, a.u."""
         return np.asarray(self.problem.frames * self.problem.setting.dt)
 
-    def final(self, name: str) -> float:
+    def final(self, name: str, component: int = 0) -> float:
         """Return a number at the end of the run."""
-        return float(self.frames[name][-1])
+        found = self.frames[name][-1]
+        return float(found[component] if np.ndim(found) else found)
 
     def population(self, name: str) -> float | None:
         """Return the population of a level by its name."""
@@ -108,6 +121,12 @@ class AtomResult:
         return float(self.frames["populations"][-1, below].sum())
 
 
+def unpacked(sums: NDArray[np.float64]) -> tuple[Any, Any, Any, Any]:
+    """Return norm, dipole and force (1 or 2, ...), norm of the last l, of the rows that the kernels sum."""
+    d = (len(sums) - 2) // 2
+    return sums[0], sums[1 : 1 + d], sums[1 + d : 1 + 2 * d], sums[-1]
+
+
 Q = Quantity[AtomResult]
 
 
@@ -121,6 +140,28 @@ def _number(name: str) -> Any:
 
 def _frame(name: str) -> Any:
     return lambda r: r.frames.get(name)
+
+
+def _component(name: str, index: int) -> Any:
+    """Return a component of what has one row per output time."""
+
+    def value(r: AtomResult) -> Any:
+        found = r.frames[name]
+        return found[:, index] if index < found.shape[1] else None
+
+    return value
+
+
+def _across(name: str) -> Any:
+    return lambda r: r.components(name)[1]
+
+
+def _planar(r: AtomResult) -> bool:
+    return r.problem.frame.planar
+
+
+def _along(r: AtomResult) -> bool:
+    return not r.problem.frame.planar
 
 
 def _level_populations(r: AtomResult) -> dict[str, float]:
@@ -204,7 +245,21 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: bool(r.problem.observed.norm_within),
         error=_errors,
     ),
-    Q("dipole_final", "bohr", "<z> at the end", lambda r: r.final("dipole"), error=_errors),
+    Q(
+        "dipole_final",
+        "bohr",
+        "<z> at the end; in a plane, <x> of the run",
+        lambda r: r.final("dipole"),
+        error=_errors,
+    ),
+    Q(
+        "dipole_y_final",
+        "bohr",
+        "<y> of the run at the end",
+        lambda r: r.final("dipole", 1),
+        when=_planar,
+        error=_errors,
+    ),
     Q("lmax", "", "largest angular momentum at the end", lambda r: r.lanes.lmax),
     Q(
         "lmax_population",
@@ -230,26 +285,12 @@ QUANTITIES: tuple[Q, ...] = (
     *FIELD,
     KELDYSH,
     *CUTOFF,
-    Q(
-        "peak_energy_*",
-        "hartree",
-        "energy of peak * of the photoelectron spectrum, highest first",
-        lambda r: r.peaks,
-        when=lambda r: bool(r.peaks),
-    ),
-    Q("pes_method", "", "how pes was found", lambda r: r.methods[0], when=lambda r: bool(r.methods)),
-    Q(
-        "pes_total",
-        "",
-        "integral of pes over its positive energies",
-        _number("pes_total"),
-        when=lambda r: bool(r.methods),
-    ),
+    *NUMBERS,
     Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
     Q(
         "field",
         "a.u.",
-        "electric field E(t) along z",
+        "electric field E(t): along its direction; in a plane, along x of the run",
         lambda r: np.asarray(r.problem.pulse.electric(r.time)),
         ("time",),
     ),
@@ -261,15 +302,47 @@ QUANTITIES: tuple[Q, ...] = (
         ("time",),
     ),
     Q("norm", "", "norm of the state in the box", _frame("norm"), ("time",)),
-    Q("dipole", "bohr", "<z>", _frame("dipole"), ("time",), note="not divided by the norm"),
-    Q("velocity", "a.u.", "<p_z + A>", _frame("velocity"), ("time",)),
+    Q(
+        "dipole",
+        "bohr",
+        "<z>; in a plane, <x> of the run",
+        _component("dipole", 0),
+        ("time",),
+        note="not divided by the norm",
+    ),
+    Q("velocity", "a.u.", "<p_z + A>", _component("velocity", 0), ("time",)),
     Q(
         "acceleration",
         "a.u.",
         "-<cos(theta) V'> - E norm",
-        _frame("acceleration"),
+        _component("acceleration", 0),
         ("time",),
         note="Ehrenfest",
+    ),
+    *(
+        Q(
+            f"{name}_y",
+            unit,
+            f"{text} along y of the run",
+            value,
+            ("time",),
+            when=_planar,
+        )
+        for name, unit, text, value in (
+            ("field", "a.u.", "electric field", lambda r: r.problem.electric(r.time)[1]),
+            ("vector_potential", "a.u.", "A(t)", lambda r: r.problem.vector(r.time)[1]),
+            ("dipole", "bohr", "dipole", _component("dipole", 1)),
+            ("velocity", "a.u.", "velocity", _component("velocity", 1)),
+            ("acceleration", "a.u.", "acceleration", _component("acceleration", 1)),
+        )
+    ),
+    Q(
+        "axes",
+        "",
+        "rows: x, y and z of the run in the axes of the deck",
+        lambda r: r.problem.frame.axes,
+        ("axis", "component"),
+        when=lambda r: not np.array_equal(r.problem.frame.axes, np.eye(3)),
     ),
     Q(
         "levels",
@@ -297,7 +370,7 @@ QUANTITIES: tuple[Q, ...] = (
         "l",
         "",
         "angular momentum",
-        lambda r: abs(r.problem.m) + np.arange(r.frames["population_l"].shape[1]),
+        lambda r: r.lanes.lowest + np.arange(r.frames["population_l"].shape[1]),
         ("l",),
     ),
     Q(
@@ -328,6 +401,24 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: r.phi / np.sqrt(r.problem.lattice.grid.slope),
         ("l_final", "r"),
         note="in the gauge of the run; sum over l and integral over r give the norm",
+        when=_along,
+    ),
+    Q(
+        "channels",
+        "",
+        "l and m of the channels of u_channels, about z of the run",
+        lambda r: np.column_stack([r.lanes.ls, r.lanes.ms]),
+        ("channel", "quantum_number"),
+        when=_planar,
+    ),
+    Q(
+        "u_channels",
+        "bohr^-1/2",
+        "u_lm(r) at the end",
+        lambda r: r.phi / np.sqrt(r.problem.lattice.grid.slope),
+        ("channel", "r"),
+        note="in the gauge of the run; sum over channels and integral over r give the norm",
+        when=lambda r: _planar(r) and r.phi.size <= STORED,
     ),
     Q(
         "r_density",
@@ -339,66 +430,14 @@ QUANTITIES: tuple[Q, ...] = (
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
     *traces("<z>", "-<cos(theta) V'> - E"),
     *HARMONICS,
-    Q("energy", "hartree", "energies of the photoelectron spectrum", spectrum("energy"), ("energy",)),
-    Q(
-        "pes",
-        "1/hartree",
-        "photoelectron spectrum dP/dE of the first method of the deck",
-        spectrum("pes"),
-        ("energy",),
+    *(
+        Q(f"trace/{name}_y", unit, f"{name} along y of the run", _across(name), ("sample",), when=_planar)
+        for name, unit in (
+            ("dipole", "bohr"),
+            ("velocity", "a.u."),
+            ("acceleration", "a.u."),
+            ("field", "a.u."),
+        )
     ),
-    Q("pes_l", "1/hartree", "its parts by l", spectrum("pes_l"), ("energy", "l_final")),
-    Q("theta", "rad", "polar angles", spectrum("theta"), ("theta",)),
-    Q(
-        "pad",
-        "1/hartree",
-        "d2P/(dE dOmega)",
-        spectrum("pad"),
-        ("energy", "theta"),
-        note="times 2 pi sin(theta) dtheta gives dP/dE",
-    ),
-    Q(
-        "scattering_phase",
-        "rad",
-        "phase eta_l of the scattering states",
-        spectrum("scattering_phase"),
-        ("energy", "l_final"),
-    ),
-    Q("momentum_x", "a.u.", "momentum across the field", spectrum("momentum_x"), ("momentum_x",)),
-    Q("momentum_z", "a.u.", "momentum along the field", spectrum("momentum_z"), ("momentum_z",)),
-    Q(
-        "momentum_map",
-        "a.u.",
-        "d3P/dk^3 = (dP/dE dOmega) / k at p_y = 0",
-        spectrum("momentum_map"),
-        ("momentum_z", "momentum_x"),
-    ),
-    Q(
-        "window_energy",
-        "hartree",
-        "energies of the window operator, where another method comes first",
-        spectrum("window_energy"),
-        ("window_energy",),
-    ),
-    Q(
-        "window_pes",
-        "1/hartree",
-        "photoelectron spectrum by the window operator",
-        spectrum("window_pes"),
-        ("window_energy",),
-    ),
-    Q(
-        "scattering_energy",
-        "hartree",
-        "energies of the projection, where another method comes first",
-        spectrum("scattering_energy"),
-        ("scattering_energy",),
-    ),
-    Q(
-        "scattering_pes",
-        "1/hartree",
-        "photoelectron spectrum by projection on scattering states",
-        spectrum("scattering_pes"),
-        ("scattering_energy",),
-    ),
+    *SPECTRA,
 )

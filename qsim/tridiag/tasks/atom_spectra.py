@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, spectra
-from qsim.tridiag.deck.atom import ScatteringSpectrum, WindowSpectrum
+from qsim.tridiag.deck.photoelectrons import ScatteringSpectrum, TsurffSpectrum, WindowSpectrum
+from qsim.tridiag.tasks.atom_attoclock import attoclock
+from qsim.tridiag.tasks.atom_surff import tsurff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.spectra import Photoelectrons
-    from qsim.tridiag.deck.atom import Spectrum
+    from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
 __all__ = ["photoelectrons"]
@@ -59,7 +61,9 @@ class _Window:
         )
 
 
-def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Monitor) -> None:
+def photoelectrons(
+    result: AtomResult, state: Callable[[], State], monitor: Monitor, states: dict[int, Any] | None = None
+) -> None:
     """Add the spectra that the deck asks for.
 
     Parameters
@@ -70,19 +74,26 @@ def photoelectrons(result: AtomResult, state: Callable[[], State], monitor: Moni
         What a stop request saves.
     monitor
         Told of progress and warnings.
+    states : dict, optional
+        Scattering states by l, filled and used again by other runs on the same grid.
     """
+    found_states: dict[int, Any] = {} if states is None else states
     problem = result.problem
     if not problem.spectra:
         return
-    a = float(problem.pulse.vector_potential(problem.t_final)) if problem.velocity else 0.0
+    a = problem.kick(problem.t_final)
     phi = observables.length_gauge(result.phi, problem.lattice.grid.r, result.lanes, a)
     for index, block in enumerate(problem.spectra):
-        found = _one(result, phi, block, state, monitor)
+        found = _one(result, phi, block, state, monitor, found_states)
         result.methods.append(block.method)
         if index == 0:
-            _keep(result, found, block)
+            told = _keep(result, found, block)
+            if told is not None:
+                monitor.warn(told)
         else:
             result.spectra |= {f"{block.method}_energy": found.energy, f"{block.method}_pes": found.spectrum}
+            if found.error is not None:
+                result.spectra["tsurff_error"] = found.error
 
 
 def _one(
@@ -91,10 +102,13 @@ def _one(
     block: Spectrum,
     state: Callable[[], State],
     monitor: Monitor,
+    states: dict[int, Any],
 ) -> Photoelectrons:
     """Return one spectrum."""
     problem = result.problem
-    missing = float(result.frames["norm"][0] - result.frames["norm"][-1])
+    if isinstance(block, TsurffSpectrum):
+        return tsurff(result, block, phi, state, monitor)
+    missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         monitor.warn(
             f"{missing:.2g} of the norm was absorbed before the end and is not in the photoelectron "
@@ -110,27 +124,33 @@ def _one(
                 f"need a larger grid.rmax"
             )
         energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail)
+        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail, states)
     window = _Window(result, phi, block, state)
     drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")
     return window.found
 
 
-def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
-    """Store the first spectrum of the deck, its peaks and its momentum map."""
+def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> str | None:
+    """Store the first spectrum of the deck, its peaks and its momentum map; return what a user must know."""
     result.spectra |= {"energy": found.energy, "pes": found.spectrum, "pes_l": found.partial}
     free = found.energy > 0.0
     if np.count_nonzero(free) > 1:
         result.numbers["pes_total"] = float(np.trapezoid(found.spectrum[free], found.energy[free]))
         for k, energy in enumerate(_peaks(found.energy[free], found.spectrum[free])):
             result.peaks[f"peak_energy_{k}"] = energy
+    if found.error is not None:
+        result.spectra["pes_error"] = found.error
+        result.errors["pes_total"] = float(np.trapezoid(found.error[free], found.energy[free]))
     if found.phase is not None:
         result.spectra["scattering_phase"] = found.phase
     if isinstance(block, WindowSpectrum) and block.angles is None:
-        return
+        return None
+    if result.problem.frame.planar:
+        return attoclock(result, found)
     result.spectra |= {"theta": found.theta, "pad": found.angular}
     if np.count_nonzero(free) > 3:
         result.spectra |= _momentum_map(found.energy[free], found.theta, found.angular[free])
+    return None
 
 
 def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[float]:

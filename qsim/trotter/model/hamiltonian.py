@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies"]
+__all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
 
 AXES = ("x", "y", "z")
 LARGEST = 1e100  # coupling or field: squares and sums over pairs stay within a double
@@ -501,3 +501,10 @@ def dense(model: Model) -> NDArray[np.complex128]:
             flipped = index ^ (1 << j) ^ (1 << k)
             H[flipped, index] += 0.25 * model.J[0, j, k] - s[j] * s[k] * model.J[1, j, k]
     return H
+
+
+def scale_of(model: Model) -> float:
+    """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
+    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(
+        1.0
+    )

@@ -17,12 +17,12 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import ground_state
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.operators import raised, target_of, wave, weighted
 from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
-from qsim.trotter.tasks.problem import scale_of
 from qsim.trotter.tasks.results import DynamicsResult
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.choice import obstacle
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
-from qsim.trotter.tasks.problem import scale_of
 from qsim.trotter.tasks.results import LevelsResult
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,8 +14,6 @@ from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.choice import definite_down, mixing, obstacle
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.symmetric import AnySector, StoredOperator, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -24,8 +21,10 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.initial import Initial
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.models import Models
+    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["TaskProblem", "scale_of", "task_memory"]
+__all__ = ["TaskProblem", "task_memory"]
 
 
 VECTORS = {"dynamics": 9, "thermal": 4, "floquet": 12}  # of a sector, in memory at once
@@ -78,6 +77,9 @@ class TaskProblem(Generic[B]):
 
     def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
         """Return H in a sector of the task."""
+        from qsim.trotter.sectors.operator import SectorOperator
+        from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+
         if isinstance(sector, SymmetricSector):
             return StoredOperator(self.place, sector, model)
         return SectorOperator(self.place, sector, model)
@@ -116,6 +118,8 @@ class TaskProblem(Generic[B]):
             )
         if asked is not None:
             if asked.stored:
+                from qsim.trotter.sectors.symmetric import symmetric_sectors
+
                 stored: list[AnySector] = []
                 stored.extend(symmetric_sectors(asked, self.model))
                 return stored
@@ -174,22 +178,18 @@ class TaskProblem(Generic[B]):
         return not self.model.h[2].any()
 
 
-def scale_of(model: Any) -> float:
-    """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
-    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(
-        1.0
-    )
-
-
 def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     spins, block = problem.spins, problem.block
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
-    if problem.stored:
+    if problem.stored and states:
         pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
-        tables = states * (
-            16 + 40 * (1 + pairs)
-        )  # strings, and the entries of the matrix while they are sorted
+        # strings, and the entries of the matrix while they are sorted
+        tables = states * (16 + 40 * (1 + pairs))
+        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        tables += 96 * max(
+            sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
+        )
     if isinstance(block, Levels):
         return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.tasks.kpm import share
-from qsim.trotter.tasks.problem import scale_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.symmetric import SymmetricSector
-from qsim.trotter.tasks.problem import scale_of
 from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks.problem import scale_of
 from qsim.trotter.tasks.results import ThermalResult
 
 if TYPE_CHECKING:

@@ -48,9 +48,63 @@ MISTAKES = {
         r"initial: all levels of a superposition must have the same m",
     ),
     "no weight": ({"initial": [{"n": 1, "weight": 0}]}, r"initial: all weights"),
-    "elliptical": (
-        {"laser": {"polarization": "elliptical", "pulses": GOOD["laser"]["pulses"]}},
-        r"laser\.polarization: expected .*linear",
+    "no ellipticity": (
+        {"laser": {"polarization": {"type": "elliptical"}, "pulses": GOOD["laser"]["pulses"]}},
+        r"laser\.polarization\.ellipticity: required key is missing",
+    ),
+    "ellipticity": (
+        {
+            "laser": {
+                "polarization": {"type": "elliptical", "ellipticity": 1.2},
+                "pulses": GOOD["laser"]["pulses"],
+            }
+        },
+        r"laser\.polarization\.ellipticity: expected a number of at most 1, found 1\.2",
+    ),
+    "elliptical along z": (
+        {
+            "laser": {
+                "polarization": {"type": "circular", "direction": "z"},
+                "pulses": GOOD["laser"]["pulses"],
+            }
+        },
+        r"laser\.polarization\.direction: unknown key",
+    ),
+    "unknown polarisation": (
+        {"laser": {"polarization": "circlar", "pulses": GOOD["laser"]["pulses"]}},
+        r"laser\.polarization: .*circular",
+    ),
+    "no plane": (
+        {
+            "laser": {
+                "polarization": {"type": "circular", "plane": [[1, 0, 0], [2, 0, 0]]},
+                "pulses": GOOD["laser"]["pulses"],
+            }
+        },
+        r"laser\.polarization\.plane: .* span no plane; for instance xy",
+    ),
+    "no direction": (
+        {
+            "laser": {
+                "polarization": {"type": "linear", "direction": [0, 0, 0]},
+                "pulses": GOOD["laser"]["pulses"],
+            }
+        },
+        r"laser\.polarization\.direction: .*has no length",
+    ),
+    "static and circular": (
+        {
+            "laser": {"polarization": "circular", "pulses": [{"shape": "static", "E0": 0.01}]},
+            "time": {"dt": 0.1, "t_final": 5},
+        },
+        r"laser\.pulses\.0\.shape: circular polarisation .* static has none; take sin2",
+    ),
+    "many channels": (
+        {
+            "grid": {"rmax": 60, "dr": 0.2, "lmax": 200},
+            "laser": {"polarization": "circular", "pulses": GOOD["laser"]["pulses"]},
+        },
+        r"grid\.lmax: l up to 99 .*found 200",
     ),
     "unknown gauge": (
         {"laser": {"gauge": "lenght", "pulses": GOOD["laser"]["pulses"]}},

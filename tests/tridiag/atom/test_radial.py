@@ -9,8 +9,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.tridiag.atom.grid import CORNER, first_entry, mapped, uniform
+from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial, level
-from qsim.tridiag.atom.propagator import AtomLattice, Lanes, Propagator
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 from qsim.tridiag.deck.central import Central
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"

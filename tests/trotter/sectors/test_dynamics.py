@@ -8,6 +8,7 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
+from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
@@ -250,3 +251,18 @@ def test_a_band_that_is_too_narrow_is_noticed():
 def test_kpm_has_no_broadening(trotter):
     with pytest.raises(DeckError, match="leave broadening out"):
         dynamics(trotter, {"spins": 6, "terms": [RING]}, method="kpm", broadening=0.1)
+
+
+@pytest.mark.gpu
+def test_kpm_on_a_gpu(trotter, cuda):
+    blocks = {
+        "task": "dynamics",
+        "system": {"spins": 10, "terms": [RING]},
+        "sector": {"sz": 0},
+        "dynamics": {"method": "kpm", "steps": 40},
+    }
+    found, expected = (
+        stage("trotter", "run").run(trotter.build(device=device, **blocks), Monitor.silent())
+        for device in (cuda, None)
+    )
+    np.testing.assert_allclose(found.moments, expected.moments, rtol=0, atol=1e-9)

@@ -199,3 +199,20 @@ def test_too_many_states_for_quasienergies(trotter):
     block = {"cycle": cycle(0.5), "cycles": 1, "quasienergies": True}
     with pytest.raises(DeckError, match="12870 states are too many"):
         trotter.load(task="floquet", system=brickwork(16, 0.5), initial={"type": "neel"}, floquet=block)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(trotter, cuda):
+    """The same rows and quasi-energies as on the CPU, to the accuracy asked for."""
+    blocks = {
+        **BASE,
+        "floquet": {"cycle": cycle(0.9), "cycles": 6, "quasienergies": True},
+        "observe": OBSERVED,
+    }
+    found, expected = (
+        stage("trotter", "run").run(trotter.build(device=device, **blocks), Monitor.silent())
+        for device in (cuda, None)
+    )
+    for name, values in expected.rows.items():
+        np.testing.assert_allclose(found.rows[name], values, rtol=0, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(found.quasienergies, expected.quasienergies, rtol=0, atol=1e-9)

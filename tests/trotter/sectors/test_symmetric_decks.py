@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError
+from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
@@ -168,3 +169,15 @@ def test_a_permutation_in_a_deck(trotter):
     a = levels(trotter, ring(8), {"up": 4, "permutations": [shift]}, levels=4)
     b = levels(trotter, ring(8), {"up": 4, "momentum": 3}, levels=4)
     np.testing.assert_allclose(a.levels, b.levels, rtol=0, atol=1e-11)
+
+
+@pytest.mark.gpu
+def test_with_a_gpu(trotter, cuda):
+    """Stored matrices are multiplied on the CPU, also where a GPU was chosen."""
+    blocks = {**BASE, "sector": {"sz": 0, "momentum": "all"}, "observe": OBSERVED}
+    found, expected = (
+        stage("trotter", "run").run(trotter.build(device=device, **blocks), Monitor.silent())
+        for device in (cuda, None)
+    )
+    np.testing.assert_allclose(found.levels, expected.levels, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found.observed["entropy"], expected.observed["entropy"], rtol=0, atol=1e-8)

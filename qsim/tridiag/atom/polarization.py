@@ -1,0 +1,207 @@
+r"""Direction of the field: axes of the run, components of the field, the initial state in these axes.
+
+A run has axes of its own.  A field of constant direction lies along their z, where m is conserved, if the initial state has
+one m about that direction, and along their x otherwise.  A field that turns lies in their xy plane: ``E0 / sqrt(1 + e^2)``
+along x, and e times that along y, a quarter of a cycle later (left) or earlier (right).  The cycle average of the intensity
+is that of a linear field of peak E0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import roots_legendre, sph_harm_y
+
+from qsim.tridiag.atom.lanes import AnyLanes, Lanes, PlanarLanes
+from qsim.tridiag.deck.atom import LinearPolarization
+from qsim.tridiag.deck.laser import CarrierPulse, Laser
+from qsim.tridiag.kernels.atom import HALF
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from qsim.tridiag.deck.atom import AtomDeck, AtomLaser, Level
+
+__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "turned"]
+
+NOTHING = 1e-10  # amplitude of a component of a turned state that is not there
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Axes of a run, and its initial state in them.
+
+    Attributes
+    ----------
+    axes : (3, 3) float64
+        Rows: unit vectors of x, y and z of the run, in those of the deck.
+    planar : bool
+        Whether the field lies in the xy plane of the run; otherwise it lies along z.
+    parts : tuple of (index, m, amplitude)
+        What the levels of the deck, by index, are made of: m about z of the run.
+    levels : tuple of int
+        L of the levels of the deck.
+    """
+
+    axes: NDArray[np.float64]
+    planar: bool
+    parts: tuple[tuple[int, int, complex], ...]
+    levels: tuple[int, ...]
+
+    @property
+    def m(self) -> int:
+        """The m that is conserved, of a field along z."""
+        return self.parts[0][1]
+
+    @property
+    def parities(self) -> tuple[int, ...]:
+        """``(l + m) mod 2`` of the initial state."""
+        return tuple(sorted({(self.levels[index] + m) % 2 for index, m, _ in self.parts}))
+
+    def lanes(self, lmax: int) -> AnyLanes:
+        """Return the channels up to an l."""
+        return PlanarLanes(self.parities, lmax) if self.planar else Lanes(self.m, lmax)
+
+    @property
+    def most(self) -> int:
+        """Largest l that the kernels take."""
+        if not self.planar:
+            return 1000
+        both = len(self.parities) == 2
+        return int(math.sqrt((2.0 if both else 4.0) * HALF)) - 3
+
+
+def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Return the amplitudes of ``|l m>`` of the deck in states ``|l m'>`` of other axes, m' = -l ... l, (2 l + 1,).
+
+    Both harmonics are integrated over the sphere, exactly for their degree.
+    """
+    if np.array_equal(axes, np.eye(3)):
+        return np.asarray(np.arange(-l, l + 1) == m, dtype=complex)
+    nodes, weights = roots_legendre(l + 1)
+    count = 2 * l + 2
+    azimuth = 2.0 * np.pi * np.arange(count) / count
+    cos, phi = (grid.ravel() for grid in np.meshgrid(nodes, azimuth, indexing="ij"))
+    weight = np.repeat(weights, count) * 2.0 * np.pi / count
+    sin = np.sqrt(1.0 - cos * cos)
+    lab = np.column_stack([sin * np.cos(phi), sin * np.sin(phi), cos]) @ axes
+    theta = np.arccos(np.clip(lab[:, 2], -1.0, 1.0))
+    values = weight * sph_harm_y(l, m, theta, np.arctan2(lab[:, 1], lab[:, 0]))
+    here = [sph_harm_y(l, k, np.arccos(cos), phi) for k in range(-l, l + 1)]
+    return np.asarray(np.conj(here) @ values)
+
+
+def _axes(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return orthonormal axes with x along `first` and y in the plane of both."""
+    x = first / np.linalg.norm(first)
+    y = second - (second @ x) * x
+    y = y / np.linalg.norm(y)
+    axes = np.array([x, y, np.cross(x, y)])
+    return np.where(np.abs(axes) < 1e-15, 0.0, axes) + 0.0
+
+
+def frame_of(deck: AtomDeck) -> Frame:
+    """Return the axes of a run and its initial state."""
+    polarization = deck.polarization
+    if not isinstance(polarization, LinearPolarization):
+        return _frame(deck.initial, _axes(*np.array(polarization.plane)), planar=True)
+    direction = np.array(polarization.direction)
+    if deck.along_z:
+        return _frame(deck.initial, np.eye(3), planar=False)
+    other = np.eye(3)[int(np.argmin(np.abs(direction)))]
+    axes = _axes(direction, other)
+    along = _frame(deck.initial, axes[[1, 2, 0]], planar=False)
+    return along if len({m for _, m, _ in along.parts}) == 1 else _frame(deck.initial, axes, planar=True)
+
+
+def _frame(initial: list[Level], axes: NDArray[np.float64], *, planar: bool) -> Frame:
+    parts = []
+    for index, one in enumerate(initial):
+        amplitudes = one.weight * turned(one.l, one.m, axes)
+        parts += [
+            (index, k - one.l, complex(a))
+            for k, a in enumerate(amplitudes)
+            if abs(a) > NOTHING * abs(one.weight)
+        ]
+    return Frame(axes, planar, tuple(parts), tuple(one.l for one in initial))
+
+
+class PlaneField(LaserField):
+    """A field in the xy plane of a run: its own numbers are those of the linear field of the same intensity.
+
+    Parameters
+    ----------
+    laser : AtomLaser
+        Block of the deck.
+
+    Attributes
+    ----------
+    components : tuple of two LaserField
+        Along x and y.
+    sense : int
+        1 where the field turns from x to y, -1 the other way round, 0 for a constant direction.
+    """
+
+    def __init__(self, laser: AtomLaser) -> None:
+        super().__init__(Laser(pulses=laser.pulses))
+        one = laser.polarization
+        ratio, late = 0.0, 0.0
+        self.sense = 0
+        if not isinstance(one, LinearPolarization):
+            self.sense = 1 if one.handedness == "left" else -1
+            ratio, late = one.ratio, -0.5 * math.pi * self.sense
+        size = 1.0 / math.hypot(1.0, ratio)
+        self.components = (_component(laser, size, 0.0), _component(laser, ratio * size, late))
+
+    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return E along x."""
+        return self.components[0].electric(t)
+
+    def vector_potential(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return A along x."""
+        return self.components[0].vector_potential(t)
+
+    def peak(self, t_final: float) -> float:
+        """Return the largest |E(t)|."""
+        t = self.samples(t_final)
+        return float(np.max(np.hypot(*(one.electric(t) for one in self.components))))
+
+    def peak_vector_potential(self, t_final: float) -> float:
+        """Return the largest |A(t)|."""
+        t = self.samples(t_final)
+        return float(np.max(np.hypot(*(one.vector_potential(t) for one in self.components))))
+
+    def residual(self, t_final: float) -> float:
+        """Return |A(t_final)|."""
+        return math.hypot(*(one.residual(t_final) for one in self.components))
+
+
+def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
+    """Return one component: every pulse with a part of its peak and another phase."""
+    if size == 0.0:
+        return LaserField(None)
+    pulses: list[Any] = []
+    for pulse in laser.pulses:
+        if not isinstance(pulse, CarrierPulse):
+            pulses.append(pulse)  # of a constant direction, the deck has seen to it
+            continue
+        changed: dict[str, Any] = {}
+        if size != 1.0:
+            changed = {"E0": pulse.amplitude * size, "intensity": None}
+        if late:
+            changed["cep"] = pulse.cep + late
+        pulses.append(pulse.model_copy(update=changed))
+    return LaserField(Laser.model_construct(gauge="length", pulses=pulses))
+
+
+def field_of(deck: AtomDeck) -> LaserField:
+    """Return the field of a deck: its first component is that along the direction of the field, or x of the run."""
+    if deck.laser is None:
+        return LaserField(None)
+    if frame_of(deck).planar:
+        return PlaneField(deck.laser)
+    return LaserField(Laser(pulses=deck.laser.pulses))

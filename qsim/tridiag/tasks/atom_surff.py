@@ -1,0 +1,174 @@
+"""t-SURFF spectra of `task: atom`: spheres of a run, and the spectrum with its error at the end.
+
+What the potential beyond the sphere does falls as 1/R: a second sphere at 3/4 of the radius, with another flux, says how much is
+left.  What absorber and wall send back is found for every l and energy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom import surface
+from qsim.tridiag.atom.lanes import Lanes
+from qsim.tridiag.atom.spectra import Photoelectrons
+from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.propagator import AtomLattice
+    from qsim.tridiag.deck.photoelectrons import Spectrum
+    from qsim.tridiag.tasks.atom_result import AtomResult
+
+__all__ = ["flux_interval", "spheres", "tsurff"]
+
+INNER = 0.75  # radius of the second sphere over that of the first
+LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
+NEAR = 0.05  # of the range of energies, over which differences that cross zero are spread
+SENT_BACK = 5.0  # change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
+NEGLIGIBLE = 1e-9  # of the largest part of an l
+SAMPLES = 12.0  # of the flux, per period of the highest energy
+FINE = 8  # points of A between two samples
+
+
+def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere]:
+    """Return the spheres whose flux a run records: none without a t-SURFF spectrum."""
+    return [
+        surface.at_radius(lattice, share * one.radius)
+        for one in blocks
+        if isinstance(one, TsurffSpectrum)
+        for share in (1.0, INNER)
+    ]
+
+
+def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> int:
+    """Return the steps between two samples of the trace: a divisor of `steps`, dense enough for the flux, at most `most`."""
+    tops = [one.energy[1] for one in blocks if isinstance(one, TsurffSpectrum)]
+    if not tops:
+        return most
+    wanted = min(most, max(1, int(2.0 * math.pi / (SAMPLES * max(tops) * dt))))
+    return max(k for k in range(1, wanted + 1) if steps % k == 0)
+
+
+class _Flux:
+    """The integrals over time, sample by sample, and over energies after the end."""
+
+    def __init__(
+        self,
+        result: AtomResult,
+        block: TsurffSpectrum,
+        phi: NDArray[np.complex128],
+        state: Callable[[], State],
+    ) -> None:
+        self.result, self.block, self.phi, self.state = result, block, phi, state
+        lanes = result.lanes
+        assert isinstance(lanes, Lanes)  # the deck has seen to it
+        self.lanes = lanes
+        self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
+        self.theta = np.linspace(0.0, math.pi, block.angles)
+        self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
+        reach = math.sqrt(2.0 * block.energy[1]) * float(np.abs(self.alpha).max())
+        nodes, self.weights = surface.directions(lanes, reach)
+        self.cosine = np.concatenate([nodes, np.cos(self.theta)])
+        self.found: list[NDArray[np.complex128]] = []
+
+    @property
+    def total(self) -> int:
+        """Number of samples of both spheres."""
+        return 2 * self.time.size
+
+    def advance(self, report: Report) -> None:
+        """Find the amplitudes of both spheres."""
+        problem, done = self.result.problem, 0
+
+        def each() -> None:
+            nonlocal done
+            done += 1
+            report(Progress(done))
+
+        for k, sphere in enumerate(problem.spheres):
+            value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
+            seen = surface.Surface(sphere, self.time, value, slope, self.a, self.alpha)
+            b = surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
+            if self.block.tail == "isurfv":
+                end = (float(self.time[-1]), float(self.alpha[-1]))
+                b += surface.tail(
+                    problem.lattice, self.lanes, self.phi, sphere, self.energy, self.cosine, end
+                )
+            self.found.append(b)
+
+    def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dP/dE, and its parts by l."""
+        k = np.sqrt(2.0 * self.energy)
+        inner = b[:, : self.weights.size]
+        whole = 2.0 * math.pi * k * (np.abs(inner) ** 2 @ self.weights)
+        y = surface.harmonics(self.lanes, self.cosine[: self.weights.size])
+        parts = 2.0 * math.pi * (inner * self.weights) @ y.T
+        return whole, k[:, None] * np.abs(parts) ** 2
+
+
+def _field(
+    problem: AtomProblem, time: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return times of samples, A and its integral."""
+    from scipy.integrate import cumulative_simpson
+
+    fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
+    a = problem.pulse.vector_potential(fine)
+    alpha = cumulative_simpson(a, x=fine, initial=0.0)
+    return time, np.asarray(a[::FINE]), np.asarray(alpha[::FINE])
+
+
+def tsurff(
+    result: AtomResult,
+    block: TsurffSpectrum,
+    phi: NDArray[np.complex128],
+    state: Callable[[], State],
+    monitor: Monitor,
+) -> Photoelectrons:
+    """Return the spectrum, with its error.
+
+    Parameters
+    ----------
+    result, block
+        Propagation with its flux, and block of the deck.
+    phi : (used, n) complex128
+        State at the end, where A = 0.
+    state, monitor
+        What a stop request saves, and whom to tell.
+    """
+    flux = _Flux(result, block, phi, state)
+    drive(flux, monitor, total=flux.total, unit="samples", what="flux")
+    (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.found)
+    error = LIMIT * _spread(np.abs(whole - other)) + _spread(_sent_back(result, flux, parts))
+    angular = np.sqrt(2.0 * flux.energy)[:, None] * np.abs(flux.found[0][:, flux.weights.size :]) ** 2
+    return Photoelectrons(flux.energy, whole, parts, flux.theta, angular, error=error)
+
+
+def _sent_back(result: AtomResult, flux: _Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what interference with the wave that absorber and wall send back changes at most, from its size for each l."""
+    problem = result.problem
+    out = np.zeros(flux.energy.size)
+    for k, l in enumerate(flux.lanes.ls):
+        if float(parts[:, k].max()) > NEGLIGIBLE * float(parts.max()):
+            sent = surface.reflection(problem.lattice, int(l), problem.spheres[0], flux.energy, problem.tail)
+            out += SENT_BACK * np.minimum(sent, 1.0) * parts[:, k]
+    return out
+
+
+def _spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest value in the neighbourhood of each energy."""
+    from scipy.ndimage import maximum_filter1d
+
+    return np.asarray(
+        maximum_filter1d(values, size=2 * max(1, round(NEAR * values.size)) + 1, mode="nearest")
+    )

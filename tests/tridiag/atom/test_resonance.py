@@ -1,0 +1,111 @@
+"""Resonances in static fields by complex scaling, against a basis of Sturmian functions, and their claimed errors."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from pydantic import TypeAdapter
+from scipy.special import eval_genlaguerre, gammaln, roots_laguerre
+
+from qsim.tridiag.atom.resonance import Level, resonance
+from qsim.tridiag.deck.central import Central
+
+
+def sturmian(field, guess, *, lmax=18, size=36, k=0.8, angle=0.5):
+    """E - i Gamma / 2 of hydrogen in a static field: complex-scaled Laguerre functions r^(l+1) exp(-k r) L_n^(2l+1)(2 k r)."""
+    x, weights = roots_laguerre(size + lmax + 20)
+    r, weights, turn = x / (2 * k), weights / (2 * k), np.exp(1j * angle)
+    n = np.arange(size)
+    basis = [
+        np.exp(0.5 * (gammaln(n + 1) - gammaln(n + 2 * l + 2)))[:, None]
+        * eval_genlaguerre(n[:, None], 2 * l + 1, x)
+        * x ** (l + 1)
+        for l in range(lmax + 1)
+    ]
+    h = np.zeros((basis[0].shape[0] * (lmax + 1),) * 2, complex)
+    b = np.zeros_like(h)
+    for l, s in enumerate(basis):
+        here = slice(l * size, (l + 1) * size)
+        overlap, inverse = (s * weights) @ s.T, (s * weights / r) @ s.T
+        kinetic = -0.5 * (k * k * overlap - 2 * k * inverse * (n + l + 1))
+        h[here, here] = 0.5 * (kinetic + kinetic.T) / turn**2 - inverse / turn
+        b[here, here] = overlap
+        if l < lmax:
+            there = slice((l + 1) * size, (l + 2) * size)
+            c = (l + 1) / np.sqrt((2 * l + 1) * (2 * l + 3))
+            h[here, there] = field * c * turn * (s * weights * r) @ basis[l + 1].T
+            h[there, here] = h[here, there].T
+    factors, v = scipy.linalg.lu_factor(h - guess * b), np.ones(len(h), complex)
+    for _ in range(30):
+        y = scipy.linalg.lu_solve(factors, b @ v)
+        energy, v = guess + (v @ b @ v) / (v @ b @ y), y / np.linalg.norm(y)
+    return energy
+
+
+GUESS = {0.05: -0.5061 - 3.9e-5j, 0.1: -0.52742 - 7.27e-3j}
+
+
+@pytest.mark.parametrize("field", GUESS)
+def test_hydrogen(field):
+    """Rates to 1e-6 relative, within the claims."""
+    exact = sturmian(field, GUESS[field])
+    assert abs(exact - sturmian(field, GUESS[field], size=32, k=0.95, angle=0.55)) < 1e-10
+    found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (0.025, 0.2, 40.0)), field)
+    assert found.rate == pytest.approx(-2.0 * exact.imag, rel=1e-6)
+    assert abs(found.energy - exact.real) < found.energy_error + 1e-11
+    assert abs(found.rate + 2.0 * exact.imag) < found.rate_error + 1e-11
+    assert found.energy_error < 1e-7
+
+
+def test_coarse_grids_claim_more():
+    """Whatever the spacing: the error lies within the claim."""
+    exact = sturmian(0.1, GUESS[0.1])
+    for dr0, dr, width in ((0.2, 0.4, 15.0), (0.1, 0.6, 25.0), (0.05, 0.3, 30.0)):
+        found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (dr0, dr, width)), 0.1)
+        assert abs(found.rate + 2.0 * exact.imag) < found.rate_error
+        assert abs(found.energy - exact.real) < found.energy_error
+
+
+BLOCKS = (
+    {"type": "tong_lin", "element": "He"},
+    {"type": "gsz", "Z": 2.0, "N": 2.0, "xi": 1.77, "eta": 1.14},
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=["tong_lin", "gsz"])
+def test_analytic_potentials(block):
+    """No field: the level is real, and that of the formula on the real axis."""
+    one = TypeAdapter(Central).validate_python(block)
+    from qsim.tridiag.atom.grid import mapped
+    from qsim.tridiag.atom.levels import Radial
+    from qsim.tridiag.atom.propagator import AtomLattice
+
+    grid = mapped(40.0, 0.1, 0.01, 80.0)
+    level = Radial(AtomLattice(grid, one.V(grid.r), one.dV(grid.r), one.nucleus), 0).energy(0)
+    found = resonance(Level(one.V, one.nucleus, 0, 0, level, (0.02, 0.2, 60.0)), 0.0)
+    assert found.energy == pytest.approx(level, abs=2e-6)
+    assert abs(found.rate) < 1e-7
+
+
+NOT_STATIC = r"a resonance is that of a static field"
+PULSE = {"shape": "sin2", "omega": 0.5, "E0": 0.02, "cycles": 3}
+FORMULA = {"type": "expression", "value": "-1/r", "Z": 1}
+MISTAKES = {
+    "pulse": ({"pulses": [PULSE]}, {}, NOT_STATIC),
+    "superposition": ({}, {"initial": [{"n": 1}, {"n": 2}]}, r"starts from one level"),
+    "formula": ({}, {"atom": FORMULA}, r"analytic: hydrogen, .*found expression"),
+    "circular": ({"polarization": "circular", "pulses": [PULSE]}, {}, NOT_STATIC),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(tridiag, name):
+    laser, changes, message = MISTAKES[name]
+    good = {
+        "task": "atom",
+        "atom": "hydrogen",
+        "grid": {"rmax": 40, "dr": 0.2, "lmax": 4},
+        "laser": {"gauge": "length", "pulses": [{"shape": "static", "E0": 0.05}], **laser},
+        "time": {"dt": 0.1, "t_final": 2.0},
+        "observe": ["resonance"],
+    }
+    tridiag.refuses(r"observe\.0.*" + message, **{**good, **changes})
