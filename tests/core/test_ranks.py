@@ -546,3 +546,58 @@ def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
         assert resumed.returncode == 0, resumed.stderr
         assert "continuing from" in resumed.stderr
         assert not set(same("alone.h5", f"run{ranks}.h5", rtol=ALLOWED[method])) - set(HOW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tridiag-exact", "sturmian-collision"])
+def test_a_rank_killed_in_the_middle_leaves_a_checkpoint_for_another_number(decks, method):
+    """Of three ranks one is killed as soon as there is a checkpoint; two carry on, to the numbers of an undisturbed run."""
+    environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+    longer = ["--set", "time.outputs=200", "--set", "time.t_final=40"] if method.startswith("tridiag") else []
+
+    def command(ranks, *more):
+        words = [
+            MPIRUN,
+            "-n",
+            str(ranks),
+            sys.executable,
+            "-m",
+            "qsim",
+            method.split("-")[0],
+            f"{method}.yaml",
+        ]
+        return [*words, "--no-figures", "--set", "run.checkpoint=1 ms", *longer, *more]
+
+    alone = subprocess.run(
+        command(1, "-o", "alone"), env=environ, capture_output=True, text=True, timeout=200
+    )
+    assert alone.returncode == 0, alone.stderr
+    process = subprocess.Popen(command(3, "-o", "run"), env=environ, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 100
+    while not Path("run.ckpt.h5").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(_workers(f"{method}.yaml")[-1], signal.SIGKILL)
+    assert process.wait(timeout=60) != 0
+    assert not Path("run.h5").exists()
+    resumed = subprocess.run(
+        command(2, "-o", "run", "--resume"), env=environ, capture_output=True, text=True, timeout=200
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert "continuing from" in resumed.stderr
+    assert not set(same("alone.h5", "run.h5", rtol=ALLOWED[method])) - set(HOW)
+
+
+def _workers(deck):
+    """Return the Python processes of this folder that run a deck."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().split(b"\0")
+            here = (entry / "cwd").readlink() == Path.cwd()
+        except OSError:
+            continue
+        if here and deck.encode() in line and line[0].endswith(b"python"):
+            found.append(int(entry.name))
+    return sorted(found)
