@@ -11,7 +11,7 @@ from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.trotter.figures import AXES, FIGURES
-from qsim.trotter.quantities import DYNAMICS, LEVELS, SPECTRUM, THERMAL, declared
+from qsim.trotter.quantities import DYNAMICS, FLOQUET, LEVELS, SPECTRUM, THERMAL, declared
 from qsim.trotter.tasks.results import TaskResult
 
 if TYPE_CHECKING:
@@ -336,6 +336,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "dynamics": DYNAMICS,
     "levels": LEVELS,
     "thermal": THERMAL,
+    "floquet": FLOQUET,
 }
 """Quantities of each task."""
 

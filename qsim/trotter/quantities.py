@@ -426,18 +426,18 @@ LEVELS: tuple[Quantity[LevelsResult], ...] = (
 )
 
 
-def _row_of(name: str, several: bool | None = None) -> Callable[[FloquetResult], NDArray[Any] | None]:
-    """Return the rows of a name; of entropies those of one cut, or of several."""
+def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
+    return lambda result: result.row(name)
 
-    def found(result: FloquetResult) -> NDArray[Any] | None:
+
+def _cut_axes(name: str) -> Callable[[FloquetResult], tuple[str, ...]]:
+    """Return a function that gives the axes of an entropy: that of the cuts only where there are several."""
+
+    def axes(result: FloquetResult) -> tuple[str, ...]:
         values = result.row(name)
-        return values if values is None or several is None or (values.ndim == 2) == several else None
+        return ("time",) if values is not None and values.ndim == 1 else ("time", "cut")
 
-    return found
-
-
-def _when(name: str, several: bool) -> Callable[[FloquetResult], bool]:
-    return lambda result: _row_of(name, several)(result) is not None
+    return axes
 
 
 def _final(name: str) -> Callable[[FloquetResult], float | None]:
@@ -451,7 +451,6 @@ def _final(name: str) -> Callable[[FloquetResult], float | None]:
 FLOQUET: tuple[Quantity[FloquetResult], ...] = (
     Quantity("cycles", "", "cycles", lambda r: r.problem.block.cycles, headline=True),
     Quantity("period", "1/J", "duration of a cycle", lambda r: r.period, headline=True),
-    Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
     Quantity(
         "norm_drift",
         "",
@@ -459,6 +458,7 @@ FLOQUET: tuple[Quantity[FloquetResult], ...] = (
         lambda r: float(np.abs(r.rows["norm"] - r.rows["norm"][0]).max()),
         headline=True,
     ),
+    Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
     Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
     Quantity("entropy_final", "nat", "entropy after the last cycle", _final("entropy"), headline=True),
     Quantity(
@@ -468,6 +468,8 @@ FLOQUET: tuple[Quantity[FloquetResult], ...] = (
         _final("return_probability"),
         headline=True,
     ),
+    Quantity("sector", "", "sector of the state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "gap_ratio",
         "",
@@ -476,8 +478,6 @@ FLOQUET: tuple[Quantity[FloquetResult], ...] = (
         headline=True,
         when=lambda r: r.quasienergies is not None,
     ),
-    Quantity("sector", "", "sector of the state", lambda r: str(r.sector), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity("products", "", "products H psi", lambda r: r.products),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(
@@ -503,16 +503,15 @@ FLOQUET: tuple[Quantity[FloquetResult], ...] = (
             name,
             "nat",
             text,
-            _row_of(name, several),
-            axes=("time", "cut") if several else ("time",),
-            when=_when(name, several),
+            _row_of(name),
+            axes=("time", "cut"),
+            axes_of=_cut_axes(name),
         )
         for name, text in (
             ("entropy", "von Neumann entropy of the sites with the rest"),
             ("number_entropy", "entropy of the distribution of Sz of the sites"),
             ("renyi2", "Renyi entropy -ln tr rho^2"),
         )
-        for several in (False, True)
     ),
     Quantity(
         "quasienergies",
