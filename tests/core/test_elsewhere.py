@@ -76,7 +76,9 @@ def deck(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("hidden", [MAC, WINDOWS], ids=["macOS", "Windows"])
+@pytest.mark.parametrize(
+    "hidden", [pytest.param(MAC, id="macOS"), pytest.param(WINDOWS, id="Windows", marks=pytest.mark.slow)]
+)
 def test_a_run_does_without_what_only_linux_has(hidden, deck, tmp_path):
     reply = run(hidden, "sys.exit(main())", "trotter", deck, "-o", tmp_path / "there.h5")
     assert reply.returncode == 0, reply.stderr

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.coverage import Claim, cover
+from qsim.qmc import coverage
 from qsim.qmc.coverage import _withdrawing
 from qsim.qmc.coverage.oracles import (
     IONS,
@@ -25,7 +26,16 @@ DECKS = 40
 
 @pytest.fixture(scope="module")
 def covered():
-    return cover("qmc", DECKS, 1)
+    """Decks without cells, whose kernels other tests need as well; `test_periodic_cells_too` draws all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage, "MAKERS", coverage.OPEN)
+        return cover("qmc", DECKS, 1)
+
+
+@pytest.mark.slow
+def test_periodic_cells_too():
+    found = cover("qmc", 2 * DECKS, 2)
+    assert found.ok, [(t.index, t.failure) for t in found.failures]
 
 
 def test_error_bars_cover_known_means(covered):

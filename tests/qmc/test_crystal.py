@@ -352,7 +352,8 @@ def test_derivatives_by_differences(case, device, tmp_path):
         np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
+@pytest.mark.slow  # compiles all kernels again
+@pytest.mark.parametrize("case", ["gamma", "complex"])
 def test_mixed_precision_is_close(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     energies = []

@@ -189,7 +189,7 @@ def test_memory_and_accuracy_of_diamond():
 # ------------------------------------------------------------------------------------------ kernels
 
 
-@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("single", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 def test_energies_are_those_of_the_reference(case, single, tmp_path):
     """Gradients, Laplacians and the nonlocal part by values alone; walkers in tins, in passages and between."""

@@ -7,7 +7,7 @@ import pytest
 from qsim.core.run.coverage import cover, run_trial, table
 from qsim.tridiag.tasks import accuracy
 
-DECKS = 40
+DECKS = 24
 
 
 @pytest.fixture(scope="module")

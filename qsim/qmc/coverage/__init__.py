@@ -83,9 +83,9 @@ class _Case:
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck over systems, trial functions and sections; the judge compares means of vmc, dmc and of estimators."""
-    makers = (_one_electron, _two_electrons, _molecule, _trap, _pair_in_a_trap, _electron_gas, _bloch_pair)
-    number = int(rng.choice(len(makers), p=[0.22, 0.2, 0.08, 0.25, 0.13, 0.06, 0.06]))
-    case = makers[number](rng)
+    shares = np.array(list(MAKERS.values()))
+    number = int(rng.choice(len(MAKERS), p=shares / shares.sum()))
+    case = list(MAKERS)[number](rng)
     if case.crystal is not None:
         write_eshdf(folder / BANDS, case.crystal, (1, 1))
     kinds = _kinds(rng, case)
@@ -397,3 +397,8 @@ def _bin(results: Results, group: str, means: Means, name: str, place: float, wa
         return []
     true = float(inside[k] / volume)
     return [Claim(name, value - true, error, oracle=1e-6 * true, warning=warning, statistical=True)]
+
+
+OPEN = {_one_electron: 0.22, _two_electrons: 0.2, _molecule: 0.08, _trap: 0.25, _pair_in_a_trap: 0.13}
+MAKERS = {**OPEN, _electron_gas: 0.06, _bloch_pair: 0.06}
+"""Kinds of systems that are drawn, with their shares; those of `OPEN` have no cell."""
