@@ -53,6 +53,7 @@ def test_the_page_on_speed_shows_what_a_record_holds(tmp_path):
     assert "10.0 GB/s | 20.0 Gflop/s | 30.0 Gflop/s" in text
 
 
+@pytest.mark.slow
 @pytest.mark.mpi
 def test_a_case_on_ranks_has_the_model_beside_each_row(tmp_path):
     pytest.importorskip("mpi4py")

@@ -1,16 +1,21 @@
 """Write one page per method with every key of its deck, from the deck's own model."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from samples import samples, written
-from sphinx.application import Sphinx
 
 from qsim import methods
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.core.run.stages import stage
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 

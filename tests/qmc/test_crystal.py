@@ -302,7 +302,7 @@ def test_updates_equal_recomputation(case, mode, device, tmp_path):
         np.testing.assert_array_equal(sign, start)
 
 
-@pytest.mark.parametrize("case", ["gamma", "complex"])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
 def test_t_moves_equal_recomputation_and_happen(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 20)
@@ -331,7 +331,7 @@ def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
     np.testing.assert_allclose(walkers.state.energy, before, atol=1e-8)
 
 
-@pytest.mark.parametrize("case", ["gamma", "complex"])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
 def test_derivatives_by_differences(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 2)

@@ -284,7 +284,9 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("polls", [0, 1, 3, 8, 15, 20])
+@pytest.mark.parametrize(
+    "polls", [0, 3, *(pytest.param(polls, marks=pytest.mark.slow) for polls in (1, 8, 15, 20))]
+)
 @pytest.mark.parametrize("gauge", ["length", "velocity"])
 def test_a_continued_run_gives_the_same_bits(tridiag, monkeypatch, polls, gauge):
     """Interrupted within and at output times: the same numbers as without the interruption."""

@@ -9,7 +9,7 @@ from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter import run
 
 SEED = 1
-COUNT = 40
+COUNT = 24
 
 
 def test_every_claimed_error_holds_or_a_warning_says_so():

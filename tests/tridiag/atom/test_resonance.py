@@ -56,6 +56,7 @@ def test_hydrogen(field):
     assert found.energy_error < 1e-7
 
 
+@pytest.mark.slow
 def test_coarse_grids_claim_more():
     """Whatever the spacing: the error lies within the claim."""
     exact = sturmian(0.1, GUESS[0.1])
