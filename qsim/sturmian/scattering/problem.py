@@ -378,7 +378,8 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
             device=sum(parts.values()) - host,
             parts=parts,
             reduce="basis.N" if "matrix" in parts else "grid.R",
-            library="cublas",
+            # the search for an initial state or a resonance calls the library of eigenvalues besides
+            library="cublas" if asked.task.process == "e_h" else "cusolver, complex",
         ),
         sizes=sizes,
         steps=0,
