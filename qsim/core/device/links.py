@@ -6,8 +6,14 @@ device, with MPI for nothing but the handshake; ``QSIM_LINKS=nccl`` asks for it.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import importlib
 import os
 import socket
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -161,11 +167,11 @@ def links_of(comm: Comm, device: Device) -> Links:
         raise DeviceError(f"QSIM_LINKS is {asked[:40]!r}; allowed: mpi, nccl")
     if asked == "mpi" or comm.size == 1 or not device.is_cuda:
         return HostLinks(comm, device)
-    nccl = getattr(device.xp.cuda, "nccl", None)
-    if nccl is None or not nccl.available:
+    nccl = _nccl()
+    if nccl is None:
         raise DeviceError(
-            "QSIM_LINKS is nccl, but this CuPy has no NCCL",
-            hint="install nvidia-nccl-cu12, or unset QSIM_LINKS",
+            "QSIM_LINKS is nccl, but CuPy finds no NCCL (libnccl.so.2)",
+            hint="install nvidia-nccl-cu12 (CUDA 13: nvidia-nccl-cu13), or unset QSIM_LINKS",
         )
     owners = comm.allgather((socket.gethostname(), device.identity))
     if len(set(owners)) < comm.size:
@@ -174,6 +180,24 @@ def links_of(comm: Comm, device: Device) -> Links:
             hint="start one rank per GPU, or unset QSIM_LINKS",
         )
     return NcclLinks(comm, device, nccl)
+
+
+def _nccl() -> Any:
+    """Return the module of CuPy that wraps NCCL; None where the library is missing.
+
+    CuPy 14 imports it for nobody, and its wheels leave finding the library to the loader: that of NVIDIA's wheel is loaded first.
+    """
+    wheel = find_spec("nvidia.nccl") if find_spec("nvidia") else None
+    for folder in wheel.submodule_search_locations or () if wheel else ():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(Path(folder) / "lib" / "libnccl.so.2"), mode=ctypes.RTLD_GLOBAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a library that is missing; the error says it
+        try:
+            nccl = importlib.import_module("cupy.cuda.nccl")
+        except ImportError:
+            return None
+    return nccl if getattr(nccl, "available", False) else None
 
 
 def total(links: Links, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,10 +21,20 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.types import State
 
-__all__ = ["UNIT", "mesh_histogram", "pair_histogram", "quanta", "radial_histogram", "take_totals"]
+__all__ = [
+    "BLOCK",
+    "UNIT",
+    "block_totals",
+    "mesh_histogram",
+    "pair_histogram",
+    "quanta",
+    "radial_histogram",
+    "take_totals",
+]
 
 UNIT = 2.0**24
 THREADS = 128  # as in estimators.cu
+BLOCK = THREADS  # walkers whose sums are taken together, on a CPU too
 PARALLEL_SIZE = 1 << 16  # distances below which starting threads costs more than it saves
 
 
@@ -152,22 +162,36 @@ def take_totals(device: Device, state: State) -> NDArray[np.float64]:
         Sums of weight times energies (6), of weight times the square of their total, of weights, and of the counts of
         moves (4).
     """
+    return block_totals(device, state).sum(axis=0)
+
+
+def block_totals(device: Device, state: State) -> NDArray[np.float64]:
+    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 12) float64, on the host."""
     weight, energy = state.weight, state.energy
-    if device.is_cuda:
-        walkers = int(weight.shape[0])
-        blocks = -(-walkers // THREADS)
-        out = device.xp.empty((blocks, 12))
+    if not device.is_cuda:
+        return _block_totals_cpu(state)
+    walkers = int(weight.shape[0])
+    blocks = -(-walkers // THREADS)
+    out = device.xp.empty((blocks, 12))
+    if blocks:
         kernel = kernels.function("qmc/kernels", "estimators", "take_totals", {"REAL": "double"})
         kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
-        return device.to_host(out).sum(axis=0)
-    return _take_totals_cpu(state)
+    return device.to_host(out)
 
 
-def _take_totals_cpu(state: State) -> NDArray[np.float64]:
-    weight, energy = state.weight, state.energy
-    sums = [weight @ energy, [weight @ (energy[:, 5] ** 2), weight.sum()], state.moves.sum(axis=0)]
+def _block_totals_cpu(state: State) -> NDArray[np.float64]:
+    walkers = state.weight.shape[0]
+    starts = range(0, walkers, BLOCK)
+    out = np.empty((len(starts), 12))
+    for row, first in zip(out, starts, strict=True):
+        own = slice(first, first + BLOCK)
+        weight, energy = state.weight[own], state.energy[own]
+        row[:6] = weight @ energy
+        row[6] = weight @ energy[:, 5] ** 2
+        row[7] = weight.sum()
+        row[8:] = state.moves[own].sum(axis=0)
     state.moves[...] = 0.0
-    return np.concatenate(sums)
+    return out
 
 
 def _check(

@@ -18,7 +18,6 @@ from qsim.core.device import rng
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
 from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.estimators import take_totals
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.series import ENERGIES, Series
@@ -164,10 +163,9 @@ class DmcSampling:
             window=self.window,
             tau_ratio=steering.tau_ratio,
         )
-        walkers.publish_energies()
         walkers.generation += 1
         walkers.settled += self.tau
-        numbers = take_totals(device, walkers.state)
+        numbers = walkers.totals()
         if not np.isfinite(numbers).all():
             walkers.check_finite()
             raise NumericsError(
@@ -190,6 +188,7 @@ class DmcSampling:
 
     def _branch(self) -> None:
         walkers, state = self.walkers, self.walkers.state
+        walkers.publish("weight", "age")
         draws = rng.uniform(
             walkers.key, self.section + BRANCHING, walkers.generation, self.population.draws(walkers.count)
         )
@@ -239,7 +238,7 @@ class DmcSampling:
                 self.samples.add(part)
                 part[...] = 0.0
             if self.estimators:
-                walkers.publish("R")
+                walkers.publish("R", "weight")
                 self.estimators.accumulate(walkers.state.R, walkers.state.weight)
         error = walkers.recompute()
         if self.estimators:

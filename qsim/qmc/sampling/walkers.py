@@ -1,8 +1,8 @@
 """An ensemble of walkers: positions, Slater matrices and local energies on a device.
 
-The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  Energies,
-weights and ages of all walkers are brought together, so that every rank takes the same sums and makes the same choices, to the
-bit those of one rank.  Positions and matrices of foreign walkers are out of date on a rank, until walkers that branching puts in
+The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  The sums
+of blocks of walkers, weights and ages are brought together, so that every rank takes the same sums and makes the same choices,
+to the bit those of one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in
 its places are fetched.
 """
 
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import rng
-from qsim.core.device.parallel import share, world
+from qsim.core.device.parallel import world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
 from qsim.qmc.kernels.types import State
+from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks, packed, unpack
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
@@ -143,7 +145,10 @@ class Walkers:
     @property
     def own(self) -> slice:
         """Walkers that this rank moves."""
-        return share(self.comm, self.count)
+        if self.comm.size == 1:
+            return slice(0, self.count)
+        edges = bounds(self.count, self.comm.size)
+        return slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
 
     @property
     def mine(self) -> State:
@@ -163,34 +168,35 @@ class Walkers:
         """Make some arrays of the state agree on all ranks; a collective call."""
         if self.comm.size == 1:
             return
-        own = [self.device.to_host(getattr(self.mine, name)) for name in names]
-        parts = self.comm.allgather(own)
-        for k, name in enumerate(names):
-            getattr(self.state, name)[...] = self.device.asarray(np.concatenate([part[k] for part in parts]))
+        mine = self.mine
+        rows = self.device.to_host(packed([getattr(mine, name) for name in names]))
+        every = gathered(self.comm, rows, np.diff(bounds(self.count, self.comm.size)))
+        unpack(self.device.asarray(every), self.state, names, slice(None))
 
     def publish_energies(self) -> None:
-        """Make energies, weights, counts of moves and ages agree on all ranks."""
+        """Make energies, weights, counts of moves and ages agree on all ranks; a collective call."""
         self.publish(*LIGHT)
+
+    def totals(self) -> NDArray[np.float64]:
+        """Return the sums of a generation over all walkers (:func:`take_totals`), (12,); a collective call."""
+        comm = self.comm
+        if comm.size == 1 or not has_whole_blocks(self.count, comm.size):
+            self.publish_energies()
+            return take_totals(self.device, self.state)
+        blocks = -(-np.diff(bounds(self.count, comm.size)) // BLOCK)
+        return gathered(comm, block_totals(self.device, self.mine), blocks).sum(axis=0)
 
     def _fetch(self, indices: NDArray[np.int64]) -> None:
         """Bring the walkers that other ranks need to them: of the new ensemble `indices`, each rank has its own places."""
-        comm, own = self.comm, self.own
-        if comm.size == 1:
+        edges = bounds(self.count, self.comm.size)
+        ids = crossing(indices, bounds(len(indices), self.comm.size), edges)
+        if not ids.size:
             return
-        sent = []
-        for rank in range(comm.size):
-            first, last = (len(indices) * r // comm.size for r in (rank, rank + 1))
-            wanted = np.unique(indices[first:last])
-            if rank != comm.rank:
-                sent.append(wanted[(wanted >= own.start) & (wanted < own.stop)])
-        ids = np.unique(np.concatenate(sent))
-        at = self.device.asarray(ids)
-        arrays = [self.device.to_host(getattr(self.state, name)[at]) for name in HEAVY]
-        for rank, (others, received) in enumerate(comm.allgather((ids, arrays))):
-            if rank != comm.rank and len(others):
-                place = self.device.asarray(others)
-                for name, array in zip(HEAVY, received, strict=True):
-                    getattr(self.state, name)[place] = self.device.asarray(array)
+        cuts = np.searchsorted(ids, edges)
+        own = self.device.asarray(ids[cuts[self.comm.rank] : cuts[self.comm.rank + 1]])
+        rows = self.device.to_host(packed([array[own] for array in self.state]))
+        every = gathered(self.comm, rows, np.diff(cuts))
+        unpack(self.device.asarray(every), self.state, State._fields, self.device.asarray(ids))
 
     # ------------------------------------------------------------------------------------ set-up
 
@@ -240,13 +246,28 @@ class Walkers:
         if len(indices) > self.count:  # copies
             self.related, self.warm = True, 0.0
         if self.comm.size > 1:
-            self._fetch(np.asarray(self.device.to_host(indices)))
+            host = np.asarray(self.device.to_host(indices))
+            self._fetch(host)
+            if len(host) == self.count:
+                self._copy(host)
+                self.state.weight[...] = self.device.asarray(weights)
+                return
         at = self.device.asarray(indices)
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 
+    def _copy(self, indices: NDArray[np.int64]) -> None:
+        """Write the walkers `indices` into the places of this rank."""
+        own = self.own
+        places = own.start + np.flatnonzero(indices[own] != np.arange(own.start, own.stop))
+        if places.size:
+            at, source = self.device.asarray(places), self.device.asarray(indices[places])
+            for array in self.state:
+                array[at] = array[source]  # read as a whole before it is written
+
     def check_finite(self) -> None:
-        """Raise if a local energy is not a number, with the coordinates of its walker."""
+        """Raise if a local energy is not a number, with the coordinates of its walker; a collective call."""
+        self.publish("energy")
         total = self.device.to_host(self.state.energy[:, 5])
         if not np.isfinite(total).all():
             w = int(np.argmin(np.isfinite(total)))
