@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PARTS = (
     "convergence",
     "cross_sections",
+    "resonances",
     "partial_waves",
     "sharing",
     "angles",
