@@ -30,6 +30,7 @@ __all__ = ["evolution_seconds", "products", "task_seconds"]
 # measured on a core of a server of 2024, double precision
 START = 0.08  # s, of a run that hardly computes
 PILOT = 0.1  # s, to find a step
+DRIVE = 0.2  # s, to look at the profiles of a driven H
 LAYER = 8e-9  # s per amplitude, of a diagonal layer with its change of frame
 SMALL_LAYER = 4e-9  # the same up to `SMALL` spins, whose state stays in the cache
 SMALL = 12
@@ -39,6 +40,7 @@ RECURRENCE = 4e-9  # s per amplitude beside H psi, of a term of Chebyshev or Lan
 SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
 STORED = 3e-9  # s per entry of a stored matrix
 MEASURE = 15e-9  # s per amplitude, of the moments along one axis
+CALL = 7e-5  # s of a product in a sector, however small
 DENSE = 2e10  # flops per second of small dense matrices
 EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
 COMPLEX = 4.0
@@ -85,12 +87,16 @@ def evolution_seconds(problem: Problem) -> float:
     intervals = np.diff(problem.times)
     once = _carried(problem, hamiltonian, model, intervals)
     back = 0.0
-    if problem.asked.echo is not None and problem.times[-1] > 0.0:  # each is taken with a state that goes back from there
-        back = sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
+    if problem.asked.echo is not None and problem.times[-1] > 0.0:
+        # a second state goes on beside the first, or one goes back from each of the times
+        beside = problem.asked.echo.overlap
+        back = 1.0 if beside else sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
     total = once * (1.0 + back) + _observed(problem)
     total *= problem.members
     if problem.evolution.verify:
         total += 2.0 * once * (1.0 + back)
+    if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
+        total += DRIVE * problem.models.disorder
     return START + (PILOT if problem.evolution.accuracy is not None else 0.0) + total
 
 
@@ -165,7 +171,7 @@ def task_seconds(problem: TaskProblem[Any], sizes: Sequence[int]) -> float:
     if isinstance(block, Spectrum):
         count = 2.0 * LOWEST * block.levels
         seen = sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts) if block.vectors else 0.0
-        return START + seen + each * count * sum(sizes)
+        return START + seen + count * (each * sum(sizes) + CALL * len(sizes))
     if isinstance(block, Dynamics):
         count = len(block.wave_numbers(problem.spins)) * float(block.steps)
         return START + each * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
