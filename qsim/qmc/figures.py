@@ -164,7 +164,9 @@ def reblock(r: Results) -> Figure | None:
         )
         quoted = _mean(r, group)[1]
         if np.isfinite(quoted):
-            ax.axhline(quoted, color=color, linestyle=":", linewidth=0.8, label="as quoted" if k == 0 else None)
+            ax.axhline(
+                quoted, color=color, linestyle=":", linewidth=0.8, label="as quoted" if k == 0 else None
+            )
         lowest = min(lowest, float(error[good].min()))
     if not np.isfinite(lowest):
         return None

@@ -91,7 +91,11 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
         )
     found = (
-        (changed, sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max), kind == "states")
+        (
+            changed,
+            sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max),
+            kind == "states",
+        )
         for changed, kind in _solutions(deck, values, sectors)
     )
     sizes = [unknowns(values, sector, points) for sector in sectors]

@@ -1,8 +1,8 @@
 """How long a run takes, before it: counts of its matrix products, at speeds measured on one core.
 
-Bound states: searches of `PRODUCTS` products H x per vector, one for the states, one for every partial wave and every scanned value, and
-the relaxation of the states on the finer grid.  Collisions: some 20 steps for each energy, symmetry and right-hand side, twice where
-errors are asked for.
+Bound states: searches of `PRODUCTS` products H x per vector, one for the states, one for every partial wave and every scanned
+value, and the relaxation of the states on the finer grid.  Collisions: some 20 steps for each energy, symmetry and right-hand
+side, twice where errors are asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ FLOPS = 1e10  # per second, of matrix products of a few hundred rows
 PRODUCTS = 12.0  # H x of a search, per vector that it follows
 GUARDS = 2  # vectors that it follows beyond those wanted
 RELAXED = 12.0  # products on the finer grid per state
-EIGEN = 1.5e-9  # s of the cube of the grid points: Sturmian functions of one l, and the same on the finer grid
+EIGEN = (
+    1.5e-9  # s of the cube of the grid points: Sturmian functions of one l, and the same on the finer grid
+)
 ECS = 1.2e-8  # the same of complex ones
 DENSE = 10.0  # operations of a dense symmetric eigenproblem, of the cube of its size
 DRIVEN = 2.2e-8  # s of pairs times the cube of the points, of a driven equation with all its steps
@@ -65,7 +67,9 @@ def bound_seconds(
             seconds += PRODUCTS * (len(sector.roots) + GUARDS) * product / FLOPS
         if own:
             elements = parameters.bounds_of(Radial.of(deck), values).size - 1
-            seconds += sum(_relaxation(sector, reference.finer_size(elements, values.order)) for sector in sectors)
+            seconds += sum(
+                _relaxation(sector, reference.finer_size(elements, values.order)) for sector in sectors
+            )
     if deck.solver.type == "dense":
         seconds += sum(DENSE * float(size) ** 3 for size in sizes) / (2.0 * FLOPS)
     return seconds
@@ -95,7 +99,11 @@ def integrals_seconds(deck: SturmianDeck, points: int, finer: int, largest: int)
     seconds = 0.0
     for N in counts:
         for route in task.routes:
-            each = [GEMM + 2.0 * points / N / N / FLOPS * points] if route == "poisson_gemm" else [SIMPSON * Nq for Nq in quadratures]
+            each = (
+                [GEMM + 2.0 * points / N / N / FLOPS * points]
+                if route == "poisson_gemm"
+                else [SIMPSON * Nq for Nq in quadratures]
+            )
             for cost in each:
                 once = factor * cost * float(N) ** 4
                 seconds += once * (TIMED if once < 1.0 else 1.0)
@@ -104,7 +112,9 @@ def integrals_seconds(deck: SturmianDeck, points: int, finer: int, largest: int)
     return basis_seconds(deck, points, finer, 1) + seconds * len(as_list(task.l))
 
 
-def collision_seconds(equations: float, points: int, functions: int, *, rounds: int, ls: int, resonances: bool, dense: float) -> float:
+def collision_seconds(
+    equations: float, points: int, functions: int, *, rounds: int, ls: int, resonances: bool, dense: float
+) -> float:
     """Return about how long a collision takes on one core, s.
 
     Parameters

@@ -229,7 +229,9 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"),
         sizes=sizes,
         findings=findings,
-        work=Work(core=task_seconds(problem, states), reduce="system.spins") if states[0] and not findings else Work(),
+        work=Work(core=task_seconds(problem, states), reduce="system.spins")
+        if states[0] and not findings
+        else Work(),
     )
 
 

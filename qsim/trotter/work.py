@@ -1,8 +1,8 @@
 """How long a run takes, before it: counts of what it does, at speeds measured on one core.
 
-Counted are layers of product formulas, products H psi, measurements and matrices.  Where a run finds its step or its number of products
-itself, both are guessed from H: the half width of the spectrum is `WIDTH` of its bound by the couplings, and a step is as long as its
-order, the accuracy and the strength of the couplings allow for most chains.
+Counted are layers of product formulas, products H psi, measurements and matrices.  Where a run finds its step or its number of
+products itself, both are guessed from H: the half width of the spectrum is `WIDTH` of its bound by the couplings, and a step is
+as long as its order, the accuracy and the strength of the couplings allow for most chains.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def half_width(model: Model) -> float:
 def _bonds(model: Model) -> tuple[int, int]:
     """Return how many pairs and how many fields turn spins over."""
     J, h = np.asarray(model.J), np.asarray(model.h)
-    return int(np.count_nonzero(np.triu(np.abs(J[0]) + np.abs(J[1]), 1))), int(np.count_nonzero(h[0] ** 2 + h[1] ** 2))
+    return int(np.count_nonzero(np.triu(np.abs(J[0]) + np.abs(J[1]), 1))), int(
+        np.count_nonzero(h[0] ** 2 + h[1] ** 2)
+    )
 
 
 def _product(model: Model, *, sector: bool) -> float:
@@ -105,18 +107,27 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
     D, evolve = float(problem.dimension), problem.evolution
     each = SMALL_LAYER if problem.spins <= SMALL else LAYER
     accuracy = evolve.accuracy or 1e-8
-    found = {}
-    if evolve.integrator == "chebyshev" or problem.sector is not None or (evolve.integrator == "auto" and hamiltonian.is_static):
+    found = []
+    if problem.sector is not None or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
         width = half_width(model)
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
-        found["chebyshev"] = count * D * _product(model, sector=problem.sector is not None)
+        found.append(count * D * _product(model, sector=problem.sector is not None))
     if problem.sector is None and evolve.integrator != "chebyshev":
-        names = ("bm4", "bm6", "kl8", *(("ts2",) if accuracy >= ROUGH else ())) if evolve.integrator == "auto" else (evolve.integrator,)
-        for name in names:
+        for name in _formulas(evolve.integrator, accuracy):
             dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
             steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
-            found[name] = steps * layers_per_step(hamiltonian, name) * D * each
-    return min(found.values(), default=0.0)
+            found.append(steps * layers_per_step(hamiltonian, name) * D * each)
+    return min(found, default=0.0)
+
+
+_CHEBYSHEV = {True: ("chebyshev", "auto"), False: ("chebyshev",)}
+
+
+def _formulas(integrator: str, accuracy: float) -> list[str]:
+    """Return the product formulas that a deck leaves to choose from."""
+    if integrator != "auto":
+        return [integrator]
+    return ["bm4", "bm6", "kl8", *(["ts2"] if accuracy >= ROUGH else [])]
 
 
 CONSTANT = {"ts1": 1.0, "ts2": 0.1, "ts4": 0.05, "bm4": 0.0005, "bm6": 0.0001, "kl8": 0.0001}
@@ -135,7 +146,8 @@ def step(hamiltonian: Hamiltonian, name: str, duration: float, accuracy: float) 
 def _observed(problem: Problem) -> float:
     """Return the seconds of all measurements of one state."""
     D, asked = float(problem.dimension), problem.asked
-    axes = 1 if problem.sector is not None or not any(asked.sites(a) or a in asked.totals for a in "xy") else 3
+    across = problem.sector is None and any(asked.sites(a) or a in asked.totals for a in "xy")
+    axes = 3 if across else 1
     moments = MEASURE * D * axes
     entropies = sum(schmidt(problem.spins, len(cut), D) for cut in asked.cuts)
     return len(problem.output_times) * (moments + entropies)
@@ -170,7 +182,11 @@ def task_seconds(problem: TaskProblem[Any], sizes: Sequence[int]) -> float:
         each = RECURRENCE + STORED * _bonds(problem.model)[0]
     if isinstance(block, Spectrum):
         count = 2.0 * LOWEST * block.levels
-        seen = sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts) if block.vectors else 0.0
+        seen = (
+            sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
+            if block.vectors
+            else 0.0
+        )
         return START + seen + count * (each * sum(sizes) + CALL * len(sizes))
     if isinstance(block, Dynamics):
         count = len(block.wave_numbers(problem.spins)) * float(block.steps)
@@ -182,7 +198,9 @@ def _thermal(block: Thermal, sizes: Sequence[int], each: float) -> float:
     from qsim.trotter.tasks.thermal import EXACT
 
     exact = sum(float(size) ** 3 for size in sizes if size <= EXACT)
-    return EIGEN / 3.0 * exact / DENSE + each * block.vectors * block.steps * sum(size for size in sizes if size > EXACT)
+    return EIGEN / 3.0 * exact / DENSE + each * block.vectors * block.steps * sum(
+        size for size in sizes if size > EXACT
+    )
 
 
 def _levels(problem: TaskProblem[Any], block: Levels, size: float) -> float:

@@ -137,7 +137,9 @@ def told(deck, folder):
 def test_the_time_of_product_formulas_is_that_of_their_layers(tmp_path):
     one = told(chain_deck(), tmp_path)
     evolve = {"t_final": 2.0, "outputs": 3, "integrator": "bm6", "dt": 0.05}
-    layers = 20 * 40 * 2**10 * trotter.SMALL_LAYER  # 40 layers of a step of bm6 with three axes, as `layers` of a run says
+    layers = (
+        20 * 40 * 2**10 * trotter.SMALL_LAYER
+    )  # 40 layers of a step of bm6 with three axes, as `layers` of a run says
     assert told(chain_deck(evolve=evolve), tmp_path) - one == pytest.approx(layers, rel=1e-6)
     disorder = {"type": "field", "axis": "z", "random": {"kind": "box", "W": 0.5, "seed": 7}}
     system = {"spins": 10, "terms": [*chain_deck()["system"]["terms"], disorder]}
@@ -151,7 +153,9 @@ def test_the_time_of_product_formulas_is_that_of_their_layers(tmp_path):
 @pytest.mark.parametrize("reach", [0.3, 5.0, 40.0, 700.0])
 @pytest.mark.parametrize("accuracy", [1e-3, 1e-8, 1e-12])
 def test_the_products_of_an_expansion_are_those_of_its_coefficients(reach, accuracy):
-    assert trotter.products(reach, accuracy) == pytest.approx(len(coefficients(reach, accuracy)[0]), rel=0.25, abs=3)
+    assert trotter.products(reach, accuracy) == pytest.approx(
+        len(coefficients(reach, accuracy)[0]), rel=0.25, abs=3
+    )
 
 
 def test_the_time_of_bound_states_grows_with_what_is_asked_for(tmp_path):
@@ -189,10 +193,17 @@ def random_decks(rng):
         field = {"type": "field", "axis": str(rng.choice(["x", "z"])), "values": float(rng.uniform(0.2, 1.5))}
         couplings = {"type": "xyz", "lattice": str(rng.choice(["ring", "chain", "all"]))}
         couplings |= {f"J{a}": float(rng.uniform(0.2, 1.0)) for a in "xyz"}
-        evolve = {"t_final": float(rng.uniform(3.0, 12.0)), "outputs": int(rng.integers(3, 30)), "integrator": "auto"}
+        evolve = {
+            "t_final": float(rng.uniform(3.0, 12.0)),
+            "outputs": int(rng.integers(3, 30)),
+            "integrator": "auto",
+        }
         evolve |= {"accuracy": float(10.0 ** rng.uniform(-9.0, -3.0))}
-        yield chain_deck(system={"spins": int(rng.integers(13, 17)), "terms": [couplings, field]},
-            initial={"type": "random_phase"}, evolve=evolve)
+        yield chain_deck(
+            system={"spins": int(rng.integers(13, 17)), "terms": [couplings, field]},
+            initial={"type": "random_phase"},
+            evolve=evolve,
+        )
     for _ in range(4):
         yield {
             "method": "sturmian",
@@ -252,9 +263,25 @@ RECORDED = dict(
             "qmc/diamond_primitive",
         ),
         *("tridiag/solve_random", "tridiag/scaling"),
-        *("trotter/autocorrelation_a1", "trotter/disorder_quench", "trotter/nmr_cluster", "trotter/ring_echo"),
-        *("trotter/paper_accuracy", "trotter/heisenberg_ground", "trotter/ring_momenta", "trotter/thermal_ladder"),
-        *("sturmian/he_excited", "sturmian/he_ground", "sturmian/he_limit", "sturmian/hminus", "sturmian/temkin_poet"),
+        *(
+            "trotter/autocorrelation_a1",
+            "trotter/disorder_quench",
+            "trotter/nmr_cluster",
+            "trotter/ring_echo",
+        ),
+        *(
+            "trotter/paper_accuracy",
+            "trotter/heisenberg_ground",
+            "trotter/ring_momenta",
+            "trotter/thermal_ladder",
+        ),
+        *(
+            "sturmian/he_excited",
+            "sturmian/he_ground",
+            "sturmian/he_limit",
+            "sturmian/hminus",
+            "sturmian/temkin_poet",
+        ),
         *("sturmian/li_plus_scan", "sturmian/outgoing_basis", "sturmian/repulsion_tables"),
     ],
 )

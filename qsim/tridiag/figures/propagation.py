@@ -10,7 +10,15 @@ from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, compose, figure
 from qsim.tridiag.figures import atom, atom_scan
 from qsim.tridiag.figures import systems as figures_systems
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, integral, time_axis
+from qsim.tridiag.figures.drawing import (
+    DECADES,
+    SHOWN_LEVELS,
+    curve,
+    femtoseconds,
+    image,
+    integral,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +71,15 @@ def field(r: Results) -> Figure | None:
     other = ax.twinx()
     # A is stored at the output times alone, which may be few: it is minus the integral of the field of every step
     t, start = r["trace/time"], float(r["vector_potential"][0])
-    for name, line in (("trace/field", "--"), ("trace/field_y", "-.")) if turning else (("trace/field", "--"),):
+    for name, line in (
+        (("trace/field", "--"), ("trace/field_y", "-.")) if turning else (("trace/field", "--"),)
+    ):
         A = start - integral(r[name], t) if name == "trace/field" else -integral(r[name], t)
         other.plot(*curve(femtoseconds(t), A), color=COLORS["vermillion"], linestyle=line, linewidth=0.8)
     if turning:
-        ax.plot(*curve(femtoseconds(t), r["trace/field_y"]), color=COLORS["blue"], linestyle=":", linewidth=0.8)
+        ax.plot(
+            *curve(femtoseconds(t), r["trace/field_y"]), color=COLORS["blue"], linestyle=":", linewidth=0.8
+        )
     label = "$A_x$ (dashed), $A_y$ (dash-dotted) (a.u.)" if turning else "A (a.u.)"
     other.set_ylabel(label, color=COLORS["vermillion"])
     for one in (ax, other):  # zero at the same height
