@@ -435,7 +435,7 @@ def thermal(r: Results) -> Figure | None:
         _curve(ax, r, name, T)
         ax.set_xscale("log")
         if float(T.max() / T.min()) < 10.0:  # powers of ten would crowd
-            ax.xaxis.set_major_locator(FixedLocator(T if T.size < 6 else T[:: -(-T.size // 5)]))
+            ax.xaxis.set_major_locator(FixedLocator(T[:: -(-T.size // 5)].tolist()))
             ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.2g}"))
             ax.xaxis.set_minor_locator(NullLocator())
         ax.set_ylabel(f"{label} per site")

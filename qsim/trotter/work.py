@@ -154,10 +154,13 @@ def _observed(problem: Problem) -> float:
 
 
 def schmidt(spins: int, sites: int, dimension: float) -> float:
-    """Return the seconds of an entropy: the density matrix of the smaller part, and its eigenvalues."""
-    small = 2.0 ** min(sites, spins - sites)
-    share = dimension / 2.0**spins  # of the amplitudes in a sector, whose matrix falls into blocks
-    return (8.0 * small * dimension + COMPLEX * EIGEN * share * small**3) / DENSE + 1e-8 * dimension
+    """Return the seconds of an entropy: the density matrix of the smaller part, in a sector block by block, and its eigenvalues."""
+    part = min(sites, spins - sites)
+    small, cubes = 2.0**part, 8.0**part
+    if dimension < 2.0**spins:  # a block for each number of spins up in the part
+        blocks = [float(math.comb(part, k)) for k in range(part + 1)]
+        small, cubes = sum(size**2 for size in blocks) / small, sum(size**3 for size in blocks)
+    return (8.0 * small * dimension + COMPLEX * EIGEN * cubes) / DENSE + 1e-8 * dimension
 
 
 # -------------------------------------------------------------------------------------------------- tasks

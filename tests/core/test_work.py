@@ -244,6 +244,19 @@ def test_estimates_of_random_decks_are_near_the_measured_time(tmp_path):
     assert sum(near) >= 0.75 * len(near), ratios
 
 
+def test_every_deck_tells_its_time_but_those_that_choose_their_work():
+    for path in sorted(INPUTS.glob("[!q]*/*.yaml")):
+        method = path.parent.name
+        assert stage(method, "build").plan(load_deck(path, stage(method, "deck").DECK)).work.core > 0.0, path
+
+
+def test_a_dry_run_shows_no_blocks_of_other_tasks():
+    deck = planned("trotter/thermal_ladder")["deck"]
+    assert "thermal" in deck
+    assert not {"evolve", "spectrum", "floquet", "initial"} & set(deck)
+    assert {"evolve", "initial"} <= set(planned("trotter/ring_echo")["deck"])
+
+
 RECORDED = dict(
     re.findall(r"\[`(\w+)`\]\([^)]*\), ([\d.]+) s\.", (INPUTS.parent / "docs/gallery.md").read_text("utf-8"))
 )

@@ -103,15 +103,18 @@ def sharing(r: Results) -> Figure | None:
                     color=color,
                     markersize=3,
                     fillstyle="none",
-                    label=f"{label}, published".strip(", "),
+                    label="published" if j == len(labels) - 1 else None,
                 )
         ax.set_ylim(bottom=0.0)
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel(r"$\varepsilon/E$")
         ax.set_ylabel(rf"$d\sigma/d\varepsilon$ ({_unit(r, 'sdcs')})")
         ax.set_title(_ev(float(r["collision_energy"][i])), loc="left")
-    if any(labels):
+    handles, names = axes[-1 if points == 1 else points - 1].get_legend_handles_labels()
+    if names and points == 1:
         axes[0].legend()
+    elif names:  # below the panels, since curves fill them
+        fig.legend(handles, names, loc="outside lower center", ncols=len(names))
     return fig
 
 
@@ -269,14 +272,14 @@ def resonances(r: Results) -> Figure | None:
 
 
 def scans(r: Results) -> Figure | None:
-    """Cross sections against each scanned key, relative to the deck's own value."""
+    """Deviations of cross sections at each scanned value from those of the deck itself."""
     keys = [name.split("/")[1] for name in r.names if name.startswith("scan/") and name.endswith("/value")]
     if not keys:
         return None
     fig = figure("single" if len(keys) == 1 else "double", 2.6)
     axes = np.atleast_1d(fig.subplots(1, len(keys), squeeze=False)[0])
     labels = _labels(r)
-    axes[0].set_ylabel("relative deviation from the deck's own")
+    axes[0].set_ylabel("relative deviation")
     for ax, key in zip(axes, keys, strict=True):
         x = r[f"scan/{key}/value"]
         order = np.argsort(x)
