@@ -154,7 +154,7 @@ def _observed(problem: Problem) -> float:
 
 
 def schmidt(spins: int, sites: int, dimension: float) -> float:
-    """Return the seconds of an entropy: the density matrix of the smaller part, in a sector block by block, and its eigenvalues."""
+    """Return the seconds of an entropy: the density matrix of the smaller part, by block in a sector, and its eigenvalues."""
     part = min(sites, spins - sites)
     small, cubes = 2.0**part, 8.0**part
     if dimension < 2.0**spins:  # a block for each number of spins up in the part
