@@ -85,6 +85,44 @@ def _trotter(sizes: tuple[int, int] = (18, 22), profile: Any = None, **blocks: A
     return small, large
 
 
+def _sector(sizes: tuple[int, int], disorder: float = 0.5, **more: Any) -> Pair:
+    field = {"type": "field", "axis": "z", "random": {"kind": "box", "W": disorder, "seed": 7}}
+    terms: list[Deck] = [{"type": "heisenberg", "lattice": "chain"}, field]
+    small, large = (
+        {
+            "method": "trotter",
+            "system": {"spins": spins, "terms": terms},
+            **({} if more.get("task") == "thermal" else {"sector": {"sz": 0}}),
+            **more,
+        }
+        for spins in sizes
+    )
+    return small, large
+
+
+def _momentum() -> Pair:
+    small, large = (
+        {
+            "method": "trotter",
+            "task": "levels",
+            "system": {"spins": spins, "terms": [{"type": "heisenberg", "lattice": "ring"}]},
+            "sector": {"sz": 0, "momentum": 1},
+            "levels": {"window": "middle_third", "statistics": ["gap_ratio"]},
+        }
+        for spins in (12, 16)
+    )
+    return small, large
+
+
+QUENCH = {"evolve": {"t_final": 0.2, "outputs": 2, "integrator": "chebyshev", "accuracy": 1e-6}}
+SPECTRAL = {
+    "operator": "sz",
+    "q": [0, 1],
+    "omega": {"from": 0.0, "to": 4.0, "count": 101},
+    "broadening": 0.3,
+    "steps": 20,
+}
+THERMAL = {"temperatures": {"from": 0.5, "to": 5.0, "count": 10}, "vectors": 2, "steps": 20}
 TROTTER = {
     "plain": _trotter(),
     "single": _trotter(run={"precision": "single"}),
@@ -100,6 +138,18 @@ TROTTER = {
     "batch": _trotter((12, 15), initial="haar", ensemble={"states": 64}),
     "verify": _trotter(evolve={"integrator": "ts2", "dt": 0.1, "verify": True}),
     "file": _trotter(initial={"type": "file", "file": START}),
+    "sector": _sector((18, 22), initial={"type": "neel"}, **QUENCH),
+    "sector, entropy": _sector(
+        (18, 22), initial={"type": "neel"}, observe=[{"entropy": {"sites": "half"}}], **QUENCH
+    ),
+    "spectrum": _sector((16, 20), task="spectrum", spectrum={"levels": 2}),
+    "dynamics": _sector((16, 20), task="dynamics", dynamics=SPECTRAL),
+    "thermal": _sector((14, 18), task="thermal", thermal=THERMAL),
+    "levels, entropy": _sector((10, 14), 8.0, task="levels", levels={"statistics": ["gap_ratio", "entropy"]}),
+    "levels, momentum": _momentum(),
+    "levels": _sector(
+        (10, 14), 8.0, task="levels", levels={"window": "middle_third", "statistics": ["gap_ratio"]}
+    ),
 }
 
 
@@ -149,6 +199,25 @@ def _scaling() -> Pair:
     return small, large
 
 
+def _atom(sizes: tuple[int, int] = (20, 40), gauge: str = "length", **laser: Any) -> Pair:
+    pulse = {"shape": "sin2", "omega": 0.057, "E0": 0.03, "cycles": 1}
+    small, large = (
+        {
+            "method": "tridiag",
+            "task": "atom",
+            "atom": {"type": "hydrogen"},
+            "grid": {"rmax": 20.0 * lmax, "dr": 0.2, "lmax": lmax, "map": "auto"},
+            "initial": "1s",
+            "laser": {"gauge": gauge, "pulses": [pulse], **laser},
+            "absorber": {"type": "manolopoulos", "kmin": 0.2, "delta": 0.2},
+            "time": {"dt": 0.5, "outputs": 4, "verify": False},
+            "observe": [{"populations": {"nmax": 2}}],
+        }
+        for lmax in sizes
+    )
+    return small, large
+
+
 TRIDIAG = {
     "propagate": _propagate(),
     "propagate, three_point": _propagate({"stencil": "three_point"}),
@@ -161,6 +230,9 @@ TRIDIAG = {
     "solve, lapack": _solve({"type": "lapack"}),
     "solve, streamed": _solve({"memory": 50_000_000, "tolerance": 1e-10}, dtype="real"),
     "scaling": _scaling(),
+    "atom, length": _atom((20, 80)),
+    "atom, velocity": _atom((20, 50), "velocity"),
+    "atom, planar": _atom((8, 20), polarization={"type": "circular", "handedness": "left", "plane": "xy"}),
 }
 
 
@@ -245,11 +317,34 @@ def _qmc(symbol: str, *series: Deck, sizes: tuple[int, int] = (4096, 65536), **r
     return small, large
 
 
+def _gas(section: Deck, sizes: tuple[int, int]) -> Pair:
+    ((name, block),) = section.items()
+    small, large = (
+        {
+            "method": "qmc",
+            "run": {"seed": 3},
+            "system": {"electrons": 14, "rs": 5, "twist": [0, 0, 0]},
+            "wavefunction": {
+                "orbitals": "planewave",
+                "jastrow": {"J2": {"type": "bspline", "rcut": "ws", "size": 6}},
+            },
+            "series": [
+                {"vmc": {**VMC, "blocks": 2, "timestep": 4.0, "walkers": walkers}},
+                {name: {**block, "walkers": walkers}},
+            ],
+        }
+        for walkers in sizes
+    )
+    return small, large
+
+
 QMC = {
     "vmc": _qmc("Be", {"vmc": VMC}, sizes=(4096, 131072)),
     "vmc, mixed": _qmc("Be", {"vmc": VMC}, sizes=(4096, 131072), precision="mixed"),
     "dmc": _qmc("Be", {"vmc": {**VMC, "blocks": 2}}, {"dmc": DMC}),
     "optimize": _qmc("Be", {"optimize": OPTIMIZE}),
+    "crystal": _gas({"vmc": {**VMC, "timestep": 4.0}}, (256, 16384)),
+    "crystal, dmc": _gas({"dmc": {**DMC, "timesteps": [0.4], "warmup": 1.0}}, (256, 8192)),
     "optimize, long": _qmc("He", {"optimize": {**OPTIMIZE, "steps": 30, "sweeps": 1}}, sizes=(2048, 32768)),
 }
 

@@ -38,6 +38,10 @@ COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimis
 # Operations of the least work per second and core, in decks of this kind.  Measured: all electrons 1.2e8 (helium, beryllium) to
 # 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
 SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
+PAIR, QUADRATURE = (
+    12,
+    12,
+)  # numbers of an electron within the range of an ion, as in walk.cu; usual directions around it
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
 
@@ -178,11 +182,12 @@ def _estimate(
     cells = sum(_cells(block, system) for block in deck.measured())
     longest = max((part.blocks for part in parts), default=1)
     memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, longest.bit_length()))
+    walkers = max(part.walkers for part in parts)
     sizes: dict[str, int | float | str] = {
         "electrons": system.n_electrons,
         "spin up, down": f"{system.n_up}, {system.n_dn}",
         "atoms": sum(bool(symbol) for symbol in system.symbols),
-        "walkers": max(part.walkers for part in parts),
+        "walkers": walkers,
     }
     if wavefunction is not None:
         memory["tables"] = int(
@@ -199,7 +204,15 @@ def _estimate(
         reduce = "estimators"
     on_device = sum(memory.values()) - on_host
     steps = sum(part.reports for part in parts)
-    return sizes, Memory(host=on_host, device=on_device, parts=memory, reduce=reduce), steps
+    directions = QUADRATURE if wavefunction is None else len(wavefunction.rule.points)
+    scratch = 8 * _scratch(system, directions) * walkers
+    return sizes, Memory(host=on_host, device=on_device, parts=memory, reduce=reduce, on_gpu=scratch), steps
+
+
+def _scratch(system: System, directions: int) -> int:
+    """Return the numbers of scratch per walker on a GPU: pairs of electrons and ions, or two Slater matrices."""
+    pairs = system.n_electrons * len(system.positions) * (PAIR + directions)
+    return max(pairs, 2 * max(system.n_up, system.n_dn, 1) ** 2)
 
 
 def _walker_memory(deck: QmcDeck, system: System, parameters: int) -> dict[str, int]:

@@ -168,6 +168,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
         device=on_device - others,
         on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
         on_gpu_host=-others,
+        library="cublas",  # norms and overlaps
         parts=parts,
         reduce="grid.points" if n > steps else "time.steps (a longer dt)",
     )

@@ -73,7 +73,9 @@ def sector_memory(
             math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2)
             for cut in problem.asked.cuts
         )
-        work = max(work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + (16 << 22))
+        work = max(
+            work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
+        )
     if problem.asked.block("state"):
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work

@@ -149,6 +149,18 @@ def test_solvers_agree_and_solve_the_equation(small, L, S, pairs):
     assert np.sum(s[0] * pair.u[1]) == pytest.approx(np.sum(s[1] * pair.u[0]), rel=1e-8)
 
 
+def test_room_for_more_directions_changes_nothing(small, monkeypatch):
+    operator = small.operator(0, 0, [(0, 0), (1, 1)], 1.0)
+    momenta = np.array([1.6, 2.0])
+    s, E = right_sides(small, operator, momenta), 0.5 * momenta**2 - 0.5
+    enough = driven.solve(operator, s, E, tolerance=1e-10)
+    monkeypatch.setattr(driven, "FIRST", 3)
+    grown = driven.solve(operator, s, E, tolerance=1e-10)
+    assert grown.iterations.tolist() == enough.iterations.tolist()
+    assert grown.iterations.min() > 3
+    assert np.abs(grown.u - enough.u).max() < 1e-10 * np.abs(enough.u).max()
+
+
 def test_the_dense_route_gives_the_solution_of_the_krylov_solver():
     from qsim.sturmian.scattering.dense_route import solve_dense
 

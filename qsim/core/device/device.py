@@ -85,8 +85,8 @@ class Memory:
     """Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps."""
     on_gpu_host: int = 0
     """Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer."""
-    library: Literal["", "cublas", "cusolver"] = ""
-    """Library that a run on a GPU calls; cuSOLVER includes cuBLAS."""
+    library: Literal["", "cublas", "cusolver", "cusolver, complex"] = ""
+    """Library that a run on a GPU calls; cuSOLVER includes cuBLAS, and is loaded for real matrices unless named complex too."""
     kernels: bool = True
     """True if the run needs compiled CPU kernels."""
     context: int = 0

@@ -61,23 +61,25 @@ Measured as CPU times of commands with an empty cache less those with a full one
 (`propagate`) to 9.5 (`solve`), sturmian 0.6, qmc 35."""
 COMPILING_OTHERS = 10.0
 """The same of a method without a number of its own."""
-CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000}
+CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000, "tridiag": 290_000_000}
 """Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
 
-Measured (H100, driver 580, CuPy for CUDA 12) as host peaks less the arrays and `INTERPRETER`: qoc without cuBLAS 255 to 324 MB,
-trotter 385 to 430."""
+Measured (H100, driver 580, CuPy for CUDA 12 and 13) as host peaks less the arrays and `INTERPRETER`: qoc without cuBLAS 255 to
+324 MB, trotter 385 to 430, tridiag 279 (`solve`), qmc 355 to 440, sturmian 375 to 480 (without its libraries)."""
 CUDA_LIBRARIES_OTHERS = 400_000_000
 """The same of a method without a number of its own: between those that are measured."""
 CONTEXT = 557_000_000
 """Bytes of device memory of a CUDA context with the modules of the kernels, before any array.
 
 Measured (H100) as use of the device less what the memory pool held: 554 to 559 MB (qoc and trotter without cuBLAS)."""
-LIBRARY_HOST = {"": 0, "cublas": 120_000_000, "cusolver": 160_000_000}
-"""Bytes of host memory on top of that of a run that calls cuBLAS, or cuSOLVER too.
+LIBRARY_HOST = {"": 0, "cublas": 120_000_000, "cusolver": 160_000_000, "cusolver, complex": 240_000_000}
+"""Bytes of host memory on top of that of a run that calls cuBLAS, or cuSOLVER too, or both for complex and real matrices.
 
-Measured like `CUDA_LIBRARIES`: 115 to 130 MB (qoc, lbfgs), 145 to 175 (trotter, entropy)."""
-LIBRARY_DEVICE = {"": 0, "cublas": 68_000_000, "cusolver": 140_000_000}
-"""Bytes of device memory of those, measured like `CONTEXT`: 67 to 69 MB (qoc), 103 to 170 (trotter, entropy)."""
+Measured like `CUDA_LIBRARIES`: 115 to 130 MB (qoc, lbfgs), 145 to 175 (trotter, entropy), 240 (sturmian, `born`: a search for the
+initial state, then complex equations)."""
+LIBRARY_DEVICE = {"": 0, "cublas": 68_000_000, "cusolver": 140_000_000, "cusolver, complex": 185_000_000}
+"""Bytes of device memory of those, measured like `CONTEXT`: 67 to 74 MB (qoc; tridiag, `propagate`), 103 to 170 (trotter,
+entropy), 181 to 191 (sturmian, `born`)."""
 
 
 def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -> bool:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.outgoing import Outgoing
 
 RESTART = 120  # directions that gmres keeps
+FIRST = 24  # directions that it makes room for at first: where the target can be ionised, 13 to 20 suffice
 BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
 LOST = 0.3  # share of a vector left by an orthogonalisation, below which it is repeated
 USEFUL = 0.5  # relative residual of a start, from which it is not better than nothing
@@ -390,7 +391,7 @@ class _Cycle:
         self.xp = operator.device.xp
         norms = _norms(r)
         flat = r.reshape(r.shape[0], -1)
-        self.basis = self.xp.empty((r.shape[0], size + 1, flat.shape[1]), complex)
+        self.basis = self.xp.empty((r.shape[0], min(size, FIRST) + 1, flat.shape[1]), complex)
         self.basis[:, 0] = flat / operator.device.asarray(norms)[:, None]
         self.running = numbers
         self.small = [_Hessenberg(size, norm) for norm in norms]
@@ -407,6 +408,7 @@ class _Cycle:
         device, operator = self.operator.device, self.operator
         for k in range(self.size):
             count = self.running.size
+            self._make_room(k + 1)
             energies = self.E[device.asarray(self.running)]
             v = self.xp.ascontiguousarray(self.basis[:count, k]).reshape(count, *operator.shape)
             w = operator.step(v, energies).reshape(count, -1)
@@ -426,6 +428,16 @@ class _Cycle:
                 return
         self.left = self.running
         self._finish(np.ones(self.running.size, bool), y)
+
+    def _make_room(self, directions: int) -> None:
+        """Make room for one direction beyond so many: for all of them, if those that suffice as a rule did not."""
+        kept = self.basis.shape[1]
+        if directions < kept:
+            return
+        count = self.running.size
+        wider = self.xp.empty((count, self.size + 1, self.basis.shape[2]), complex)
+        wider[:, :kept] = self.basis[:count]
+        self.basis = wider
 
     def _finish(self, done: NDArray[np.bool_], y: NDArray[np.complex128]) -> None:
         """Add the solutions of some right-hand sides to y, and close up the directions of the others, in place."""

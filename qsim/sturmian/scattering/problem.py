@@ -19,7 +19,7 @@ from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import fastest, of_numbers
-from qsim.sturmian.scattering.driven import BATCH, RESTART
+from qsim.sturmian.scattering.driven import BATCH, FIRST, RESTART
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 from qsim.sturmian.work import collision_seconds
@@ -358,7 +358,9 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     parts = {
         "one-electron functions": 16 * (max(tops) + 1) * points * (points + 2 * size),
         "repulsion kernels": 16 * (2 * max(tops) + 1) * points**2,
-        "directions of the solver": min(RESTART * batch * vector, max(int(BATCH), RESTART * vector)),
+        "directions of the solver": _directions(asked)
+        * min(batch, max(1, int(BATCH / (RESTART * vector))))
+        * vector,
         "functions on the product grid": 16 * 4 * 2 * P * points**2 * batch,
         "solutions that others start from": 16 * P * points**2 * batch * _kept(asked),
     }
@@ -379,7 +381,8 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
             device=sum(parts.values()) - host,
             parts=parts,
             reduce="basis.N" if "matrix" in parts else "grid.R",
-            library="cublas",
+            # the search for an initial state or a resonance calls the library of eigenvalues besides
+            library="cublas" if asked.task.process == "e_h" else "cusolver, complex",
         ),
         sizes=sizes,
         steps=0,
@@ -406,6 +409,17 @@ def _work(asked: Asked, numbers: Numbers, counts: list[int], tops: set[int], poi
     )
     # functions of one electron to its grid and back
     return Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max", core=core)
+
+
+def _directions(asked: Asked) -> int:
+    """Return the directions that the solver keeps: few where the target can be ionised, all where it can be excited alone."""
+    task = asked.task
+    if task.process == "resonances":  # a shift close to an eigenvalue takes more steps than FIRST
+        return FIRST + RESTART // 3
+    bound = task.process == "e_h" and any(
+        kinematics.electron(energy, -0.5 * float(asked.system.Z) ** 2).E < 0.0 for energy in asked.energies
+    )
+    return FIRST + RESTART if bound else FIRST
 
 
 def _ranks(asked: Asked, sectors: int) -> int:

@@ -191,7 +191,9 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
             sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
         )
     if isinstance(block, Levels):
-        return {"matrix": 3 * (16 if problem.stored else 8) * states**2, "tables": tables}
+        # the matrix and its copy in LAPACK; with eigenvectors also those, and the work space
+        matrices = 2 if block.statistics == ["gap_ratio"] else 4
+        return {"matrix": matrices * (16 if problem.stored else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
         return {"matrix": 4 * 16 * states**2, "tables": tables}
     vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
