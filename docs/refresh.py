@@ -61,8 +61,8 @@ def copied(page: Path, text: str) -> str:
     return COPY.sub(fill, text)
 
 
-def executed(page: Path, text: str) -> str:
-    """Return the text of a page with the output of its commands; its images are copied."""
+def executed(page: Path, text: str, images: bool = True) -> str:
+    """Return the text of a page with the output of its commands; its images are copied, if asked for."""
     folder = DOCS / "_build/run" / name_of(page)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -94,7 +94,7 @@ def executed(page: Path, text: str) -> str:
     text = RUN.sub(fill, text)
     for match in IMAGE.finditer(text):
         made = folder / Path(match["name"]).name
-        if made.exists():
+        if images and made.exists():
             target = page.parent / match["path"]
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(made, target)
@@ -119,7 +119,7 @@ def main() -> int:
                 raise Stale(
                     f"{page}: a file that it shows has changed; python docs/refresh.py {name_of(page)}"
                 )
-            new = executed(page, new) if RUN.search(new) else new
+            new = executed(page, new, images=not options.check) if RUN.search(new) else new
             if not options.check:
                 page.write_text(new, encoding="utf-8")
     except Stale as error:

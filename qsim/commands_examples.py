@@ -69,6 +69,8 @@ def _example(name: str, chosen: list[str]) -> Example:
     if found is None:
         close = difflib.get_close_matches(name, known, n=1)
         guess = f"; did you mean '{close[0]}'?" if close else ""
+        if methods.is_available(name):
+            guess = f"; 'qsim examples --method {name}' lists the decks of {name}"
         where = f" of {chosen[0]}" if len(chosen) == 1 else ""
         raise click.UsageError(f"no example{where} is called '{name}'{guess} ('qsim examples' lists them)")
     return found

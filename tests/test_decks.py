@@ -41,14 +41,14 @@ DRAWN = {
     "tridiag/xuv_ir_streaking": "scan",
     "trotter/disorder_quench": "overview sz_map entropy curves",
     "trotter/floquet_brickwork": "overview sz_map entropy curves",
-    "trotter/heisenberg_ground": "levels structure_factor cuts",
+    "trotter/heisenberg_ground": "overview levels structure_factor cuts",
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
-    "trotter/mbl_ensemble": "gap_ratio",
+    "trotter/mbl_ensemble": "overview gap_ratio",
     "trotter/ring_momenta": "levels",
-    "trotter/structure_factor": "spectral",
-    "trotter/thermal_ladder": "thermal",
+    "trotter/structure_factor": "overview spectral",
+    "trotter/thermal_ladder": "overview thermal",
 }
 # Figures that no quick deck of inputs/ has the results for.
 SMALL = {
@@ -69,6 +69,14 @@ SMALL = {
         "basis": {"type": "fedvr"},
         "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
         "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV", "68 eV"]},
+    },
+    "sturmian resonances": {
+        "method": "sturmian",
+        "system": {"Z": 2},
+        "grid": {"R": 16, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
+        "basis": {"type": "fedvr"},
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "resonances", "near": [-0.72], "errors": False},
     },
     "sturmian scans": {
         "method": "sturmian",

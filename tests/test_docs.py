@@ -235,6 +235,16 @@ def test_the_gate_runs_the_commands_of_the_readme():
     assert set(run) <= set(shown)
 
 
+def test_the_readme_is_short_and_begins_with_what_counts():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"\]\([^)]*\)", "]", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+    assert len(re.findall(r"[\w'.-]+", prose)) < 750
+    first = text[: text.index("## A deck")]
+    assert first.count("(docs/images/gallery/") == len(methods.available())
+    assert all(f"| `qsim {method}` |" in first for method in methods.available())
+    assert "| does not |" in first
+
+
 def test_the_deck_of_the_readme_is_the_one_that_it_runs():
     (block,) = blocks(ROOT / "README.md", "yaml")
     assert block["body"] == (ROOT / "inputs/qoc/morse.yaml").read_text(encoding="utf-8")

@@ -164,7 +164,9 @@ def reblock(r: Results) -> Figure | None:
         )
         quoted = _mean(r, group)[1]
         if np.isfinite(quoted):
-            ax.axhline(quoted, color=color, linestyle=":", linewidth=0.8)
+            ax.axhline(
+                quoted, color=color, linestyle=":", linewidth=0.8, label="as quoted" if k == 0 else None
+            )
         lowest = min(lowest, float(error[good].min()))
     if not np.isfinite(lowest):
         return None
@@ -299,7 +301,9 @@ def gofr(r: Results) -> Figure | None:
     x = r[f"{group}/gofr_r"]
     fig = figure("single", 2.5)
     ax = fig.subplots()
-    shell = 4.0 * np.pi * x**2
+    # in a cell pairs fill all space: their density levels off; in a molecule it is the number of pairs that does
+    periodic = r.deck.get("system", {}).get("cell", "open") != "open"
+    shell = np.ones_like(x) if periodic else 4.0 * np.pi * x**2
     uu, dd = (r[f"{group}/gofr_{kind}"] for kind in ("uu", "dd"))
     same = bool(uu.any()) and float(np.abs(uu - dd).max()) < 0.1 * float(
         uu.max()
@@ -317,7 +321,7 @@ def gofr(r: Results) -> Figure | None:
     ax.set_xlim(0.0, float(x[-1]))
     ax.set_ylim(0.0, None)
     ax.set_xlabel("$r$ (bohr)")
-    ax.set_ylabel(r"$4\pi r^2 h(r)$, pairs per bohr")
+    ax.set_ylabel("$h(r)$, pairs per bohr$^3$" if periodic else r"$4\pi r^2 h(r)$, pairs per bohr")
     ax.set_title(label, loc="left")
     ax.legend()
     return fig

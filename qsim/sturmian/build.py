@@ -13,6 +13,7 @@ from qsim.sturmian import memory
 from qsim.sturmian.deck.blocks import FeDvr, Gsf, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.symmetry import exchange_sign, sectors, states_of
+from qsim.sturmian.deck.symmetry import sectors as symmetries
 from qsim.sturmian.problem import Problem, Sector, sectors_of
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.parameters import Radial
@@ -49,7 +50,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     findings = list(limits.of_numbers(deck, values, points))
     if not any(finding.severity == "error" for finding in findings):
         findings += _faults(deck, _split(_trials(deck, values, found))[0])
-    work = _work(deck, values, points, found) if deck.task.type == "bound" else Work()
+    work = _work(deck, values, points, found)
     return Plan(
         memory=needed,
         sizes=sizes,
@@ -70,7 +71,16 @@ def _points(deck: SturmianDeck) -> int:
 
 
 def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]) -> Work:
-    """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix."""
+    """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix; and the time."""
+    from qsim.sturmian import work
+
+    if deck.task.type != "bound":
+        finer = memory.finer(deck, values)
+        if deck.task.type == "integrals":
+            seconds = work.integrals_seconds(deck, points, finer, values.size(0, points))
+        else:
+            seconds = work.basis_seconds(deck, points, finer, len(_momenta(deck, sectors)))
+        return Work(core=seconds)
     flops = 0.0
     for sector in sectors:
         if deck.solver.type == "dense":  # tridiagonal form
@@ -80,7 +90,23 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         flops += (
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
         )
-    return Work(dense=flops, reduce="channels.l_max")
+    found = (
+        (
+            changed,
+            sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max),
+            kind == "states",
+        )
+        for changed, kind in _solutions(deck, values, sectors)
+    )
+    sizes = [unknowns(values, sector, points) for sector in sectors]
+    return Work(dense=flops, reduce="channels.l_max", core=work.bound_seconds(deck, found, sizes))
+
+
+def _momenta(deck: SturmianDeck, sectors: list[Sector]) -> list[int]:
+    """Return the orbital momenta of the functions of a run, ascending."""
+    if deck.task.type == "basis" and deck.task.l is not None:
+        return sorted(as_list(deck.task.l))
+    return sorted({l for sector in sectors for pair in sector.pairs for l in pair})
 
 
 class _Trial(NamedTuple):
@@ -94,9 +120,7 @@ class _Trial(NamedTuple):
 
 def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[_Trial]:
     """Yield the bases of the deck and of its scans, each with the functions of the lowest and of the highest l."""
-    ls = sorted({l for sector in sectors for pair in sector.pairs for l in pair})
-    if deck.task.type == "basis" and deck.task.l is not None:
-        ls = sorted(as_list(deck.task.l))
+    ls = _momenta(deck, sectors)
     tried = sorted({ls[0], ls[-1]})
 
     def trial(key: str, changed: parameters.Values) -> _Trial:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.deck.model import SturmianDeck
 
-__all__ = ["Size", "basis", "davidson", "dense", "integrals", "relaxation"]
+__all__ = ["Size", "basis", "davidson", "dense", "finer", "integrals", "relaxation"]
 
 REAL, COMPLEX = 8, 16
 GUARDS = 2  # roots that the search follows beyond those wanted: davidson.GUARDS
@@ -122,11 +122,11 @@ def integrals(deck: SturmianDeck, values: parameters.Values, n: int, largest: in
         "integrals": (compared if routes > 1 else alone) + before**4 * item,
         "pair densities": 2 * most * most * n * item,
         "repulsion kernel": 3 * n * n * REAL,
-        "finer grid": EIGENVECTORS * _finer(deck, values) ** 2 * REAL,
+        "finer grid": EIGENVECTORS * finer(deck, values) ** 2 * REAL,
     }
 
 
-def _finer(deck: SturmianDeck, values: parameters.Values) -> int:
+def finer(deck: SturmianDeck, values: parameters.Values) -> int:
     """Return the size of the finer grid in its larger box, on which functions are made again for their errors."""
     bounds = parameters.bounds_of(Radial.of(deck), values)
     elements = bounds.size - 1
@@ -139,7 +139,7 @@ def _finer(deck: SturmianDeck, values: parameters.Values) -> int:
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
     """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
     item = COMPLEX if deck.grid.ecs is not None else REAL
-    n, fine = parameters.grid_size(Radial.of(deck), values), _finer(deck, values)
+    n, fine = parameters.grid_size(Radial.of(deck), values), finer(deck, values)
     functions = sum(2 * n * values.size(l, n) for l in ls)
     return {
         "one-electron matrices": (functions + n * n) * item,

@@ -99,7 +99,7 @@ def sz_map(r: Results) -> Figure | None:
         sites = _sites(r, name)
         limit = float(np.abs(values).max()) or 0.5
         _map(fig, ax, t, np.arange(sites.size), values, rf"$\langle S^{name[1]}_j\rangle$", limit)
-        shown = np.linspace(0, sites.size - 1, min(sites.size, 9)).round().astype(int)
+        shown = np.arange(0, sites.size, -(-sites.size // 9))  # even steps
         ax.set_yticks(shown, [str(sites[k]) for k in shown])
         ax.set_ylabel("site")
         _time_axis(ax, t, labelled=name == names[-1])
@@ -255,17 +255,19 @@ def entropy(r: Results) -> Figure | None:
     values = r["entropy"]
     for k in range(min(CURVES, 1 if values.ndim == 1 else values.shape[1])):
         sites = np.flatnonzero(r["entropy_sites"][k])
-        _curve(ax, r, "entropy", t, None if values.ndim == 1 else k, label=_site_list(sites))
+        _curve(ax, r, "entropy", t, None if values.ndim == 1 else k, label=f"sites {_site_list(sites)}")
         most = min(sites.size, r["site"].size - sites.size) * np.log(2.0)
         if float(np.max(values)) > 0.6 * most:
-            ax.axhline(most, color="0.6", linestyle=":", linewidth=0.7)
+            ax.axhline(
+                most, color="0.6", linestyle=":", linewidth=0.7, label="largest possible" if k == 0 else None
+            )
     if values.ndim == 1:
-        for name, label in (("number_entropy", "number"), ("renyi2", "Renyi 2")):
+        for name, label in (("number_entropy", "of the number"), ("renyi2", "Renyi 2")):
             if name in r:
                 _curve(ax, r, name, t, None, label=label)
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("entropy (nat)")
-    ax.legend(title="sites")
+    ax.legend()
     _time_axis(ax, t)
     return fig
 
@@ -381,6 +383,7 @@ def cuts(r: Results) -> Figure | None:
         sz[shown], -np.log(values[shown]), linestyle="none", marker="_", markersize=9, color=COLORS["blue"]
     )
     b.margins(x=0.2)
+    b.locator_params(axis="x", integer=True)
     b.set_xlabel(r"$S^z$ of the part")
     b.set_ylabel(r"$-\ln p$ of the middle cut")
     return fig
@@ -405,6 +408,8 @@ def spectral(r: Results) -> Figure | None:
     for name in ("continuum_lower", "continuum_upper"):
         if name in r:
             ax.plot(q, r[name], color="white", linestyle="--", linewidth=0.8)
+    if "continuum_lower" in r:
+        ax.set_title("dashed: edges of the two-spinon continuum", loc="left")
     ax.set_ylim(float(omega[0]), float(omega[-1]))
     ax.set_xlabel(r"$q/\pi$")
     ax.set_ylabel(r"$\omega$ ($J$)")
@@ -415,6 +420,8 @@ def thermal(r: Results) -> Figure | None:
     """Draw specific heat, susceptibility, energy and entropy against temperature with the bands of their errors."""
     if "temperature" not in r:
         return None
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
     T = r["temperature"]
     fig = figure("double", 4.4)
     axes = np.ravel(fig.subplots(2, 2, sharex=True))
@@ -427,8 +434,13 @@ def thermal(r: Results) -> Figure | None:
     for ax, (name, label) in zip(axes, labels.items(), strict=True):
         _curve(ax, r, name, T)
         ax.set_xscale("log")
+        if float(T.max() / T.min()) < 10.0:  # powers of ten would crowd
+            ax.xaxis.set_major_locator(FixedLocator(T[:: -(-T.size // 5)].tolist()))
+            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.2g}"))
+            ax.xaxis.set_minor_locator(NullLocator())
         ax.set_ylabel(f"{label} per site")
-    axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7)
+    axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7, label=r"$\ln 2$")
+    axes[3].legend()
     for ax in axes[2:]:
         ax.set_xlabel("temperature ($J$)")
     return fig
@@ -473,6 +485,9 @@ def overview(r: Results) -> Figure | None:
         "levels",
         "structure_factor",
         "cuts",
+        "spectral",
+        "thermal",
+        "gap_ratio",
     )
     return compose(r, [FIGURES[name] for name in parts])
 

@@ -4,7 +4,7 @@ import cmath
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -302,6 +302,10 @@ class Deck(Block):
             The deck as plain data, not validated yet.
         """
         return cls
+
+    def unread(self) -> Collection[str]:
+        """Return the blocks that the task of the deck does not read, which a summary of it leaves out."""
+        return ()
 
     @classmethod
     def variants(cls) -> tuple[type["Deck"], ...]:

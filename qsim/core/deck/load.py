@@ -131,9 +131,10 @@ class LoadedDeck(Generic[D]):
         return self.deck.model_dump(mode="json", by_alias=True, context={"base": self.path.parent})
 
     def shown(self) -> dict[str, Any]:
-        """Return the resolved deck without keys that are not set: the same deck, shorter."""
+        """Return the resolved deck without keys that are not set, and blocks that its task does not read: the same, shorter."""
         shown: dict[str, Any] = without_unset(self.deck, self.resolved())
-        return shown
+        hidden = set(self.deck.unread()) - self.deck.model_fields_set
+        return {key: value for key, value in shown.items() if key not in hidden}
 
     def physics(self) -> dict[str, Any]:
         """Return the resolved deck without ``run``, ``output`` and ``title``: what a resumed run must share.

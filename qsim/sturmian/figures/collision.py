@@ -22,6 +22,7 @@ HARTREE_EV = 27.211386245981
 DECADES = 5.0  # of |u| that a map shows
 ROWS = 4  # energies of a figure with one row each
 SHOWN = 4  # fixed angles of a polar plot
+LINES = ("-", "--", ":")  # of curves that may lie on one another, such as those of three gauges
 KEYS = {
     "R": "$R$ (bohr)",
     "order": "points per element",
@@ -93,18 +94,27 @@ def sharing(r: Results) -> Figure | None:
         for j, label in enumerate(labels):
             y, error, color = values[i, j], errors[i, j], CYCLE[j % len(CYCLE)]
             ax.fill_between(x, np.maximum(y - error, 0.0), y + error, color=color, alpha=0.25, linewidth=0)
-            ax.plot(x, y, color=color, label=label or None)
+            ax.plot(x, y, color=color, linestyle=LINES[j % len(LINES)], label=label or None)
             if "known/sdcs" in r:
                 ax.plot(
-                    r["known/share"], r["known/sdcs"][i, j], "o", color=color, markersize=3, fillstyle="none"
+                    r["known/share"],
+                    r["known/sdcs"][i, j],
+                    "o",
+                    color=color,
+                    markersize=3,
+                    fillstyle="none",
+                    label="published" if j == len(labels) - 1 else None,
                 )
         ax.set_ylim(bottom=0.0)
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel(r"$\varepsilon/E$")
         ax.set_ylabel(rf"$d\sigma/d\varepsilon$ ({_unit(r, 'sdcs')})")
         ax.set_title(_ev(float(r["collision_energy"][i])), loc="left")
-    if any(labels):
+    handles, names = axes[-1 if points == 1 else points - 1].get_legend_handles_labels()
+    if names and points == 1:
         axes[0].legend()
+    elif names:  # below the panels, since curves fill them
+        fig.legend(handles, names, loc="outside lower center", ncols=len(names))
     return fig
 
 
@@ -128,7 +138,7 @@ def cross_sections(r: Results) -> Figure | None:
             good = np.isfinite(y) & (y > 0.0)
             ax.errorbar(
                 energy[good], y[good], yerr=np.minimum(error[good], 0.99 * y[good]), marker="o", markersize=3,
-                capsize=2, color=CYCLE[k % len(CYCLE)], label=name,
+                capsize=2, color=CYCLE[k % len(CYCLE)], label=name, linestyle="-" if energy.size > 3 else "none",
             )  # fmt: skip
         ax.set_yscale("log")
         ax.set_xlabel("energy (eV)")
@@ -150,12 +160,13 @@ def residuals(r: Results) -> Figure | None:
     for k, (history, name) in enumerate(zip(histories, names, strict=True)):
         good = np.isfinite(history) & (history > 0.0)
         steps = 1 + np.arange(history.size)
-        label = name if len(names) <= 6 else None
-        ax.semilogy(steps[good], history[good], color=CYCLE[k % len(CYCLE)], linewidth=1.0, label=label)
+        label = name if len(names) <= 9 else None
+        line = LINES[(k // len(CYCLE)) % len(LINES)]
+        ax.semilogy(steps[good], history[good], line, color=CYCLE[k % len(CYCLE)], linewidth=1.0, label=label)
     ax.set_xlabel("step")
     ax.set_ylabel("relative residual")
-    if len(names) <= 6:
-        ax.legend(fontsize=6)
+    if len(names) <= 9:
+        ax.legend(fontsize=6 if len(names) <= 6 else 4)
     return fig
 
 
@@ -214,11 +225,13 @@ def angles(r: Results) -> Figure | None:
     )
     fig.colorbar(mesh, ax=ax, label=f"FDCS ({unit})")
     polar = fig.add_subplot(grid[0, 1], projection="polar")
-    _polar(polar, theta, F, r["fdcs_error"][0, 0])
+    _polar(polar, theta, F, r["fdcs_error"][0, 0], unit)
     return fig
 
 
-def _polar(ax: Axes, theta: NDArray[np.float64], F: NDArray[np.float64], error: NDArray[np.float64]) -> None:
+def _polar(
+    ax: Axes, theta: NDArray[np.float64], F: NDArray[np.float64], error: NDArray[np.float64], unit: str
+) -> None:
     """Draw the distribution of the second electron for some angles of the first."""
     for k, wanted in enumerate(np.linspace(0.0, 90.0, SHOWN)):
         i = int(np.argmin(np.abs(theta - wanted)))
@@ -229,18 +242,44 @@ def _polar(ax: Axes, theta: NDArray[np.float64], F: NDArray[np.float64], error: 
             radians, np.maximum(F[i] - error[i], 0.0), F[i] + error[i], color=color, alpha=0.2, linewidth=0
         )
     ax.set_yticklabels([])
+    outer = float(ax.get_ylim()[1])
+    ax.set_title(rf"FDCS against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize=6)
     ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize=6)
 
 
+def resonances(r: Results) -> Figure | None:
+    """Draw positions and widths of resonances with their errors."""
+    if "resonance_energy" not in r:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    energy, width, error = r["resonance_energy"], r["resonance_width"], r["resonance_error"]
+    for k in range(energy.size):
+        color = CYCLE[k % len(CYCLE)]
+        label = f"$E = {energy[k]:.6f}$, $\\Gamma = {width[k]:.3g}$"
+        ax.errorbar(
+            energy[k], width[k], yerr=2.0 * error[k], xerr=error[k], marker="o", markersize=3, capsize=2,
+            color=color, label=label, linestyle="none",
+        )  # fmt: skip
+    ax.set_ylim(0.0, 1.4 * float((width + 2.0 * error).max()))
+    ax.margins(x=0.3)
+    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.locator_params(axis="x", nbins=4)
+    ax.set_xlabel("position (hartree)")
+    ax.set_ylabel(r"width $\Gamma$ (hartree)")
+    ax.legend(fontsize=6)
+    return fig
+
+
 def scans(r: Results) -> Figure | None:
-    """Cross sections against each scanned key, relative to the deck's own value."""
+    """Deviations of cross sections at each scanned value from those of the deck itself."""
     keys = [name.split("/")[1] for name in r.names if name.startswith("scan/") and name.endswith("/value")]
     if not keys:
         return None
     fig = figure("single" if len(keys) == 1 else "double", 2.6)
     axes = np.atleast_1d(fig.subplots(1, len(keys), squeeze=False)[0])
     labels = _labels(r)
-    axes[0].set_ylabel("relative deviation from the deck's own")
+    axes[0].set_ylabel("relative deviation")
     for ax, key in zip(axes, keys, strict=True):
         x = r[f"scan/{key}/value"]
         order = np.argsort(x)
@@ -276,4 +315,5 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "unitarity": unitarity,
     "residuals": residuals,
     "scans": scans,
+    "resonances": resonances,
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PARTS = (
     "convergence",
     "cross_sections",
+    "resonances",
     "partial_waves",
     "sharing",
     "angles",
@@ -34,7 +35,9 @@ PARTS = (
 
 def overview(r: Results) -> Figure | None:
     """Draw energies and their convergence, cross sections, densities, or the functions, as far as the file has them."""
-    return compose(r, [FIGURES[name] for name in PARTS])
+    # beside cross sections of several energies, how they add up says more than the wave of one of them
+    swap = {"wave": "unitarity"} if "sigma_total" in r and "sdcs" not in r else {}
+    return compose(r, [FIGURES[swap.get(name, name)] for name in PARTS])
 
 
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {

@@ -22,6 +22,7 @@ from qsim.sturmian.scattering.checks import fastest, of_numbers
 from qsim.sturmian.scattering.driven import BATCH, FIRST, RESTART
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
+from qsim.sturmian.work import collision_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -386,11 +387,28 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         sizes=sizes,
         steps=0,
         findings=findings,
-        # a product with the matrix for each energy and symmetry: functions of one electron to its grid and back
-        work=Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max"),
+        work=_work(asked, numbers, counts, tops, points),
         ranks=_ranks(asked, len(sectors)),
         shared="symmetries and energies",
     )
+
+
+def _work(asked: Asked, numbers: Numbers, counts: list[int], tops: set[int], points: int) -> Work:
+    """Return the least work, a product with the matrix for each energy and symmetry; and about the time."""
+    size, batch = points if numbers.whole else max(numbers.sizes), max(1, len(asked.energies))
+    resonances = asked.task.process == "resonances"
+    sources = len(asked.task.gauges) if asked.task.process == "photo" else 1
+    core = collision_seconds(
+        float(sum(counts)) * batch * sources,
+        points,
+        size,
+        rounds=1 + bool(asked.task.errors) + (0 if resonances else sum(len(v) for v in asked.scan.values())),
+        ls=max(tops) + 1,
+        resonances=resonances,
+        dense=0.5 * max(counts) * size * size if asked.solver.type == "dense" else 0.0,
+    )
+    # functions of one electron to its grid and back
+    return Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max", core=core)
 
 
 def _directions(asked: Asked) -> int:

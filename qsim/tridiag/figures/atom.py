@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, time_axis
+from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, integral, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,8 @@ def _draw_norms(ax: Axes, r: Results) -> None:
             (rf"$r < {radius:g}$ bohr", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])
         ]
     for label, values in missing:
-        ax.semilogy(t, np.maximum(1.0 - values, 1e-10), label=label)
+        lost = np.maximum(1.0 - values, 1e-10)
+        ax.semilogy(t, lost, label=label if lost.max() > 1e-10 else rf"{label}, below $10^{{-10}}$")
     ax.set_ylim(1e-10, 2.0)
     ax.set_ylabel("1 - norm")
     ax.legend(loc="best")
@@ -151,7 +152,8 @@ def states(r: Results) -> Figure | None:
         if (
             low < energy and energy - written.get(l, -np.inf) > -0.045 * low
         ):  # else it would cover the one below
-            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center")
+            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # the potential passes there
+            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center", bbox=behind)
             written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
     a.set_ylim(low, max(0.1, -0.1 * low))
@@ -236,6 +238,7 @@ def momentum(r: Results) -> Figure | None:
     shown = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
     a.set_xlabel("energy (hartree)")
     a.set_ylabel(r"$\theta$ (degrees)")
+    a.set_yticks(range(0, 181, 45))
     a.set_title(r"$\log_{10}$ d$^2$P/dEd$\Omega$")
     fig.colorbar(shown, ax=a)
     density = r["momentum_map"]
@@ -250,11 +253,6 @@ def momentum(r: Results) -> Figure | None:
     return fig
 
 
-def _integral(values: Any, t: Any) -> Any:
-    """Return the integral from the first time on, by trapezoids."""
-    return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
-
-
 def attoclock(r: Results) -> Figure | None:
     """Momentum map in the plane of a field that turns, with -A(t), and the distribution of azimuths."""
     if "attoclock_map" not in r:
@@ -265,7 +263,7 @@ def attoclock(r: Results) -> Figure | None:
     shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
     t = r["trace/time"]
     along, across = (
-        _integral(r[name], t) for name in ("trace/field", "trace/field_y")
+        integral(r[name], t) for name in ("trace/field", "trace/field_y")
     )  # -A is the integral of E
     a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
     reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)

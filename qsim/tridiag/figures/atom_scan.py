@@ -49,7 +49,7 @@ def _draw_yields(ax: Axes, r: Results, name: str, x: Any) -> None:
         ax.set_yscale("log")
     ax.set_xlabel(LABELS.get(name, "run"))
     ax.set_ylabel("continuum population")
-    ax.set_title("ionisation")
+    ax.set_title("ionisation", loc="right")  # the left belongs to the factor of the axis
 
 
 def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: Any) -> None:
@@ -66,10 +66,12 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: Any) -> None:
         ax.set_ylim(1e-8 * top, 3.0 * top)
         ax.legend(title=LABELS.get(name, "run"), ncols=2, fontsize=5)
         ax.set_xlabel("energy (hartree)")
-        ax.set_ylabel("dP/dE")
+        ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
     else:
         shown = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
-        fig.colorbar(shown, ax=ax)
+        fig.colorbar(
+            shown, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
+        )
         ax.set_xlabel(LABELS.get(name, "run"))
         ax.set_ylabel("energy (hartree)")
     ax.set_title("electrons along the field" if along else "photoelectrons")

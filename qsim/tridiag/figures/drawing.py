@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["DECADES", "SHOWN_LEVELS", "curve", "femtoseconds", "image", "time_axis"]
+__all__ = ["DECADES", "SHOWN_LEVELS", "curve", "femtoseconds", "image", "integral", "time_axis"]
 
 MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
 DECADES = 8.0  # of the density map
@@ -34,6 +34,11 @@ def curve(t: Any, y: Any) -> tuple[Any, Any]:
     parts = y[: n * block].reshape(n, block)
     low, high = parts.min(axis=1), parts.max(axis=1)
     return np.repeat(t[: n * block : block], 2), np.stack([low, high], axis=1).ravel()
+
+
+def integral(values: Any, t: Any) -> Any:
+    """Return the integral from the first time on, by trapezoids."""
+    return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
 
 
 def time_axis(ax: Axes, r: Results, labelled: bool = True) -> None:

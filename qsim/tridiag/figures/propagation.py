@@ -10,7 +10,15 @@ from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, compose, figure
 from qsim.tridiag.figures import atom, atom_scan
 from qsim.tridiag.figures import systems as figures_systems
-from qsim.tridiag.figures.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+from qsim.tridiag.figures.drawing import (
+    DECADES,
+    SHOWN_LEVELS,
+    curve,
+    femtoseconds,
+    image,
+    integral,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,15 +66,22 @@ def field(r: Results) -> Figure | None:
     fig = figure("double", 2.6)
     ax = fig.subplots()
     _draw_field(ax, r)
-    ax.set_ylabel("E (a.u.)", color=COLORS["blue"])
+    turning = "trace/field_y" in r and bool(np.any(r["trace/field_y"]))
+    ax.set_ylabel("$E_x$ (full), $E_y$ (dotted) (a.u.)" if turning else "E (a.u.)", color=COLORS["blue"])
     other = ax.twinx()
-    other.plot(
-        *curve(femtoseconds(r["time"]), r["vector_potential"]),
-        color=COLORS["vermillion"],
-        linestyle="--",
-        linewidth=0.8,
-    )
-    other.set_ylabel("A (a.u.)", color=COLORS["vermillion"])
+    # A is stored at the output times alone, which may be few: it is minus the integral of the field of every step
+    t, start = r["trace/time"], float(r["vector_potential"][0])
+    for name, line in (
+        (("trace/field", "--"), ("trace/field_y", "-.")) if turning else (("trace/field", "--"),)
+    ):
+        A = start - integral(r[name], t) if name == "trace/field" else -integral(r[name], t)
+        other.plot(*curve(femtoseconds(t), A), color=COLORS["vermillion"], linestyle=line, linewidth=0.8)
+    if turning:
+        ax.plot(
+            *curve(femtoseconds(t), r["trace/field_y"]), color=COLORS["blue"], linestyle=":", linewidth=0.8
+        )
+    label = "$A_x$ (dashed), $A_y$ (dash-dotted) (a.u.)" if turning else "A (a.u.)"
+    other.set_ylabel(label, color=COLORS["vermillion"])
     for one in (ax, other):  # zero at the same height
         largest = 1.08 * max(abs(v) for v in one.get_ylim())
         one.set_ylim(-largest, largest)
@@ -157,13 +172,14 @@ def dipole(r: Results) -> Figure | None:
     fig = figure("double", 4.2)
     axes = fig.subplots(3, 1, sharex=True)
     t = femtoseconds(r["trace/time"])
+    x = "z" if atom.is_atom(r) and "trace/field_y" not in r else "x"
     for ax, name, label, color in zip(
         axes,
         ("dipole", "velocity", "acceleration"),
         (
-            r"$\langle x \rangle$ (bohr)",
-            r"$\langle \dot x \rangle$ (a.u.)",
-            r"$\langle \ddot x \rangle$ (a.u.)",
+            rf"$\langle {x} \rangle$ (bohr)",
+            rf"$\langle \dot {x} \rangle$ (a.u.)",
+            rf"$\langle \ddot {x} \rangle$ (a.u.)",
         ),
         ("blue", "green", "vermillion"),
         strict=True,

@@ -9,14 +9,23 @@ from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
-from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem
+from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem, Scaling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.tridiag.deck.model import Precision, Solver, SystemSource, TridiagDeck
 
-__all__ = ["FREE_SHARE", "STORED", "block_findings", "bytes_in_memory", "plan", "streamable"]
+__all__ = [
+    "FREE_SHARE",
+    "STORED",
+    "block_findings",
+    "bytes_in_memory",
+    "plan",
+    "scaling_seconds",
+    "solve_seconds",
+    "streamable",
+]
 
 STORED = 20_000_000  # numbers of x up to which the results file holds it
 FREE_SHARE = 0.8  # of the free memory that a system in memory may take
@@ -28,6 +37,12 @@ ON_GPU = {"nshape": 6.0, "literal": 8.0}
 CHECKED = 5.0
 STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
 ROWS_PER_SECOND = 1.6e6  # solved block by block on a CPU of a few cores
+# s per row and right-hand side of all solvers, and per byte of a text that is read; measured on a core of a server of 2024
+ROW_SECONDS = {"complex": 7.5e-7, "real": 4e-7}
+CYCLIC_ROWS = 2.5  # rows of a system with corners, which is solved twice, per row
+TEXT_SECONDS, FILE_SECONDS = 2.5e-8, 8e-9
+START = 0.08  # s, of a run that hardly computes
+TIMED_SECONDS = 4e-8  # s per row of one timed pass of `task: scaling`
 ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products and 2 x 3 more
 
 
@@ -58,7 +73,23 @@ def _plan_scaling(deck: TridiagDeck) -> Plan:
     kind = deck.system.dtype if isinstance(deck.system, RandomSystem) else "complex"
     need = 13 * max(sizes) * _item(kind, deck.precision)
     memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
-    return Plan(memory, {"rows": max(sizes), "sizes": len(sizes)}, 0, list(_scaling_findings(deck)))
+    work = Work(core=scaling_seconds(deck.scaling or Scaling()), reduce="scaling.n")
+    found = {"rows": max(sizes), "sizes": len(sizes)}
+    return Plan(memory, found, 0, list(_scaling_findings(deck)), work)
+
+
+def scaling_seconds(block: Scaling) -> float:
+    """Return about how long a timing run takes on one core, s: every size, number of partitions and of blocks, some times."""
+    from qsim.tridiag.tasks.scaling import block_numbers
+
+    counts = block_numbers(block.n) if isinstance(block.blocks, str) else block.blocks
+    passes = (block.repeats + 1) * (len(block.iterations) * len(counts) + 4 * len(block.compare))
+    return START + TIMED_SECONDS * passes * sum(block.n)
+
+
+def solve_seconds(rows: int, columns: int, kind: str, *, cyclic: bool = False) -> float:
+    """Return about how long a solution takes on one core with its generation, its checks and its file, s."""
+    return START + ROW_SECONDS[kind] * rows * columns * (CYCLIC_ROWS if cyclic else 1.0)
 
 
 def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -> Plan:
@@ -85,7 +116,11 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     # the diagonals and the right-hand side are read, the solution is written
     moved = float(rows * (3 + 2 * columns) * item)
     work = Work(
-        ROW_FLOPS * rows * columns, bytes=moved if moved > CACHED else 0.0, about=about, reduce="system.n"
+        ROW_FLOPS * rows * columns,
+        bytes=moved if moved > CACHED else 0.0,
+        about=about,
+        reduce="system.n",
+        core=solve_seconds(rows, columns, _kind(block), cyclic=cyclic),
     )
     memory = Memory(host=peak, parts={"system": peak}, reduce="system.n", on_gpu=on_gpu, on_gpu_host=less)
     return Plan(memory, found, 0, findings, work)
@@ -95,12 +130,15 @@ def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
     """Estimate from the size of a file that holds the four arrays; texts and compressed files say little."""
     path = None if block is None else block.file
     sizes = {"file": str(path or "")}
-    if path is None or not path.is_file() or path.suffix not in (".npz", ".h5", ".hdf5"):
+    if path is None or not path.is_file():
         return Plan(sizes=sizes)
+    if path.suffix not in (".npz", ".h5", ".hdf5"):
+        return Plan(sizes=sizes, work=Work(core=START + TEXT_SECONDS * path.stat().st_size))
+    work = Work(core=START + FILE_SECONDS * path.stat().st_size)
     need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
     limit = _limit(solver)
     peak = min(need, int(STREAMED * 0.5 * limit)) if streamable(solver) and need > limit else need
-    return Plan(Memory(host=peak, parts={"system": peak}), sizes)
+    return Plan(Memory(host=peak, parts={"system": peak}), sizes, work=work)
 
 
 def _limit(solver: Solver) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -406,6 +406,11 @@ class TrotterDeck(Deck):
     def observed(self, name: str) -> Any:
         """Return the settings of the first observable of that name, None if it is not asked for."""
         return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
+
+    def unread(self) -> list[str]:
+        """Return the blocks of the other tasks."""
+        others = [name for name in get_args(tasks.TASKS) if name != self.task]
+        return others if self.task in ("evolve", "floquet") else [*others, "initial"]
 
     @property
     def block_of_task(self) -> tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels | tasks.Floquet:

@@ -1,0 +1,229 @@
+"""How long a run takes, before it: counts of what it does, at speeds measured on one core.
+
+Counted are layers of product formulas, products H psi, measurements and matrices.  Where a run finds its step or its number of
+products itself, both are guessed from H: the half width of the spectrum is `WIDTH` of its bound by the couplings, and a step is
+as long as its order, the accuracy and the strength of the couplings allow for most chains.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.evolution.accuracy import ROUGH, layers_per_step
+from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, coupling_bounds
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.pilot import strength
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.problem import Problem
+    from qsim.trotter.tasks.problem import TaskProblem
+
+__all__ = ["evolution_seconds", "products", "task_seconds"]
+
+# measured on a core of a server of 2024, double precision
+START = 0.08  # s, of a run that hardly computes
+PILOT = 0.1  # s, to find a step
+DRIVE = 0.2  # s, to look at the profiles of a driven H
+LAYER = 8e-9  # s per amplitude, of a diagonal layer with its change of frame
+SMALL_LAYER = 4e-9  # the same up to `SMALL` spins, whose state stays in the cache
+SMALL = 12
+PAIR = 0.5e-9  # s per amplitude and pair with a transverse coupling, of a product H psi in the whole space
+FIELD = 0.8e-9  # the same of a site with a transverse field
+RECURRENCE = 4e-9  # s per amplitude beside H psi, of a term of Chebyshev or Lanczos
+SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
+STORED = 3e-9  # s per entry of a stored matrix
+MEASURE = 15e-9  # s per amplitude, of the moments along one axis
+CALL = 7e-5  # s of a product in a sector, however small
+DENSE = 2e10  # flops per second of small dense matrices
+EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
+COMPLEX = 4.0
+WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
+LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
+
+
+def products(reach: float, accuracy: float = 1e-8) -> float:
+    """Return about how many products H psi an expansion of exp(-iHt) takes; `reach` is t times the half width of the spectrum."""
+    if reach <= 0.0:
+        return 1.0
+    digits = max(-math.log10(accuracy), 1.0)
+    return reach + 1.3 * digits ** (2.0 / 3.0) * reach ** (1.0 / 3.0) + 0.5 * digits
+
+
+def half_width(model: Model) -> float:
+    """Return about half the width of the spectrum of H."""
+    low, high = coupling_bounds(model)
+    return WIDTH * 0.5 * (high - low)
+
+
+def _bonds(model: Model) -> tuple[int, int]:
+    """Return how many pairs and how many fields turn spins over."""
+    J, h = np.asarray(model.J), np.asarray(model.h)
+    return int(np.count_nonzero(np.triu(np.abs(J[0]) + np.abs(J[1]), 1))), int(
+        np.count_nonzero(h[0] ** 2 + h[1] ** 2)
+    )
+
+
+def _product(model: Model, *, sector: bool) -> float:
+    """Return the seconds per amplitude of a product H psi with the recurrence beside it."""
+    pairs, fields = _bonds(model)
+    if sector:
+        return RECURRENCE + SECTOR_PAIR * pairs
+    most = 2 * int(np.asarray(model.J).shape[1])  # beyond it, frames take the place of pairs
+    return RECURRENCE + min(PAIR * pairs + FIELD * fields, 2.0 * FIELD * most)
+
+
+# -------------------------------------------------------------------------------------------- evolution
+
+
+def evolution_seconds(problem: Problem) -> float:
+    """Return about how long an evolution takes on one core, s; kernels compiled, figures left out."""
+    hamiltonian = problem.hamiltonian()
+    model = hamiltonian.envelope
+    intervals = np.diff(problem.times)
+    once = _carried(problem, hamiltonian, model, intervals)
+    back = 0.0
+    if problem.asked.echo is not None and problem.times[-1] > 0.0:
+        # a second state goes on beside the first, or one goes back from each of the times
+        beside = problem.asked.echo.overlap
+        back = 1.0 if beside else sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
+    total = once * (1.0 + back) + _observed(problem)
+    total *= problem.members
+    if problem.evolution.verify:
+        total += 2.0 * once * (1.0 + back)
+    if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
+        total += DRIVE * problem.models.disorder
+    return START + (PILOT if problem.evolution.accuracy is not None else 0.0) + total
+
+
+def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals: Any) -> float:
+    """Return the seconds in which one state is carried to the end."""
+    D, evolve = float(problem.dimension), problem.evolution
+    each = SMALL_LAYER if problem.spins <= SMALL else LAYER
+    accuracy = evolve.accuracy or 1e-8
+    found = []
+    if problem.sector is not None or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
+        width = half_width(model)
+        count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
+        found.append(count * D * _product(model, sector=problem.sector is not None))
+    if problem.sector is None and evolve.integrator != "chebyshev":
+        for name in _formulas(evolve.integrator, accuracy):
+            dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
+            steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
+            found.append(steps * layers_per_step(hamiltonian, name) * D * each)
+    return min(found, default=0.0)
+
+
+_CHEBYSHEV = {True: ("chebyshev", "auto"), False: ("chebyshev",)}
+
+
+def _formulas(integrator: str, accuracy: float) -> list[str]:
+    """Return the product formulas that a deck leaves to choose from."""
+    if integrator != "auto":
+        return [integrator]
+    return ["bm4", "bm6", "kl8", *(["ts2"] if accuracy >= ROUGH else [])]
+
+
+CONSTANT = {"ts1": 1.0, "ts2": 0.1, "ts4": 0.05, "bm4": 0.0005, "bm6": 0.0001, "kl8": 0.0001}
+
+
+def step(hamiltonian: Hamiltonian, name: str, duration: float, accuracy: float) -> float:
+    """Return about the step of a product formula: its error is a constant of it times (s dt)^p s t, s the strength of H."""
+    s = strength(hamiltonian)
+    if s <= 0.0 or duration <= 0.0:
+        return max(duration, 1.0)
+    order = METHODS[name].order
+    error = CONSTANT[name] * s * duration * math.sqrt(hamiltonian.spins)
+    return min(1.2, (accuracy / error) ** (1.0 / order)) / s
+
+
+def _observed(problem: Problem) -> float:
+    """Return the seconds of all measurements of one state."""
+    D, asked = float(problem.dimension), problem.asked
+    across = problem.sector is None and any(asked.sites(a) or a in asked.totals for a in "xy")
+    axes = 3 if across else 1
+    moments = MEASURE * D * axes
+    entropies = sum(schmidt(problem.spins, len(cut), D) for cut in asked.cuts)
+    return len(problem.output_times) * (moments + entropies)
+
+
+def schmidt(spins: int, sites: int, dimension: float) -> float:
+    """Return the seconds of an entropy: the density matrix of the smaller part, by block in a sector, and its eigenvalues."""
+    part = min(sites, spins - sites)
+    small, cubes = 2.0**part, 8.0**part
+    if dimension < 2.0**spins:  # a block for each number of spins up in the part
+        blocks = [float(math.comb(part, k)) for k in range(part + 1)]
+        small, cubes = sum(size**2 for size in blocks) / small, sum(size**3 for size in blocks)
+    return (8.0 * small * dimension + COMPLEX * EIGEN * cubes) / DENSE + 1e-8 * dimension
+
+
+# -------------------------------------------------------------------------------------------------- tasks
+
+
+def task_seconds(problem: TaskProblem[Any], sizes: Sequence[int]) -> float:
+    """Return about how long a task beside an evolution takes on one core, s.
+
+    Parameters
+    ----------
+    problem : TaskProblem
+    sizes : sequence of int
+        States of each sector.
+    """
+    block = problem.block
+    if isinstance(block, Floquet):
+        return START + _floquet(problem, block, float(sizes[0]))
+    if isinstance(block, Levels):
+        return START + problem.models.disorder * sum(_levels(problem, block, float(size)) for size in sizes)
+    each = _product(problem.model, sector=True)
+    if problem.stored:
+        each = RECURRENCE + STORED * _bonds(problem.model)[0]
+    if isinstance(block, Spectrum):
+        count = 2.0 * LOWEST * block.levels
+        seen = (
+            sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
+            if block.vectors
+            else 0.0
+        )
+        return START + seen + count * (each * sum(sizes) + CALL * len(sizes))
+    if isinstance(block, Dynamics):
+        count = len(block.wave_numbers(problem.spins)) * float(block.steps)
+        return START + each * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
+    return START + _thermal(block, sizes, each)
+
+
+def _thermal(block: Thermal, sizes: Sequence[int], each: float) -> float:
+    from qsim.trotter.tasks.thermal import EXACT
+
+    exact = sum(float(size) ** 3 for size in sizes if size <= EXACT)
+    return EIGEN / 3.0 * exact / DENSE + each * block.vectors * block.steps * sum(
+        size for size in sizes if size > EXACT
+    )
+
+
+def _levels(problem: TaskProblem[Any], block: Levels, size: float) -> float:
+    """Return the seconds of all levels of a sector, and of what is taken from their states."""
+    vectors = set(block.statistics) != {"gap_ratio"}
+    seconds = (EIGEN if vectors else EIGEN / 3.0) * (COMPLEX if problem.stored else 1.0) * size**3 / DENSE
+    if "entropy" in block.statistics:
+        seconds += size * schmidt(problem.spins, problem.spins // 2, size)
+    return seconds
+
+
+def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> float:
+    cycle = 0.0
+    for number, part in enumerate(block.cycle):
+        model = problem.step_model(number)
+        if not np.asarray(model.J)[:2].any():
+            cycle += RECURRENCE * size
+            continue
+        cycle += products(half_width(model) * part.time, block.accuracy) * size * _product(model, sector=True)
+    rows = block.cycles // block.every + 1
+    seen = MEASURE * size + sum(schmidt(problem.spins, len(cut), size) for cut in problem.asked.cuts)
+    dense = (len(block.cycle) + 3.0 * COMPLEX) * EIGEN * size**3 / DENSE if block.quasienergies else 0.0
+    return block.cycles * cycle + rows * seen + dense
