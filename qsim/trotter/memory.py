@@ -29,7 +29,8 @@ def memory(
     single = problem.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
     parts = {"state": state}
-    echo, expansion = problem.asked.echo, 3 * state if problem.evolution.integrator == "chebyshev" else 0
+    expanded = problem.evolution.integrator == "chebyshev" or problem.has_tensors
+    echo, expansion = problem.asked.echo, 3 * state if expanded else 0
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
     if echo is not None:

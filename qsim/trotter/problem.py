@@ -85,6 +85,11 @@ class Problem:
         return 1 << self.spins if self.sector is None else self.sector.dimension
 
     @property
+    def has_tensors(self) -> bool:
+        """Whether different components of two spins are coupled, of which there are no layers."""
+        return self.models.has_tensors
+
+    @property
     def part(self) -> slice:
         """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
         ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)

@@ -182,9 +182,10 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
-    if problem.sector is not None:
+    if problem.sector is not None or problem.has_tensors:
         sector = problem.sector
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        if sector is not None:
+            monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
         return sector_choice(
             problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])

@@ -13,6 +13,7 @@ from qsim.trotter.deck.couplings import (
     Ladder,
     Lattice,
     LatticeTerm,
+    OrientedTerm,
     Pairs,
     PlacedTerm,
     Random,
@@ -35,6 +36,7 @@ from qsim.trotter.deck.initial import (
     is_random,
 )
 from qsim.trotter.deck.model import Entropy, Observable, TrotterDeck, are_driven, correlator_axes
+from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sectors import SectorBlock, check_sector, check_symmetries
 from qsim.trotter.deck.task_rules import check_foreign, check_task
@@ -101,6 +103,7 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
             "evolve.integrator",
             "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
         )
+    yield from _check_layers(deck)
     if deck.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
         yield Finding(
             "evolve.accuracy",
@@ -111,6 +114,26 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "evolve.integrator",
             "ts1 does not undo its own steps, so that an echo would show its error alone; use ts2 or better",
+        )
+
+
+def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield product formulas for couplings that have no layers."""
+    evolve, echo = deck.evolve, deck.observed("echo")
+    terms = [*deck.system.terms, *(echo.sigma if echo else [])]
+    name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
+    if name is None:
+        return
+    if evolve.dt is not None or evolve.integrator not in ("auto", "chebyshev"):
+        yield Finding(
+            "evolve.integrator",
+            f"{evolve.integrator} is a product of layers along x, y and z, which a term of type {name} is none of; use chebyshev "
+            "(or auto) with accuracy",
+        )
+    elif are_driven(terms):
+        yield Finding(
+            "system.terms",
+            f"driven evolutions are products of layers along x, y and z, which a term of type {name} is none of",
         )
 
 
@@ -181,7 +204,7 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _is_disordered(term: Term) -> bool:
-    if isinstance(term, Dipolar | Pairs):
+    if isinstance(term, Dipolar | Pairs | OrientedTerm):
         return False
     return term.random is not None or (isinstance(term, FieldTerm) and isinstance(term.values, RandomValues))
 
@@ -245,9 +268,11 @@ def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
         yield from _check_field(term, system.spins, key)
     elif isinstance(term, Pairs):
         yield from _check_pairs(term, system.spins, key)
+    elif isinstance(term, OrientedTerm):
+        yield from check_oriented(term, system, key)
     else:
         yield from _check_coupling(term, system, key)
-    if not isinstance(term, Dipolar | Pairs):
+    if not isinstance(term, Dipolar | Pairs | OrientedTerm):
         yield from _check_random(term.random, f"{key}.random")
 
 

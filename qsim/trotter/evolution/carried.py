@@ -34,9 +34,10 @@ __all__ = ["SectorCarrier", "expansion_in", "sector_choice"]
 
 
 def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
-    """Return the expansion of the propagator in the sector of a problem."""
-    assert problem.sector is not None
+    """Return the expansion of the propagator in the sector of a problem, or in the whole space."""
     model = hamiltonian.at(0.0)
+    if problem.sector is None:
+        return Chebyshev(problem.device, model)
     return Chebyshev(problem.device, model, linear=SectorOperator(problem.device, problem.sector, model))
 
 
@@ -82,7 +83,7 @@ def _energy(device: Device, linear: SectorOperator, psi: NDArray[Any]) -> tuple[
 
 
 def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
-    """Return the expansion with its error for an evolution in a sector; the dearest of some Hamiltonians counts.
+    """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
 
     Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
     its share of the accuracy; to that comes what rounding makes of so many products.

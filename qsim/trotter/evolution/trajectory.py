@@ -79,7 +79,13 @@ class Carrier:
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state along some axes."""
-        return self.evolver.measure(axes, pairs=pairs)
+        moments = self.evolver.measure(axes, pairs=pairs)
+        if pairs and self.expansion is not None and self.expansion.model.cross is not None:
+            # couplings of different components have no moments
+            moments.energy, moments.variance = observables.energy_and_variance(
+                self.expansion.device, self.expansion.model, self.psi, linear=self.expansion.linear
+            )
+        return moments
 
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps from a time on; dt may be negative."""

@@ -11,7 +11,7 @@
 //
 // qsim-compile: -DWIDTH=2
 // qsim-compile: -DWIDTH=1
-#include "qsim.cuh"
+#include "strings.cuh"
 
 #ifndef WIDTH
 #define WIDTH 2  // numbers of an amplitude: 2 complex, 1 real
@@ -28,17 +28,6 @@ QSIM_DEVICE real add_times(double c, real x, real sum) { return fma((real)c, x, 
 
 #define THREADS 256
 #define ROWS 4  // that a thread makes at a time
-
-struct Strings {
-    int low, down;
-    const int64 *low_offset, *block;
-    const int *low_rank, *high_rank;
-};
-
-QSIM_DEVICE int64 index_of(const Strings& t, int64 h, int64 l) {
-    const int p = __popcll(h), w = t.down - p;
-    return t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w]) + t.low_rank[l];
-}
 
 // What the rows of a block of threads need of their high strings, in shared memory: entries by flip, then by row.
 struct Rows {

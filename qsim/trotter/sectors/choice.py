@@ -9,6 +9,7 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck import initial as blocks
 from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.states.initial import basis_index
 
@@ -41,6 +42,13 @@ def mixing(model: Model, inversion: int = 0) -> str:
         return (
             f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
         )
+    largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
+    if (found := mixed(model.cross, EQUAL * largest)) is not None:
+        j, k, what = found
+        return f"the coupling of sites {j} and {k}, with {what}, changes the number of spins up"
+    if inversion and model.cross is not None:
+        j, k = (int(site) for site in np.argwhere(model.cross[0, 1])[0])
+        return f"the coupling S_{j} x S_{k} along z changes its sign under the inversion of all spins"
     if inversion and model.h[2].any():
         site = int(np.flatnonzero(model.h[2])[0])
         return f"the field along z at site {site} changes its sign under the inversion of all spins"

@@ -109,6 +109,8 @@ def broken(model: Model, sites: Sequence[int]) -> str:
             f"J{'xyz'[a]} of sites {j} and {k} is {model.J[a, j, k]:g}, that of sites {p[j]} and {p[k]}, to which they go, "
             f"{model.J[a, p[j], p[k]]:g}"
         )
+    if model.cross is not None:
+        return "Dzyaloshinskii-Moriya couplings, with which permutations are not used"
     different = np.argwhere(np.abs(model.h[:, p] - model.h) > SAME * scale)
     if len(different):
         a, j = (int(i) for i in different[0])
