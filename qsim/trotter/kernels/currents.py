@@ -43,12 +43,12 @@ def sector_currents(
     low, high = tables.bits
     strings = tables.strings
     if not device.is_cuda:
-        rows = np.array([(p, row) for p, _, count, _ in tables.blocks for row in range(count)], np.int64)
+        numbers = np.array([(p, row) for p, _, count, _ in tables.blocks for row in range(count)], np.int64)
         each_part(
             lambda first, last: _sector_currents_cpu(
-                psi, out, strings, low, rows[first:last], masks, values, float(alpha)
+                psi, out, strings, low, numbers[first:last], masks, values, float(alpha)
             ),
-            len(rows),
+            len(numbers),
             psi.size,
             device.threads,
         )

@@ -1,4 +1,4 @@
-"""Dzyaloshinskii-Moriya and general couplings, from the deck to the results, against dense matrices and a gauge transformation."""
+"""Dzyaloshinskii-Moriya and general couplings from the deck to the results: dense matrices, and a gauge transformation."""
 
 import numpy as np
 import pytest
