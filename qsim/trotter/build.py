@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.couplings import Term
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector
 
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
@@ -171,7 +172,7 @@ def _terms(models: Models, terms: Sequence[Term], first: int, key: str, end: flo
             yield Finding(f"{key}.{number}", str(error))
 
 
-def _sector(deck: TrotterDeck, models: Models) -> Sector | None:
+def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises

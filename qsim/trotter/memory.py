@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.initial import is_random
+from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.trotter.problem import Problem
@@ -23,13 +24,17 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
-    if problem.sector is not None:
+    if isinstance(problem.sector, Sector):
         return sector_memory(problem, spins, single)
     spins = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
     parts = {"state": state}
-    expanded = problem.evolution.integrator == "chebyshev" or problem.has_tensors
+    halved = problem.sector is not None
+    if halved:  # by parity; what is observed is taken from the state of all spins
+        state //= 2
+        parts["state"] = state
+    expanded = problem.evolution.integrator == "chebyshev" or problem.has_tensors or halved
     echo, expansion = problem.asked.echo, 3 * state if expanded else 0
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
@@ -42,7 +47,7 @@ def memory(
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if problem.asked.block("fidelity") is not None:
         parts["fidelity"] = state
-    parts["observables"] = _work(problem, spins, state)
+    parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
     row = 2 + 3 * spins + sum(len(p) for p in problem.asked.pairs.values()) + len(problem.asked.cuts) + 8
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
@@ -56,7 +61,7 @@ def sector_memory(
 ) -> tuple[dict[str, int], int]:
     """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down."""
     sector = problem.sector
-    assert sector is not None
+    assert isinstance(sector, Sector)
     chosen = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)

@@ -13,6 +13,7 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.model import Evolve
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
-    from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.ground import Ground
+    from qsim.trotter.sectors.parity import ParitySector
 
 __all__ = ["MOST_STEPS", "PIECE", "Problem"]
 
@@ -52,8 +53,8 @@ class Problem:
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
         Those of the deck, which the arrays hold.
-    sector : Sector or None
-        Sector of conserved Sz in which the states are carried; None for the whole space.
+    sector : Sector, ParitySector or None
+        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
     ranks : int
         Processes that share each state.
     links : Links or None
@@ -68,7 +69,7 @@ class Problem:
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
-    sector: Sector | None = None
+    sector: Sector | ParitySector | None = None
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None
@@ -164,20 +165,20 @@ class Problem:
     @property
     def _ground_sector(self) -> Sector:
         """Sector of the ground state that the trajectories begin with."""
-        from qsim.trotter.sectors.basis import Sector
         from qsim.trotter.sectors.choice import definite_down
 
         down = definite_down(self.start, self.spins)
         assert down is not None
-        return self.sector or Sector(self.spins, down)
+        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
 
     def _ground_vector(self, member: int) -> Any:
         from qsim.trotter.sectors.states import whole_state
 
         vector = self.ground(member).vector.astype(self.dtype)
-        if self.sector is not None:
+        if isinstance(self.sector, Sector):
             return vector
-        return whole_state(self._ground_sector, self.device, vector)
+        state = whole_state(self._ground_sector, self.device, vector)
+        return state if self.sector is None else self.sector.restricted(self.device, state)
 
     @property
     def start_error(self) -> float:

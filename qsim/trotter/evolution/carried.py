@@ -16,9 +16,12 @@ from qsim.trotter.evolution.accuracy import (
     rounded_angles,
 )
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients
+from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.observables.observables import energy_and_variance
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.parity_operator import ParityOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +41,8 @@ def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
     model = hamiltonian.at(0.0)
     if problem.sector is None:
         return Chebyshev(problem.device, model)
+    if isinstance(problem.sector, ParitySector):
+        return Chebyshev(problem.device, model, linear=ParityOperator(problem.device, problem.sector, model))
     return Chebyshev(problem.device, model, linear=SectorOperator(problem.device, problem.sector, model))
 
 
@@ -66,6 +71,8 @@ class SectorCarrier:
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
         linear = self.expansion.linear
+        if isinstance(linear, ParityOperator):
+            return self._of_parity(linear, axes, pairs)
         assert isinstance(linear, SectorOperator)
         asked = (
             [pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given]
@@ -75,6 +82,18 @@ class SectorCarrier:
         moments = sector_moments(linear, self.psi, sorted(set(asked)))
         if pairs:
             moments.energy, moments.variance = _energy(self.problem.device, linear, self.psi)
+        return moments
+
+    def _of_parity(self, linear: ParityOperator, axes: str, pairs: bool) -> Moments:
+        """Return the moments of the state of all spins, which is made for that."""
+        device = self.problem.device
+        state = linear.sector.whole(device, self.psi)
+        whole = Evolver(device, linear.model, state, precision=self.problem.precision, own=True)
+        moments = whole.measure(axes, pairs=pairs)
+        if pairs:
+            moments.energy, moments.variance = energy_and_variance(
+                device, linear.model, self.psi, linear=linear
+            )
         return moments
 
 

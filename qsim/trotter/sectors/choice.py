@@ -11,6 +11,7 @@ from qsim.trotter.deck import initial as blocks
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import ParitySector, parity_obstacle
 from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
@@ -66,7 +67,22 @@ def definite_down(block: Any, spins: int) -> int | None:
     return None
 
 
-def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> Sector | None:
+def _of_parity(
+    found: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+) -> ParitySector:
+    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
+        if part is not None and (why := parity_obstacle(part)):
+            raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
+    if down is not None and down % 2 != found.odd:
+        raise DeckError(
+            f"sector.parity: the initial state has {down} spins down, the sector an {found}; use the other one"
+        )
+    return found
+
+
+def sector_of(
+    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
+) -> Sector | ParitySector | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -95,6 +111,8 @@ def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | 
         )
         return Sector(spins, down) if stays and down is not None else None
     assert isinstance(asked, SectorBlock)
+    if asked.parity is not None:
+        return _of_parity(ParitySector(spins, int(asked.parity == "odd")), hamiltonian, sigma, down)
     found = Sector(spins, spins - round(asked.ups(spins)[0]), asked.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, found.inversion)):
