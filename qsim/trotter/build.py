@@ -103,7 +103,7 @@ def _shared_ranks(problem: Problem) -> int:
     asked = problem.asked
     whole = (
         problem.sector is not None
-        or problem.evolution.integrator in ("auto", "chebyshev")
+        or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
         or problem.evolution.verify
         or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
         or asked.echo is not None

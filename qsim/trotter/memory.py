@@ -17,6 +17,7 @@ __all__ = ["memory", "memory_on_gpu"]
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
+KRYLOV_VECTORS = 24  # beside the state: as in krylov.VECTORS, work space and copies of a step
 GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
 
 
@@ -34,14 +35,15 @@ def memory(
     if halved:  # by parity; what is observed is taken from the state of all spins
         state //= 2
         parts["state"] = state
-    expanded = problem.evolution.integrator == "chebyshev" or problem.has_tensors or halved
-    echo, expansion = problem.asked.echo, 3 * state if expanded else 0
+    echo, expansion = problem.asked.echo, 0
+    if problem.evolution.integrator == "chebyshev" or problem.expanded:
+        expansion = (KRYLOV_VECTORS if problem.stepped else 3) * state
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
     if expansion:
-        parts["chebyshev"] = expansion
+        parts["krylov" if problem.stepped else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
         # of the states and what is measured of them: copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
@@ -67,7 +69,8 @@ def sector_memory(
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
-    parts = {"state": state, "chebyshev": 2 * state, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
+    carried = {"krylov": KRYLOV_VECTORS * state} if problem.stepped else {"chebyshev": 2 * state}
+    parts = {"state": state, **carried, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
     echo = problem.asked.echo
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
@@ -128,7 +131,11 @@ def _work(problem: Problem, spins: int, state: int) -> int:
 
 def _batch(problem: Problem, spins: int) -> int:
     """Return the number of trajectories that are carried together."""
-    constant = not problem.models.driven and problem.evolution.integrator not in ("chebyshev", "auto")
+    constant = not problem.models.driven and problem.evolution.integrator not in (
+        "chebyshev",
+        "krylov",
+        "auto",
+    )
     if spins > BATCH_SPINS or not constant:
         return 1
     kind = getattr(problem.device, "kind", "cpu")  # a plan has no device

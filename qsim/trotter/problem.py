@@ -91,6 +91,19 @@ class Problem:
         return self.models.has_tensors
 
     @property
+    def stepped(self) -> bool:
+        """Whether steps in Krylov spaces carry the states: if asked for, and where H depends on time and there are no layers."""
+        driven = self.models.driven or self.models.driven_sigma
+        return self.evolution.integrator == "krylov" or (
+            driven and (self.sector is not None or self.has_tensors)
+        )
+
+    @property
+    def expanded(self) -> bool:
+        """Whether products H psi carry the states for certain, and no layers."""
+        return self.sector is not None or self.has_tensors or self.stepped
+
+    @property
     def part(self) -> slice:
         """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
         ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)

@@ -22,6 +22,7 @@ from qsim.trotter.evolution.accuracy import (
 )
 from qsim.trotter.evolution.carried import sector_choice
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.krylov import krylov_choice
 from qsim.trotter.evolution.trajectories import Drifts, Trajectories
 from qsim.trotter.evolution.tuning import tuned
 from qsim.trotter.evolution.verification import verify
@@ -182,12 +183,13 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
-    if problem.sector is not None or problem.has_tensors:
+    if problem.expanded:
         sector = problem.sector
         if sector is not None:
             monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
-        return sector_choice(
+        chosen = krylov_choice if problem.stepped else sector_choice
+        return chosen(
             problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
         )
     panel, hamiltonians = pilots.panel(problem)

@@ -63,10 +63,10 @@ class Evolve(Block):
     outputs: Annotated[
         Outputs, BeforeValidator(_outputs_form, json_schema_input_type=Outputs | int | list[float])
     ] = Field(default=Outputs(), description="when to observe", validate_default=True)
-    integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "auto"] = Field(
+    integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "krylov", "auto"] = Field(
         default="auto",
         description="ts1, ts2, ts4: Trotter-Suzuki (ts4 is the paper's); bm4, bm6: Blanes-Moan; kl8: Kahan-Li; chebyshev; "
-        "auto: the cheapest for the accuracy",
+        "krylov: Lanczos exponentials, of Magnus steps where H depends on time; auto: the cheapest for the accuracy",
     )
     dt: Positive | None = Field(
         default=None,
@@ -123,8 +123,11 @@ class Evolve(Block):
                 f"give either dt or accuracy, not both: dt = {self.dt:g} fixes the step, accuracy = {self.accuracy:g} "
                 "asks to find it",
             )
-        elif self.integrator == "chebyshev" and self.dt is not None:
-            yield Finding("evolve.dt", "chebyshev has no time step; give accuracy, such as 1.0e-12, instead")
+        elif self.integrator in ("chebyshev", "krylov") and self.dt is not None:
+            found = (
+                "chebyshev has no time step" if self.integrator == "chebyshev" else "krylov finds its steps"
+            )
+            yield Finding("evolve.dt", f"{found}; give accuracy, such as 1.0e-12, instead")
         elif self.integrator == "auto" and self.dt is not None:
             yield Finding(
                 "evolve.integrator",

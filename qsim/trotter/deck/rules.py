@@ -43,6 +43,7 @@ from qsim.trotter.deck.task_rules import check_foreign, check_task
 
 __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
 
+EXPANSIONS = ("auto", "chebyshev", "krylov")  # integrators that take products H psi
 SINGLE = 1e-5  # accuracy that single precision can keep
 
 
@@ -101,7 +102,7 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
     if evolve.integrator == "chebyshev" and (deck.driven or are_driven(echo.sigma if echo else [])):
         yield Finding(
             "evolve.integrator",
-            "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
+            "chebyshev expands the evolution under one constant H, but a term has a time profile; use krylov, bm4, bm6, kl8, ts4",
         )
     yield from _check_layers(deck)
     if deck.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
@@ -124,16 +125,11 @@ def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
     name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
     if name is None:
         return
-    if evolve.dt is not None or evolve.integrator not in ("auto", "chebyshev"):
+    if evolve.dt is not None or evolve.integrator not in EXPANSIONS:
         yield Finding(
             "evolve.integrator",
-            f"{evolve.integrator} is a product of layers along x, y and z, which a term of type {name} is none of; use chebyshev "
-            "(or auto) with accuracy",
-        )
-    elif are_driven(terms):
-        yield Finding(
-            "system.terms",
-            f"driven evolutions are products of layers along x, y and z, which a term of type {name} is none of",
+            f"{evolve.integrator} is a product of layers along x, y and z, which a term of type {name} is none of; use "
+            "chebyshev, krylov or auto with accuracy",
         )
 
 
@@ -141,17 +137,12 @@ def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield what an evolution in a sector that is asked for cannot do."""
     if not isinstance(deck.sector, SectorBlock):
         return
-    echo = deck.observed("echo")
-    if deck.driven or are_driven(echo.sigma if echo else []):
-        yield Finding(
-            "sector",
-            "a term has a time profile: its evolution is a product formula in the whole space; use sector: full",
-        )
-    if deck.evolve.dt is not None or deck.evolve.integrator not in ("auto", "chebyshev"):
+    if deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS:
         name = deck.evolve.integrator
         yield Finding(
             "evolve.integrator",
-            f"{name} is a product formula in the whole space; in a sector use chebyshev (or auto) with accuracy, or sector: full",
+            f"{name} is a product formula in the whole space; in a sector use chebyshev, krylov or auto "
+            "with accuracy, or sector: full",
         )
     if deck.observed("fidelity") is not None:
         yield Finding("sector", "fidelity compares with a state of all 2^N amplitudes; use sector: full")

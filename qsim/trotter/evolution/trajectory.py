@@ -16,6 +16,7 @@ from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
+from qsim.trotter.evolution.krylov import KrylovCarrier
 from qsim.trotter.evolution.layers import Evolver, Tile
 from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
@@ -100,7 +101,7 @@ class Carrier:
 
 def carrier(
     problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
-) -> Carrier | SectorCarrier:
+) -> Carrier | SectorCarrier | KrylovCarrier:
     """Return what carries a state: in the sector of the problem, or in the whole space.
 
     Parameters
@@ -108,6 +109,8 @@ def carrier(
     own : bool
         Whether psi may be overwritten.
     """
+    if how.method == "krylov":
+        return KrylovCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
     if problem.sector is None:
         return Carrier(problem, hamiltonian, psi, how, own)
     return SectorCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
@@ -154,6 +157,8 @@ class Trajectory:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])
             self.pending = dict(restored["pending"])
             self.carrier.products = int(restored["products"])
+            if isinstance(self.carrier, KrylovCarrier):
+                self.carrier.time = problem.times[self.reached]
             self.observer.rows = {name: list(values) for name, values in restored["rows"].items()}
 
     @property
@@ -187,9 +192,11 @@ class Trajectory:
 
     def _carrier(
         self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False
-    ) -> Carrier | SectorCarrier:
+    ) -> Carrier | SectorCarrier | KrylovCarrier:
         made = carrier(self.problem, hamiltonian, psi, self.how, own)
-        if made.expansion is not None:  # its bounds of the spectrum are worth keeping
+        if (
+            not isinstance(made, KrylovCarrier) and made.expansion is not None
+        ):  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
 

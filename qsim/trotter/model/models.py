@@ -57,6 +57,11 @@ class Models:
         return are_driven(self.system.terms)
 
     @property
+    def driven_sigma(self) -> bool:
+        """True if a term of the way back depends on time."""
+        return are_driven(self.sigma_terms)
+
+    @property
     def has_tensors(self) -> bool:
         """True if a term of the system or of the way back may couple different components of two spins."""
         return any(isinstance(term, OrientedTerm) for term in (*self.system.terms, *self.sigma_terms))

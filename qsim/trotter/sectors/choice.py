@@ -102,12 +102,13 @@ def sector_of(
     if asked == "auto":
         stays = (
             down is not None
-            and deck.evolve.integrator in ("auto", "chebyshev")
+            and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
             and deck.evolve.dt is None
-            and not deck.driven
+            and (not deck.driven or deck.evolve.integrator == "krylov")
             and deck.observed("fidelity") is None
             and not obstacle(hamiltonian)
-            and (sigma is None or (sigma.is_static and not obstacle(sigma)))
+            and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
+            and (sigma is None or not obstacle(sigma))
         )
         return Sector(spins, down) if stays and down is not None else None
     assert isinstance(asked, SectorBlock)
