@@ -107,7 +107,7 @@ def _shared_ranks(problem: Problem) -> int:
         or problem.evolution.verify
         or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
         or asked.echo is not None
-        or bool(asked.cuts)
+        or bool(asked.cuts or asked.turned_sites)
         or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
     )
     return (

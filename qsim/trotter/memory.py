@@ -42,6 +42,8 @@ def memory(
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
     if expansion:
         parts["krylov" if problem.stepped else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
@@ -76,6 +78,8 @@ def sector_memory(
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
     work = state  # H psi, for the energy
     if problem.asked.cuts:
         half = max(
@@ -136,7 +140,7 @@ def _batch(problem: Problem, spins: int) -> int:
         "krylov",
         "auto",
     )
-    if spins > BATCH_SPINS or not constant:
+    if spins > BATCH_SPINS or not constant or problem.asked.turned_sites:
         return 1
     kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
     return min(problem.members, BATCH[kind])

@@ -203,12 +203,18 @@ class Problem:
     @cached_property
     def echo_at(self) -> list[int]:
         """Numbers of the times after which the echo is taken."""
-        echo = self.asked.echo
-        if echo is None:
-            return []
-        if echo.times in ("all", "output"):
+        return [] if self.asked.echo is None else self._chosen(self.asked.echo.times)
+
+    @cached_property
+    def otoc_at(self) -> list[int]:
+        """Numbers of the times at which the out-of-time-order correlators are taken."""
+        return [] if self.asked.otoc is None else self._chosen(self.asked.otoc.times)
+
+    def _chosen(self, times: str | int) -> list[int]:
+        """Return the numbers of all times, of the last output time, or of some evenly chosen ones."""
+        if times in ("all", "output"):
             return list(range(len(self.times)))
-        count = min(echo.times, len(self.stored)) if isinstance(echo.times, int) else 1
+        count = min(times, len(self.stored)) if isinstance(times, int) else 1
         last = len(self.stored) - 1
         return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
 

@@ -144,6 +144,11 @@ def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
             f"{name} is a product formula in the whole space; in a sector use chebyshev, krylov or auto "
             "with accuracy, or sector: full",
         )
+    turned = next((name for name in ("time_correlation", "otoc") if deck.observed(name) is not None), None)
+    if turned is not None and deck.sector.inversion is not None:
+        yield Finding(
+            "sector.inversion", f"Sz of a site, which {turned} takes, changes the sign under the inversion"
+        )
     if deck.observed("fidelity") is not None:
         yield Finding("sector", "fidelity compares with a state of all 2^N amplitudes; use sector: full")
 
@@ -211,6 +216,11 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
         if item.echo.scheme == "overlap":
             yield Finding(f"{where}.echo.scheme", "local sites are seen after the return; use scheme: return")
+    if item.time_correlation is not None:
+        yield from check_sites([item.time_correlation], spins, f"{where}.time_correlation")
+    if item.otoc is not None:
+        yield from check_sites([item.otoc.w], spins, f"{where}.otoc.w")
+        yield from check_sites(item.otoc.v, spins, f"{where}.otoc.v")
     if item.autocorrelation is not None:
         yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
     seen: dict[tuple[int, int], int] = {}

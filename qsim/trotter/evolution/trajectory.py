@@ -18,6 +18,7 @@ from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.krylov import KrylovCarrier
 from qsim.trotter.evolution.layers import Evolver, Tile
+from qsim.trotter.evolution.turned import Turned
 from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
 
@@ -153,6 +154,14 @@ class Trajectory:
                 else device.asarray(fitting(restored, "other", size))
             )
             self.other = self._carrier(self.observer.perturbed, other, own=True)
+        self.turned: Turned | None = None
+        if problem.asked.turned_sites:
+            self.turned = Turned(
+                problem,
+                lambda state: self._carrier(self.hamiltonian, state, own=True),
+                self.carrier.psi if restored is None else None,
+                None if restored is None else restored["turned"],
+            )
         if restored is not None:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])
             self.pending = dict(restored["pending"])
@@ -207,6 +216,7 @@ class Trajectory:
             "calls": self.calls,
             "psi": self.carrier.psi,
             "other": None if self.other is None else self.other.psi,
+            "turned": None if self.turned is None else self.turned.state(),
             "pending": dict(self.pending),
             "products": self.carrier.products,
             "rows": {name: np.array(values) for name, values in self.rows.items()},
@@ -228,6 +238,8 @@ class Trajectory:
                     self.carrier.advance(start, dt, steps)
                     if self.other is not None:
                         self.other.advance(start, dt, steps)
+                    if self.turned is not None:
+                        self.turned.advance(start, dt, steps)
                     self.calls = number + 1
                     if begun + steps < count:
                         report(Progress(done + begun + steps))
@@ -245,9 +257,17 @@ class Trajectory:
         if not self.pending:
             moments = self.carrier.measure(self.observer.axes)
             self.pending = self.observer.row(self.reached, moments, self.carrier.psi)
+            if self.turned is not None:
+                self.pending |= self.turned.correlations(self.carrier.psi)
         found = dict(self.pending)
         if self.reached in self.problem.echo_at:
             found |= self._echo(report)
+        if self.turned is not None and self.reached in self.problem.otoc_at:
+            found |= self.turned.otoc(
+                self.carrier.psi,
+                lambda: way_back(self.problem, self.reached, self.how.dt, self.how.layers),
+                lambda: report(Progress()),
+            )
         self.pending = {}
         self.observer.record(self.reached, found)
 
