@@ -22,6 +22,7 @@ from qsim.trotter.evolution.accuracy import (
 )
 from qsim.trotter.evolution.carried import sector_choice
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.invariant import orbits_in
 from qsim.trotter.evolution.krylov import krylov_choice
 from qsim.trotter.evolution.trajectories import Drifts, Trajectories
 from qsim.trotter.evolution.tuning import tuned
@@ -188,10 +189,16 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         if sector is not None:
             monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
-        chosen = krylov_choice if problem.stepped else sector_choice
-        return chosen(
-            problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
-        )
+        several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
+        if problem.stepped:
+            return krylov_choice(problem, several)
+        orbits = orbits_in(problem, hamiltonian)
+        if orbits is not None:
+            monitor.note(
+                f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
+            )
+        alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
+        return sector_choice(problem, several, orbits if alone else None)
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]

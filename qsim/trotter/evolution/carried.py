@@ -112,11 +112,18 @@ class SectorCarrier:
         return measured(self.problem, self.expansion.model, self.expansion.linear, self.psi, axes, pairs)
 
 
-def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
+def sector_choice(
+    problem: Problem, hamiltonians: Sequence[Hamiltonian], fixed: object | None = None
+) -> Choice:
     """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
 
     Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
     its share of the accuracy; to that comes what rounding makes of so many products.
+
+    Parameters
+    ----------
+    fixed : optional
+        If given, the expansions take the bounds of the couplings for the spectrum.
 
     Raises
     ------
@@ -131,7 +138,10 @@ def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:
-        low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
+        if fixed is not None:  # the rigorous ends
+            low, high = hamiltonian.at(0.0).bounds
+        else:
+            low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
         radius = 0.5 * (high - low)
         longest = float(max(intervals, default=0.0))
         if not radius * longest < MOST_TERMS:

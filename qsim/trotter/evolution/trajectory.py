@@ -16,6 +16,7 @@ from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
+from qsim.trotter.evolution.invariant import InvariantCarrier, orbits_in
 from qsim.trotter.evolution.krylov import KrylovCarrier
 from qsim.trotter.evolution.layers import Evolver, Tile
 from qsim.trotter.evolution.turned import Turned
@@ -100,9 +101,12 @@ class Carrier:
             driven.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
 
 
+AnyCarrier = Carrier | SectorCarrier | KrylovCarrier | InvariantCarrier
+
+
 def carrier(
     problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
-) -> Carrier | SectorCarrier | KrylovCarrier:
+) -> AnyCarrier:
     """Return what carries a state: in the sector of the problem, or in the whole space.
 
     Parameters
@@ -145,7 +149,7 @@ class Trajectory:
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
-        self.carrier = self._carrier(self.hamiltonian, psi, own=True)
+        self.carrier = self._first(self.hamiltonian, psi)
         self.other: Any = None
         if problem.asked.echo is not None and problem.asked.echo.overlap:
             other = (
@@ -153,7 +157,7 @@ class Trajectory:
                 if restored is None
                 else device.asarray(fitting(restored, "other", size))
             )
-            self.other = self._carrier(self.observer.perturbed, other, own=True)
+            self.other = self._first(self.observer.perturbed, other)
         self.turned: Turned | None = None
         if problem.asked.turned_sites:
             self.turned = Turned(
@@ -199,9 +203,14 @@ class Trajectory:
         """Passes over the states that are carried forward, since the trajectory began or was resumed."""
         return self.carrier.passes + (self.other.passes if self.other is not None else 0)
 
-    def _carrier(
-        self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False
-    ) -> Carrier | SectorCarrier | KrylovCarrier:
+    def _first(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> AnyCarrier:
+        """Return what carries the start, or what has become of it, and may use the symmetries of both."""
+        orbits = orbits_in(self.problem, hamiltonian)
+        if orbits is not None:
+            return InvariantCarrier(self.problem, orbits, psi, self.how)
+        return self._carrier(hamiltonian, psi, own=True)
+
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> AnyCarrier:
         made = carrier(self.problem, hamiltonian, psi, self.how, own)
         if (
             not isinstance(made, KrylovCarrier) and made.expansion is not None
