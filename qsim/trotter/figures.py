@@ -116,7 +116,7 @@ def correlations(r: Results) -> Figure | None:
     axes = np.atleast_1d(fig.subplots(len(names), 1))
     for ax, name in zip(axes, names, strict=True):
         if name == "otoc":
-            at = r.get("otoc_time", t)
+            at = r["otoc_time" if "otoc_time" in r else "time"]
             for k, site in enumerate(r["otoc_site"][:CURVES]):
                 ax.plot(at, r["otoc"][:, k], marker="." if at.size < MARKED else "", label=f"v = {site}")
             ax.set_ylabel(r"$F(t)$")

@@ -183,6 +183,11 @@ def _shared_pairs(result: Result) -> NDArray[np.int64] | None:
     return np.array(next(iter(asked.pairs.values()))) if asked.pairs and asked.shared_pairs else None
 
 
+def _otoc_sites(result: Result) -> NDArray[np.int64] | None:
+    block = result.problem.asked.otoc
+    return None if block is None else np.array(block.v)
+
+
 def _otoc_times(result: Result) -> NDArray[np.float64] | None:
     problem = result.problem
     if "otoc" not in result.mean or problem.asked.otoc_everywhere:
@@ -231,7 +236,7 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         "otoc_site",
         "",
         "sites of V",
-        lambda r: np.array(r.problem.asked.otoc.v) if "otoc" in r.mean else None,
+        _otoc_sites,
         ("otoc_site",),
     ),
     Quantity("echo_time", TIME, "times after which the echo was taken", _echo_times, ("echo_time",)),

@@ -11,7 +11,7 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.deck import initial as blocks
 from qsim.trotter.evolution.carried import measured
 from qsim.trotter.evolution.chebyshev import LONGEST, coefficients
-from qsim.trotter.kernels.orbit_series import series
+from qsim.trotter.kernels.orbit_series import bessel, series
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.invariant import LEAST, MOST_STATES, Orbits, symmetries_of
 from qsim.trotter.sectors.operator import SectorOperator
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
+
+SMALL = 0.1  # arguments of Bessel functions, below which the recurrence spans too many powers of ten
 
 __all__ = ["InvariantCarrier", "OrbitSeries", "orbits_in"]
 
@@ -50,6 +52,17 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
     return Orbits(sector, model, found) if len(found) >= LEAST else None
 
 
+def _numbers(x: float, tolerance: float) -> NDArray[np.float64]:
+    """Return what :func:`qsim.trotter.evolution.chebyshev.coefficients` does, in a hundredth of the time."""
+    if x < SMALL:
+        return coefficients(x, tolerance)[0]
+    values = np.empty(int(x + 40 + 20 * x ** (1 / 3)))
+    bessel(x, values)
+    values[1:] *= 2.0
+    tail = np.cumsum(np.abs(values[::-1]))[::-1]
+    return values[: max(1, int(np.flatnonzero(tail <= max(tolerance, 1e-17))[0]))]
+
+
 class OrbitSeries:
     """Expansions on the orbits; the ends of the spectrum are the rigorous bounds of the couplings."""
 
@@ -68,7 +81,7 @@ class OrbitSeries:
         parts = max(1, math.ceil(radius * abs(t) / LONGEST))
         key = (abs(t), tolerance)
         if key not in self._known:
-            self._known[key] = coefficients(radius * abs(t) / parts, tolerance / parts)[0]
+            self._known[key] = _numbers(radius * abs(t) / parts, tolerance / parts)
         numbers = self._known[key]
         if self._work is None:
             old, new, total = (np.empty(psi.size, np.complex128) for _ in range(3))

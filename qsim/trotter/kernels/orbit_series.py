@@ -7,7 +7,7 @@ import numba as nb
 from qsim.trotter.kernels.orbits import image_of
 from qsim.trotter.kernels.sectors_cpu import JIT
 
-__all__ = ["orbits_of", "series"]
+__all__ = ["bessel", "orbits_of", "series"]
 
 
 @nb.njit(**JIT)
@@ -46,6 +46,34 @@ def orbits_of(strings, low, low_rank, high_rank, block, columns, tables, turned,
             place[block[p] + high_rank[h] * columns[p] + low_rank[s & under]] = count
         count += 1
     return count
+
+
+@nb.njit(**JIT)
+def bessel(x, values):
+    """Set values to the Bessel functions J_0(x), J_1(x), ..., x > 0, by the recurrence downwards (Miller).
+
+    The last order must lie so far beyond x that its value is negligible; ``J_0 + 2 sum_k J_2k = 1`` sets the scale.
+    """
+    count = values.size
+    above = 0.0
+    here = 1e-300
+    total = 0.0
+    for k in range(count + 15, -1, -1):  # here: J_k but for the scale
+        if k < count:
+            values[k] = here
+        if k % 2 == 0:
+            total += here if k == 0 else 2.0 * here
+        below = 2.0 * k / x * here - above
+        above = here
+        here = below
+        if abs(here) > 1e200:
+            here *= 1e-200
+            above *= 1e-200
+            total *= 1e-200
+            for j in range(max(k, 0), count):
+                values[j] *= 1e-200
+    for k in range(count):
+        values[k] /= total
 
 
 @nb.njit(**JIT)

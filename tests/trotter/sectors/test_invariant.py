@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import jv
 
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.trotter.evolution.invariant import InvariantCarrier, OrbitSeries
+from qsim.trotter.kernels.orbit_series import bessel
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.invariant import Orbits, symmetries_of
@@ -142,6 +144,13 @@ def test_a_resumed_run_has_the_same_bits(trotter, calls):
     found = trotter.run(monitor=Monitor(quiet=True, restored=state), **deck)
     for name, values in whole.mean.items():
         np.testing.assert_array_equal(found.mean[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("x", [0.1, 0.7, 5.0, 61.3, 500.0, 1000.0])
+def test_bessel_functions(x):
+    values = np.empty(int(x + 40 + 20 * x ** (1 / 3)))
+    bessel(x, values)
+    np.testing.assert_allclose(values, jv(np.arange(values.size), x), rtol=0, atol=1e-14 * (1 + 0.1 * x))
 
 
 def test_verification(trotter):
