@@ -47,6 +47,7 @@ DRAWN = {
     "trotter/ring_echo": "correlator echo",
     "trotter/mbl_ensemble": "overview gap_ratio",
     "trotter/ring_momenta": "levels",
+    "trotter/scrambling": "correlations",
     "trotter/structure_factor": "overview spectral",
     "trotter/thermal_ladder": "overview thermal",
 }

@@ -16,9 +16,11 @@ from bench.trotter import problem, sectors
 from qsim.core.device.device import Device
 from qsim.trotter.evolution.accuracy import choose
 from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.evolution.invariant import OrbitSeries
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.invariant import Orbits, symmetries_of
 from qsim.trotter.sectors.operator import SectorOperator
 
 SIZES = (12, 14, 16, 18)
@@ -269,9 +271,11 @@ class _InSector(_Comparison):
     """One model of one size, from the matrices of the sectors alone."""
 
     def run(self) -> None:
-        """Measure qsim in the sector of Sz, then QuSpin in every sector."""
+        """Measure qsim in the sector of Sz and on the orbits of its symmetries, then QuSpin in every sector."""
         for accuracy in ACCURACIES:
             self._qsim(accuracy)
+            if self.name == "ring":
+                self._orbits(accuracy)
         for basis, make in sectors.bases(self.model, self.name == "ring").items():
             if basis != sectors.WHOLE:
                 self._quspin(basis, make)
@@ -301,6 +305,35 @@ class _InSector(_Comparison):
         whole[sector.strings()] = psi
         label = f"{self.label}, {accuracy:.0e}: qsim, sector of Sz"
         self.bench.row(f"{label}, set-up", setup, spins=n, states=sector.dimension)
+        error = self._error(whole)
+        self.bench.row(label, timing, spins=n, accuracy=accuracy, error=error, memory_bytes=used)
+
+    def _orbits(self, accuracy: float) -> None:
+        device, model, n = self.bench.device, self.model, self.model.spins
+        sector, string = Sector(n, n - n // 2), sectors.neel_bits(n)
+
+        def made() -> OrbitSeries:
+            expansion = OrbitSeries(Orbits(sector, model, symmetries_of(model, sector, string)))
+            expansion.orbits.matrix  # noqa: B018  (made at the first use)
+            return expansion
+
+        expansion, setup = made(), _repeated(device, made)
+        place = expansion.orbits.numbered[0]
+        first = place[int(sector.index(np.array([string]))[0])]
+
+        def work() -> np.ndarray:
+            psi = np.zeros(expansion.orbits.size, complex)
+            psi[first] = 1.0
+            expansion.advance(psi, DURATION, accuracy)
+            return psi
+
+        psi, used = _memory(work)
+        timing = _repeated(device, work)
+        self.ours[accuracy] = setup, timing  # what QuSpin is compared with
+        whole = np.zeros_like(self.judge)
+        whole[sector.strings()] = psi[place]
+        label = f"{self.label}, {accuracy:.0e}: qsim, orbits of the symmetries of H and start"
+        self.bench.row(f"{label}, set-up", setup, spins=n, states=expansion.orbits.size)
         error = self._error(whole)
         self.bench.row(label, timing, spins=n, accuracy=accuracy, error=error, memory_bytes=used)
 

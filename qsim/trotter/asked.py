@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.trotter.deck.model import correlator_axes
 
 if TYPE_CHECKING:
-    from qsim.trotter.deck.model import Echo, Observable
+    from qsim.trotter.deck.model import Echo, Observable, Otoc
 
 __all__ = ["AXES", "Asked"]
 
@@ -93,6 +93,29 @@ class Asked:
     def schmidt(self) -> int:
         """How many Schmidt values are stored of every cut; 0 for none."""
         return max((item.entropy.spectrum for item in self.items if item.entropy is not None), default=0)
+
+    @property
+    def correlated_site(self) -> int | None:
+        """Site of the correlations in time, None if they are not asked for."""
+        found = (item.time_correlation for item in self.items)
+        return next((site for site in found if site is not None), None)
+
+    @property
+    def otoc(self) -> Otoc | None:
+        """The block of out-of-time-order correlators, None if they are not asked for."""
+        found: Otoc | None = self.block("otoc")
+        return found
+
+    @property
+    def otoc_everywhere(self) -> bool:
+        """True if the out-of-time-order correlators are taken at every output time."""
+        return self.otoc is None or self.otoc.times in ("all", "output")
+
+    @cached_property
+    def turned_sites(self) -> list[int]:
+        """Sites whose Pauli matrix along z acts on a state at t = 0 that is carried as well."""
+        found = set(self.otoc.v) if self.otoc is not None else set()
+        return sorted(found | ({self.correlated_site} if self.correlated_site is not None else set()))
 
     @property
     def echo(self) -> Echo | None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.couplings import Term
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector
 
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
@@ -102,11 +103,11 @@ def _shared_ranks(problem: Problem) -> int:
     asked = problem.asked
     whole = (
         problem.sector is not None
-        or problem.evolution.integrator in ("auto", "chebyshev")
+        or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
         or problem.evolution.verify
         or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
         or asked.echo is not None
-        or bool(asked.cuts)
+        or bool(asked.cuts or asked.turned_sites)
         or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
     )
     return (
@@ -179,7 +180,7 @@ def _terms(models: Models, terms: Sequence[Term], first: int, key: str, end: flo
             yield Finding(f"{key}.{number}", str(error))
 
 
-def _sector(deck: TrotterDeck, models: Models) -> Sector | None:
+def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises

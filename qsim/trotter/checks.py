@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.model.lattices import bonds
+from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -82,7 +83,11 @@ def _observables(problem: Problem) -> Iterator[Finding]:
                 f"observe.{index}.state",
                 f"a state of {problem.spins} spins is too large for a results file; at most {STATE_SPINS} spins",
             )
-        if item.entropy is not None and "number" in item.entropy.kinds and problem.sector is None:
+        if (
+            item.entropy is not None
+            and "number" in item.entropy.kinds
+            and not isinstance(problem.sector, Sector)
+        ):
             yield Finding(
                 f"observe.{index}.entropy.kinds",
                 "the number entropy needs a state of one Sz, but this evolution is in the whole space; leave number out, or make "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
 MOVES = 1e-3  # change of a mean value from which it is drawn itself, not just its drift
+MARKED = 40  # points of a curve, beyond which they have no marks
 NEAR_ONE = 0.01  # loss of an echo below which the loss is drawn
 FEW = 15  # points that are marked
 FAINT = 0.1  # median of a map over its largest value, below which its colours would be nearly white
@@ -102,6 +103,29 @@ def sz_map(r: Results) -> Figure | None:
         shown = np.arange(0, sites.size, -(-sites.size // 9))  # even steps
         ax.set_yticks(shown, [str(sites[k]) for k in shown])
         ax.set_ylabel("site")
+        _time_axis(ax, t, labelled=name == names[-1])
+    return fig
+
+
+def correlations(r: Results) -> Figure | None:
+    """Correlations in time against site and time, and out-of-time-order correlators of every site V."""
+    t, names = _times(r), [name for name in ("time_correlation", "otoc") if name in r]
+    if not names or t.size < 2:
+        return None
+    fig = figure("double", 0.8 + 1.9 * len(names))
+    axes = np.atleast_1d(fig.subplots(len(names), 1))
+    for ax, name in zip(axes, names, strict=True):
+        if name == "otoc":
+            at = r["otoc_time" if "otoc_time" in r else "time"]
+            for k, site in enumerate(r["otoc_site"][:CURVES]):
+                ax.plot(at, r["otoc"][:, k], marker="." if at.size < MARKED else "", label=f"v = {site}")
+            ax.set_ylabel(r"$F(t)$")
+            ax.legend(ncols=2)
+        else:
+            values = r[name]
+            limit = float(np.abs(values).max()) or 0.25
+            _map(fig, ax, t, np.arange(values.shape[1]), values, r"$\langle S^z_j(t)S^z_k\rangle$", limit)
+            ax.set_ylabel("site j")
         _time_axis(ax, t, labelled=name == names[-1])
     return fig
 
@@ -481,6 +505,7 @@ def overview(r: Results) -> Figure | None:
         "echo",
         "entropy",
         "correlator",
+        "correlations",
         "total",
         "levels",
         "structure_factor",
@@ -498,6 +523,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "total": _in_time(total),
     "drift": _in_time(drift),
     "correlator": _in_time(correlator),
+    "correlations": _in_time(correlations),
     "echo": _in_time(echo),
     "entropy": _in_time(entropy),
     "polarisation": _in_time(polarisation),

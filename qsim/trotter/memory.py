@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.initial import is_random
+from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.trotter.problem import Problem
@@ -16,6 +17,7 @@ __all__ = ["memory", "memory_on_gpu"]
 BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
 BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
 PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
+KRYLOV_VECTORS = 24  # beside the state: as in krylov.VECTORS, work space and copies of a step
 GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
 
 
@@ -23,25 +25,33 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
-    if problem.sector is not None:
+    if isinstance(problem.sector, Sector):
         return sector_memory(problem, spins, single)
     spins = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
     state = (8 if single else 16) << spins
     parts = {"state": state}
-    echo, expansion = problem.asked.echo, 3 * state if problem.evolution.integrator == "chebyshev" else 0
+    halved = problem.sector is not None
+    if halved:  # by parity; what is observed is taken from the state of all spins
+        state //= 2
+        parts["state"] = state
+    echo, expansion = problem.asked.echo, 0
+    if problem.evolution.integrator == "chebyshev" or problem.expanded:
+        expansion = (KRYLOV_VECTORS if problem.stepped else 3) * state
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
     if expansion:
-        parts["chebyshev"] = expansion
+        parts["krylov" if problem.stepped else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
         # of the states and what is measured of them: copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if problem.asked.block("fidelity") is not None:
         parts["fidelity"] = state
-    parts["observables"] = _work(problem, spins, state)
+    parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
     row = 2 + 3 * spins + sum(len(p) for p in problem.asked.pairs.values()) + len(problem.asked.cuts) + 8
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
@@ -55,18 +65,21 @@ def sector_memory(
 ) -> tuple[dict[str, int], int]:
     """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down."""
     sector = problem.sector
-    assert sector is not None
+    assert isinstance(sector, Sector)
     chosen = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
-    parts = {"state": state, "chebyshev": 2 * state, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
+    carried = {"krylov": KRYLOV_VECTORS * state} if problem.stepped else {"chebyshev": 2 * state}
+    parts = {"state": state, **carried, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
     echo = problem.asked.echo
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
     work = state  # H psi, for the energy
     if problem.asked.cuts:
         half = max(
@@ -124,8 +137,12 @@ def _work(problem: Problem, spins: int, state: int) -> int:
 
 def _batch(problem: Problem, spins: int) -> int:
     """Return the number of trajectories that are carried together."""
-    constant = not problem.models.driven and problem.evolution.integrator not in ("chebyshev", "auto")
-    if spins > BATCH_SPINS or not constant:
+    constant = not problem.models.driven and problem.evolution.integrator not in (
+        "chebyshev",
+        "krylov",
+        "auto",
+    )
+    if spins > BATCH_SPINS or not constant or problem.asked.turned_sites:
         return 1
     kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
     return min(problem.members, BATCH[kind])

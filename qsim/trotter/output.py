@@ -40,7 +40,8 @@ def _rows(result: Result, name: str, *, error: bool = False) -> NDArray[np.float
     if values is None:
         return None
     asked = result.problem.asked
-    if not name.startswith("echo") or asked.echo_everywhere:
+    everywhere = asked.otoc_everywhere if name.startswith("otoc") else asked.echo_everywhere
+    if not name.startswith(("echo", "otoc")) or everywhere:
         values = values[result.problem.stored]
     return values[:, 0] if name in ENTROPIES and len(asked.cuts) == 1 else values
 
@@ -127,6 +128,20 @@ PARTS: tuple[Quantity[Result], ...] = (
         )
         for a in AXES
     ),
+    _observable(
+        "time_correlation",
+        "hbar^2",
+        "Re <Sz_j(t) Sz_k> of the site k that is asked for",
+        ("time", "site"),
+        note="of random states Tr[Sz_j(t) Sz_k]/D within D^(-1/2)/4",
+    ),
+    _observable(
+        "otoc",
+        "",
+        "Re <W(t) V W(t) V>, Pauli matrices along z",
+        ("time", "otoc_site"),
+        axes_of=lambda r: ("time" if r.problem.asked.otoc_everywhere else "otoc_time", "otoc_site"),
+    ),
     _observable("echo", "", "|<psi0|exp(i(H+Sigma)t) exp(-iHt)|psi0>|^2", axes_of=_echo_axes()),
     _observable("echo_normalised", "", "echo divided by <psi|psi> after the return", axes_of=_echo_axes()),
     _observable(
@@ -168,6 +183,18 @@ def _shared_pairs(result: Result) -> NDArray[np.int64] | None:
     return np.array(next(iter(asked.pairs.values()))) if asked.pairs and asked.shared_pairs else None
 
 
+def _otoc_sites(result: Result) -> NDArray[np.int64] | None:
+    block = result.problem.asked.otoc
+    return None if block is None else np.array(block.v)
+
+
+def _otoc_times(result: Result) -> NDArray[np.float64] | None:
+    problem = result.problem
+    if "otoc" not in result.mean or problem.asked.otoc_everywhere:
+        return None
+    return np.array([problem.times[k] for k in problem.otoc_at])
+
+
 def _echo_times(result: Result) -> NDArray[np.float64] | None:
     problem = result.problem
     if "echo" not in result.mean or problem.asked.echo_everywhere:
@@ -203,6 +230,14 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     *OVERLAPS,
     Quantity(
         "entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, ("cut", "site")
+    ),
+    Quantity("otoc_time", TIME, "times of the out-of-time-order correlators", _otoc_times, ("otoc_time",)),
+    Quantity(
+        "otoc_site",
+        "",
+        "sites of V",
+        _otoc_sites,
+        ("otoc_site",),
     ),
     Quantity("echo_time", TIME, "times after which the echo was taken", _echo_times, ("echo_time",)),
     Quantity(

@@ -13,6 +13,7 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.model import Evolve
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
-    from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.ground import Ground
+    from qsim.trotter.sectors.parity import ParitySector
 
 __all__ = ["MOST_STEPS", "PIECE", "Problem"]
 
@@ -52,8 +53,8 @@ class Problem:
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
         Those of the deck, which the arrays hold.
-    sector : Sector or None
-        Sector of conserved Sz in which the states are carried; None for the whole space.
+    sector : Sector, ParitySector or None
+        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
     ranks : int
         Processes that share each state.
     links : Links or None
@@ -68,7 +69,7 @@ class Problem:
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
-    sector: Sector | None = None
+    sector: Sector | ParitySector | None = None
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None
@@ -83,6 +84,24 @@ class Problem:
     def dimension(self) -> int:
         """Number of amplitudes of a state."""
         return 1 << self.spins if self.sector is None else self.sector.dimension
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether different components of two spins are coupled, of which there are no layers."""
+        return self.models.has_tensors
+
+    @property
+    def stepped(self) -> bool:
+        """Whether steps in Krylov spaces carry the states: if asked for, and where H depends on time and there are no layers."""
+        driven = self.models.driven or self.models.driven_sigma
+        return self.evolution.integrator == "krylov" or (
+            driven and (self.sector is not None or self.has_tensors)
+        )
+
+    @property
+    def expanded(self) -> bool:
+        """Whether products H psi carry the states for certain, and no layers."""
+        return self.sector is not None or self.has_tensors or self.stepped
 
     @property
     def part(self) -> slice:
@@ -159,20 +178,20 @@ class Problem:
     @property
     def _ground_sector(self) -> Sector:
         """Sector of the ground state that the trajectories begin with."""
-        from qsim.trotter.sectors.basis import Sector
         from qsim.trotter.sectors.choice import definite_down
 
         down = definite_down(self.start, self.spins)
         assert down is not None
-        return self.sector or Sector(self.spins, down)
+        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
 
     def _ground_vector(self, member: int) -> Any:
         from qsim.trotter.sectors.states import whole_state
 
         vector = self.ground(member).vector.astype(self.dtype)
-        if self.sector is not None:
+        if isinstance(self.sector, Sector):
             return vector
-        return whole_state(self._ground_sector, self.device, vector)
+        state = whole_state(self._ground_sector, self.device, vector)
+        return state if self.sector is None else self.sector.restricted(self.device, state)
 
     @property
     def start_error(self) -> float:
@@ -184,12 +203,18 @@ class Problem:
     @cached_property
     def echo_at(self) -> list[int]:
         """Numbers of the times after which the echo is taken."""
-        echo = self.asked.echo
-        if echo is None:
-            return []
-        if echo.times in ("all", "output"):
+        return [] if self.asked.echo is None else self._chosen(self.asked.echo.times)
+
+    @cached_property
+    def otoc_at(self) -> list[int]:
+        """Numbers of the times at which the out-of-time-order correlators are taken."""
+        return [] if self.asked.otoc is None else self._chosen(self.asked.otoc.times)
+
+    def _chosen(self, times: str | int) -> list[int]:
+        """Return the numbers of all times, of the last output time, or of some evenly chosen ones."""
+        if times in ("all", "output"):
             return list(range(len(self.times)))
-        count = min(echo.times, len(self.stored)) if isinstance(echo.times, int) else 1
+        count = min(times, len(self.stored)) if isinstance(times, int) else 1
         last = len(self.stored) - 1
         return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
 

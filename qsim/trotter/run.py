@@ -22,6 +22,8 @@ from qsim.trotter.evolution.accuracy import (
 )
 from qsim.trotter.evolution.carried import sector_choice
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.invariant import orbits_in
+from qsim.trotter.evolution.krylov import krylov_choice
 from qsim.trotter.evolution.trajectories import Drifts, Trajectories
 from qsim.trotter.evolution.tuning import tuned
 from qsim.trotter.evolution.verification import verify
@@ -182,13 +184,21 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
-    if problem.sector is not None:
+    if problem.expanded:
         sector = problem.sector
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        if sector is not None:
+            monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
-        return sector_choice(
-            problem, [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
-        )
+        several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
+        if problem.stepped:
+            return krylov_choice(problem, several)
+        orbits = orbits_in(problem, hamiltonian)
+        if orbits is not None:
+            monitor.note(
+                f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
+            )
+        alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
+        return sector_choice(problem, several, orbits if alone else None)
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]

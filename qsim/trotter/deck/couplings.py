@@ -13,7 +13,17 @@ from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount, short_f
 from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.deck.profiles import Profile
 
-__all__ = ["BondTerm", "Lattice", "LatticeTerm", "PlacedTerm", "Random", "System", "Term", "plane_shape"]
+__all__ = [
+    "BondTerm",
+    "Lattice",
+    "LatticeTerm",
+    "OrientedTerm",
+    "PlacedTerm",
+    "Random",
+    "System",
+    "Term",
+    "plane_shape",
+]
 
 MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
 
@@ -26,6 +36,11 @@ PairRows = Annotated[
     list[Annotated[list[Number], Field(min_length=3, max_length=5)]], Field(min_length=1, max_length=100_000)
 ]
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
+Matrix = Annotated[list[Vector], Field(min_length=3, max_length=3)]
+TensorRows = Annotated[
+    list[Annotated[list[Number], Field(min_length=11, max_length=11)]],
+    Field(min_length=1, max_length=100_000),
+]
 SiteFormula = Annotated[str, ExpressionText("j")]
 SEED = "seed of these numbers alone; by default run.seed"
 
@@ -284,6 +299,48 @@ class Pairs(_Term):
     )
 
 
+class _Oriented(_Term):
+    """Base of couplings in which the two sites of a pair are not alike: the first one is j, the other k."""
+
+    lattice: Lattice | None = Field(
+        default=None,
+        description="chain, ring, ladder, square, triangular (not periodic) or all; by default system.lattice; j comes before k, "
+        "on a ring also N - 1 before 0",
+        json_schema_extra={"example": "chain"},
+    )
+    shells: Annotated[list[PositiveCount], Field(min_length=1)] | None = Field(
+        default=None, description="neighbour shells by distance; by default [1]"
+    )
+
+
+class DM(_Oriented):
+    """Dzyaloshinskii-Moriya coupling ``D . (S_j x S_k)`` on every bond."""
+
+    type: Literal["dm", "dzyaloshinskii_moriya"]
+    D: Number | Vector | None = Field(
+        default=None,
+        description="vector [Dx, Dy, Dz], or Dz alone, instead of list",
+        json_schema_extra={"example": [0.0, 0.0, 0.2]},
+    )
+    list: PairRows | None = Field(
+        default=None, description="[j, k, Dx, Dy, Dz], or [j, k, Dz], instead of D and a lattice"
+    )
+
+
+class Tensor(_Oriented):
+    """``sum_ab J_ab S^a_j S^b_k`` on every bond, with any 3 x 3 matrix J."""
+
+    type: Literal["tensor", "exchange_tensor"]
+    J: Matrix | None = Field(
+        default=None,
+        description="rows [Jxx, Jxy, Jxz], [Jyx, Jyy, Jyz], [Jzx, Jzy, Jzz], instead of list",
+        json_schema_extra={"example": [[1.0, 0.2, 0.0], [-0.2, 1.0, 0.0], [0.0, 0.0, 0.5]]},
+    )
+    list: TensorRows | None = Field(
+        default=None, description="[j, k, Jxx, Jxy, Jxz, Jyx, ..., Jzz], instead of J and a lattice"
+    )
+
+
 class RandomValues(Block):
     """Random numbers as the values of a field."""
 
@@ -313,8 +370,20 @@ class FieldTerm(_Term):
 PlacedTerm = Dipolar | PowerLaw  # whose sites may have positions of their own
 BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw  # one strength by shell or distance
 LatticeTerm = BondTerm | Dipolar
+OrientedTerm = DM | Tensor
 Term = Annotated[
-    Heisenberg | XX | XXZ | XYZ | Ising | Dipolar | DoubleQuantum | PowerLaw | Pairs | FieldTerm,
+    Heisenberg
+    | XX
+    | XXZ
+    | XYZ
+    | Ising
+    | Dipolar
+    | DoubleQuantum
+    | PowerLaw
+    | Pairs
+    | DM
+    | Tensor
+    | FieldTerm,
     Field(discriminator="type"),
 ]
 

@@ -63,10 +63,10 @@ class Evolve(Block):
     outputs: Annotated[
         Outputs, BeforeValidator(_outputs_form, json_schema_input_type=Outputs | int | list[float])
     ] = Field(default=Outputs(), description="when to observe", validate_default=True)
-    integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "auto"] = Field(
+    integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "krylov", "auto"] = Field(
         default="auto",
         description="ts1, ts2, ts4: Trotter-Suzuki (ts4 is the paper's); bm4, bm6: Blanes-Moan; kl8: Kahan-Li; chebyshev; "
-        "auto: the cheapest for the accuracy",
+        "krylov: Lanczos exponentials, of Magnus steps where H depends on time; auto: the cheapest for the accuracy",
     )
     dt: Positive | None = Field(
         default=None,
@@ -123,8 +123,11 @@ class Evolve(Block):
                 f"give either dt or accuracy, not both: dt = {self.dt:g} fixes the step, accuracy = {self.accuracy:g} "
                 "asks to find it",
             )
-        elif self.integrator == "chebyshev" and self.dt is not None:
-            yield Finding("evolve.dt", "chebyshev has no time step; give accuracy, such as 1.0e-12, instead")
+        elif self.integrator in ("chebyshev", "krylov") and self.dt is not None:
+            found = (
+                "chebyshev has no time step" if self.integrator == "chebyshev" else "krylov finds its steps"
+            )
+            yield Finding("evolve.dt", f"{found}; give accuracy, such as 1.0e-12, instead")
         elif self.integrator == "auto" and self.dt is not None:
             yield Finding(
                 "evolve.integrator",
@@ -273,6 +276,17 @@ class Echo(Block):
         return self.scheme == "overlap"
 
 
+class Otoc(Block):
+    """Out-of-time-order correlators ``F = Re <W(t) V W(t) V>`` of Pauli matrices along z, W of one site and V of others."""
+
+    w: Site = Field(description="site of W", json_schema_extra={"example": 0})
+    v: Sites = Field(description="sites of V", json_schema_extra={"example": [1, 4]})
+    times: Literal["all", "output", "final"] | PositiveCount = Field(
+        default="all",
+        description="at which output times: all (or output), final, or a number of them, evenly chosen",
+    )
+
+
 class Fidelity(Block):
     """``|<phi|psi(t)>|^2`` with a state of a file."""
 
@@ -309,6 +323,15 @@ class Observable(Block):
     fidelity: (
         Annotated[Fidelity, BeforeValidator(_file_form, json_schema_input_type=Fidelity | str)] | None
     ) = Field(default=None, description="overlap with a state of a file")
+    time_correlation: Site | None = Field(
+        default=None,
+        description="Re <Sz_j(t) Sz_site> of all sites j in the initial state; with haar or random_phase Tr[Sz_j(t) Sz_site]/D, "
+        "infinite temperature, of the sector if there is one",
+    )
+    otoc: Otoc | None = Field(
+        default=None,
+        description="out-of-time-order correlators: one more state forth for each v, and all of them back from every time",
+    )
     return_probability: bool = Field(default=False, description="|<psi(0)|psi(t)>|^2")
     energy_variance: bool = Field(default=False, description="<H^2> - <H>^2")
     imbalance: bool = Field(

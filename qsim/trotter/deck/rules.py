@@ -13,6 +13,7 @@ from qsim.trotter.deck.couplings import (
     Ladder,
     Lattice,
     LatticeTerm,
+    OrientedTerm,
     Pairs,
     PlacedTerm,
     Random,
@@ -35,12 +36,14 @@ from qsim.trotter.deck.initial import (
     is_random,
 )
 from qsim.trotter.deck.model import Entropy, Observable, TrotterDeck, are_driven, correlator_axes
+from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sectors import SectorBlock, check_sector, check_symmetries
 from qsim.trotter.deck.task_rules import check_foreign, check_task
 
 __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems", "rules"]
 
+EXPANSIONS = ("auto", "chebyshev", "krylov")  # integrators that take products H psi
 SINGLE = 1e-5  # accuracy that single precision can keep
 
 
@@ -99,8 +102,9 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
     if evolve.integrator == "chebyshev" and (deck.driven or are_driven(echo.sigma if echo else [])):
         yield Finding(
             "evolve.integrator",
-            "chebyshev expands the evolution under one constant H, but a term has a time profile; use bm4, bm6, kl8 or ts4",
+            "chebyshev expands the evolution under one constant H, but a term has a time profile; use krylov, bm4, bm6, kl8, ts4",
         )
+    yield from _check_layers(deck)
     if deck.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
         yield Finding(
             "evolve.accuracy",
@@ -114,21 +118,36 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
         )
 
 
+def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield product formulas for couplings that have no layers."""
+    evolve, echo = deck.evolve, deck.observed("echo")
+    terms = [*deck.system.terms, *(echo.sigma if echo else [])]
+    name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
+    if name is None:
+        return
+    if evolve.dt is not None or evolve.integrator not in EXPANSIONS:
+        yield Finding(
+            "evolve.integrator",
+            f"{evolve.integrator} is a product of layers along x, y and z, which a term of type {name} is none of; use "
+            "chebyshev, krylov or auto with accuracy",
+        )
+
+
 def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield what an evolution in a sector that is asked for cannot do."""
     if not isinstance(deck.sector, SectorBlock):
         return
-    echo = deck.observed("echo")
-    if deck.driven or are_driven(echo.sigma if echo else []):
-        yield Finding(
-            "sector",
-            "a term has a time profile: its evolution is a product formula in the whole space; use sector: full",
-        )
-    if deck.evolve.dt is not None or deck.evolve.integrator not in ("auto", "chebyshev"):
+    if deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS:
         name = deck.evolve.integrator
         yield Finding(
             "evolve.integrator",
-            f"{name} is a product formula in the whole space; in a sector use chebyshev (or auto) with accuracy, or sector: full",
+            f"{name} is a product formula in the whole space; in a sector use chebyshev, krylov or auto "
+            "with accuracy, or sector: full",
+        )
+    turned = next((name for name in ("time_correlation", "otoc") if deck.observed(name) is not None), None)
+    if turned is not None and deck.sector.inversion is not None:
+        yield Finding(
+            "sector.inversion", f"Sz of a site, which {turned} takes, changes the sign under the inversion"
         )
     if deck.observed("fidelity") is not None:
         yield Finding("sector", "fidelity compares with a state of all 2^N amplitudes; use sector: full")
@@ -181,7 +200,7 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _is_disordered(term: Term) -> bool:
-    if isinstance(term, Dipolar | Pairs):
+    if isinstance(term, Dipolar | Pairs | OrientedTerm):
         return False
     return term.random is not None or (isinstance(term, FieldTerm) and isinstance(term.values, RandomValues))
 
@@ -197,6 +216,11 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         yield from check_sites(item.echo.local, spins, f"{where}.echo.local")
         if item.echo.scheme == "overlap":
             yield Finding(f"{where}.echo.scheme", "local sites are seen after the return; use scheme: return")
+    if item.time_correlation is not None:
+        yield from check_sites([item.time_correlation], spins, f"{where}.time_correlation")
+    if item.otoc is not None:
+        yield from check_sites([item.otoc.w], spins, f"{where}.otoc.w")
+        yield from check_sites(item.otoc.v, spins, f"{where}.otoc.v")
     if item.autocorrelation is not None:
         yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
     seen: dict[tuple[int, int], int] = {}
@@ -245,9 +269,11 @@ def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
         yield from _check_field(term, system.spins, key)
     elif isinstance(term, Pairs):
         yield from _check_pairs(term, system.spins, key)
+    elif isinstance(term, OrientedTerm):
+        yield from check_oriented(term, system, key)
     else:
         yield from _check_coupling(term, system, key)
-    if not isinstance(term, Dipolar | Pairs):
+    if not isinstance(term, Dipolar | Pairs | OrientedTerm):
         yield from _check_random(term.random, f"{key}.random")
 
 

@@ -58,6 +58,11 @@ class SectorBlock(Block):
         description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields; left out: not used",
     )
 
+    parity: Literal["even", "odd"] | None = Field(
+        default=None,
+        description="even or odd number of spins down, instead of sz or up, where the couplings of x and y differ; task: evolve",
+    )
+
     momentum: Count | Literal["all"] | Annotated[list[Count], Field(min_length=1)] | None = Field(
         default=None,
         description="k of the momentum 2 pi k / N under shifts by one site, 0 to N - 1; a list or all with task: spectrum; needs "
@@ -149,9 +154,20 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
         )
 
 
+def _check_parity(choice: SectorBlock, spins: int, key: str) -> Iterator[Finding]:
+    for name in ("sz", "up", "inversion", "momentum", "reflection", "permutations"):
+        if getattr(choice, name) not in (None, []):
+            yield Finding(f"{key}.{name}", "goes with a sector of Sz; parity stands alone")
+    if spins < 2:
+        yield Finding(f"{key}.parity", "a single spin has no sectors of parity")
+
+
 def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sector") -> Iterator[Finding]:
     """Yield what is wrong with a sector of so many spins."""
     if not isinstance(choice, SectorBlock):
+        return
+    if choice.parity is not None:
+        yield from _check_parity(choice, spins, key)
         return
     if choice.sz is not None and choice.up is not None:
         yield Finding(f"{key}.up", "give either sz or up, not both")

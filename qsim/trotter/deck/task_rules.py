@@ -58,6 +58,10 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
             "sector",
             f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
         )
+    if isinstance(deck.sector, SectorBlock) and deck.sector.parity is not None:
+        yield Finding(
+            "sector.parity", f"task: {deck.task} works in sectors of Sz; parity goes with task: evolve"
+        )
     if deck.task == "spectrum" and deck.observe and not deck.spectrum.vectors:
         yield Finding(
             "spectrum.vectors", "what is observed needs the state; leave vectors out, or observe nothing"

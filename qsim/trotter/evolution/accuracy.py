@@ -313,4 +313,6 @@ def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
     model = hamiltonian.peak(duration)
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
+    if model.cross is not None:
+        square += (model.cross**2).sum() / 32.0
     return ROUNDING["double"] * duration * math.sqrt(float(square))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,29 +16,71 @@ from qsim.trotter.evolution.accuracy import (
     Choice,
     rounded_angles,
 )
-from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients
+from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.kernels.apply import operator
 from qsim.trotter.observables.observables import energy_and_variance
+from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.parity_operator import ParityOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.device import Device
     from qsim.trotter.kernels.measure import Moments
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.problem import Problem
+    from qsim.trotter.sectors.lanczos import Linear
 
-__all__ = ["SectorCarrier", "expansion_in", "sector_choice"]
+__all__ = ["SectorCarrier", "expansion_in", "linear_in", "measured", "sector_choice"]
+
+
+def linear_in(problem: Problem, model: Model) -> Linear:
+    """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""
+    device, sector = problem.device, problem.sector
+    if sector is None:
+        return Whole(device, operator(device, model))
+    if isinstance(sector, ParitySector):
+        return ParityOperator(device, sector, model)
+    return SectorOperator(device, sector, model)
 
 
 def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
-    """Return the expansion of the propagator in the sector of a problem."""
-    assert problem.sector is not None
+    """Return the expansion of the propagator in the sector of a problem, or in the whole space."""
     model = hamiltonian.at(0.0)
-    return Chebyshev(problem.device, model, linear=SectorOperator(problem.device, problem.sector, model))
+    return Chebyshev(problem.device, model, linear=linear_in(problem, model))
+
+
+def measured(
+    problem: Problem, model: Model, linear: Linear, psi: NDArray[Any], axes: str, pairs: bool
+) -> Moments:
+    """Return the moments of a vector of a problem, and its energy with the variance.
+
+    In a sector of Sz, of pairs only those that are asked for are taken; elsewhere a copy of the state of all spins is measured.
+
+    Parameters
+    ----------
+    model, linear : Model, Linear
+        H at that time, and how it acts on the vector.
+    """
+    device = problem.device
+    if isinstance(problem.sector, Sector):
+        plain = (
+            linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
+        )
+        asked = [pair for axes, given in problem.asked.pairs.items() if axes != "zz" for pair in given]
+        moments = sector_moments(plain, psi, sorted(set(asked)) if pairs else [])
+    else:
+        state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
+        whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)
+        moments = whole.measure(axes, pairs=pairs)
+    if pairs:
+        moments.energy, moments.variance = energy_and_variance(device, model, psi, linear=linear)
+    return moments
 
 
 class SectorCarrier:
@@ -55,37 +98,32 @@ class SectorCarrier:
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.how, self.psi = problem, how, psi
-        self.expansion = expansion_in(problem, hamiltonian)
+        self.expansion: Chebyshev | None = expansion_in(problem, hamiltonian)
         self.products = 0
 
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps; dt may be negative."""
+        assert self.expansion is not None
         self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
-        linear = self.expansion.linear
-        assert isinstance(linear, SectorOperator)
-        asked = (
-            [pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given]
-            if pairs
-            else []
-        )
-        moments = sector_moments(linear, self.psi, sorted(set(asked)))
-        if pairs:
-            moments.energy, moments.variance = _energy(self.problem.device, linear, self.psi)
-        return moments
+        assert self.expansion is not None
+        return measured(self.problem, self.expansion.model, self.expansion.linear, self.psi, axes, pairs)
 
 
-def _energy(device: Device, linear: SectorOperator, psi: NDArray[Any]) -> tuple[float, float]:
-    return energy_and_variance(device, linear.model, psi, linear=linear)
-
-
-def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
-    """Return the expansion with its error for an evolution in a sector; the dearest of some Hamiltonians counts.
+def sector_choice(
+    problem: Problem, hamiltonians: Sequence[Hamiltonian], fixed: object | None = None
+) -> Choice:
+    """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
 
     Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
     its share of the accuracy; to that comes what rounding makes of so many products.
+
+    Parameters
+    ----------
+    fixed : optional
+        If given, the expansions take the bounds of the couplings for the spectrum.
 
     Raises
     ------
@@ -100,7 +138,10 @@ def sector_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:
-        low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
+        if fixed is not None:  # the rigorous ends
+            low, high = hamiltonian.at(0.0).bounds
+        else:
+            low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
         radius = 0.5 * (high - low)
         longest = float(max(intervals, default=0.0))
         if not radius * longest < MOST_TERMS:

@@ -48,6 +48,7 @@ def together(problem: Problem, how: Choice) -> int:
         and how.method in METHODS
         and problem.hamiltonian().is_static
         and (not problem.asked.echo_sigma or problem.sigma().is_static)
+        and not problem.asked.turned_sites
     )
     return min(problem.members, MOST[problem.device.kind]) if fits else 1
 

@@ -16,7 +16,10 @@ from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
+from qsim.trotter.evolution.invariant import InvariantCarrier, orbits_in
+from qsim.trotter.evolution.krylov import KrylovCarrier
 from qsim.trotter.evolution.layers import Evolver, Tile
+from qsim.trotter.evolution.turned import Turned
 from qsim.trotter.observables import observables
 from qsim.trotter.observables.observer import Observer, target
 
@@ -79,7 +82,13 @@ class Carrier:
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state along some axes."""
-        return self.evolver.measure(axes, pairs=pairs)
+        moments = self.evolver.measure(axes, pairs=pairs)
+        if pairs and self.expansion is not None and self.expansion.model.cross is not None:
+            # couplings of different components have no moments
+            moments.energy, moments.variance = observables.energy_and_variance(
+                self.expansion.device, self.expansion.model, self.psi, linear=self.expansion.linear
+            )
+        return moments
 
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps from a time on; dt may be negative."""
@@ -92,9 +101,12 @@ class Carrier:
             driven.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
 
 
+AnyCarrier = Carrier | SectorCarrier | KrylovCarrier | InvariantCarrier
+
+
 def carrier(
     problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
-) -> Carrier | SectorCarrier:
+) -> AnyCarrier:
     """Return what carries a state: in the sector of the problem, or in the whole space.
 
     Parameters
@@ -102,6 +114,8 @@ def carrier(
     own : bool
         Whether psi may be overwritten.
     """
+    if how.method == "krylov":
+        return KrylovCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
     if problem.sector is None:
         return Carrier(problem, hamiltonian, psi, how, own)
     return SectorCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
@@ -135,7 +149,7 @@ class Trajectory:
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
-        self.carrier = self._carrier(self.hamiltonian, psi, own=True)
+        self.carrier = self._first(self.hamiltonian, psi)
         self.other: Any = None
         if problem.asked.echo is not None and problem.asked.echo.overlap:
             other = (
@@ -143,11 +157,21 @@ class Trajectory:
                 if restored is None
                 else device.asarray(fitting(restored, "other", size))
             )
-            self.other = self._carrier(self.observer.perturbed, other, own=True)
+            self.other = self._first(self.observer.perturbed, other)
+        self.turned: Turned | None = None
+        if problem.asked.turned_sites:
+            self.turned = Turned(
+                problem,
+                lambda state: self._carrier(self.hamiltonian, state, own=True),
+                self.carrier.psi if restored is None else None,
+                None if restored is None else restored["turned"],
+            )
         if restored is not None:
             self.reached, self.calls = int(restored["reached"]), int(restored["calls"])
             self.pending = dict(restored["pending"])
             self.carrier.products = int(restored["products"])
+            if isinstance(self.carrier, KrylovCarrier):
+                self.carrier.time = problem.times[self.reached]
             self.observer.rows = {name: list(values) for name, values in restored["rows"].items()}
 
     @property
@@ -179,11 +203,18 @@ class Trajectory:
         """Passes over the states that are carried forward, since the trajectory began or was resumed."""
         return self.carrier.passes + (self.other.passes if self.other is not None else 0)
 
-    def _carrier(
-        self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False
-    ) -> Carrier | SectorCarrier:
+    def _first(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> AnyCarrier:
+        """Return what carries the start, or what has become of it, and may use the symmetries of both."""
+        orbits = orbits_in(self.problem, hamiltonian)
+        if orbits is not None:
+            return InvariantCarrier(self.problem, orbits, psi, self.how)
+        return self._carrier(hamiltonian, psi, own=True)
+
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> AnyCarrier:
         made = carrier(self.problem, hamiltonian, psi, self.how, own)
-        if made.expansion is not None:  # its bounds of the spectrum are worth keeping
+        if (
+            not isinstance(made, KrylovCarrier) and made.expansion is not None
+        ):  # its bounds of the spectrum are worth keeping
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
 
@@ -194,6 +225,7 @@ class Trajectory:
             "calls": self.calls,
             "psi": self.carrier.psi,
             "other": None if self.other is None else self.other.psi,
+            "turned": None if self.turned is None else self.turned.state(),
             "pending": dict(self.pending),
             "products": self.carrier.products,
             "rows": {name: np.array(values) for name, values in self.rows.items()},
@@ -215,6 +247,8 @@ class Trajectory:
                     self.carrier.advance(start, dt, steps)
                     if self.other is not None:
                         self.other.advance(start, dt, steps)
+                    if self.turned is not None:
+                        self.turned.advance(start, dt, steps)
                     self.calls = number + 1
                     if begun + steps < count:
                         report(Progress(done + begun + steps))
@@ -232,9 +266,17 @@ class Trajectory:
         if not self.pending:
             moments = self.carrier.measure(self.observer.axes)
             self.pending = self.observer.row(self.reached, moments, self.carrier.psi)
+            if self.turned is not None:
+                self.pending |= self.turned.correlations(self.carrier.psi)
         found = dict(self.pending)
         if self.reached in self.problem.echo_at:
             found |= self._echo(report)
+        if self.turned is not None and self.reached in self.problem.otoc_at:
+            found |= self.turned.otoc(
+                self.carrier.psi,
+                lambda: way_back(self.problem, self.reached, self.how.dt, self.how.layers),
+                lambda: report(Progress()),
+            )
         self.pending = {}
         self.observer.record(self.reached, found)
 

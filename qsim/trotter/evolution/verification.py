@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolution.trajectory import Carrier, carrier, way_back
+from qsim.trotter.evolution.trajectory import AnyCarrier, carrier, way_back
 from qsim.trotter.observables import observables
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolution.accuracy import Choice
-    from qsim.trotter.evolution.carried import SectorCarrier
     from qsim.trotter.evolution.ensemble import Ensemble
     from qsim.trotter.evolution.trajectory import Trajectory
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -94,12 +93,12 @@ class _Replay:
         member = trajectory.members.stop - 1
         self.member = member
         self.forward = self._carrier(self.observer.hamiltonian, problem.initial(member))
-        self.other: Carrier | SectorCarrier | None = None
+        self.other: AnyCarrier | None = None
         if problem.asked.echo is not None and problem.asked.echo.overlap:
             self.other = self._carrier(self.observer.perturbed, problem.initial(member))
         self.echoes: list[float] = []
 
-    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Carrier | SectorCarrier:
+    def _carrier(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> AnyCarrier:
         return carrier(self.problem, hamiltonian, psi, self.how, own=True)
 
     @property
@@ -134,7 +133,7 @@ class _Replay:
         self.echoes.append(found.echo if problem.asked.echo_sigma else found.unnormalised)
 
 
-def _halved(carrier: Carrier | SectorCarrier, start: float, dt: float, steps: int) -> None:
+def _halved(carrier: AnyCarrier, start: float, dt: float, steps: int) -> None:
     """Carry a state over some steps in halves of them; an expansion over the two halves of the interval."""
     if carrier.expansion is None:
         carrier.advance(start, 0.5 * dt, 2 * steps)

@@ -17,6 +17,7 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.exchange import ExchangeTables, exchange, exchange_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,8 @@ TILE = 12  # bits of a tile: 64 KiB of complex128
 GROUP = 8  # most bits that a pass above the lowest tile transforms
 GPU_BONDS_TILE = 10
 THREADS = 256
-BOND_COST, FLIP_COST, FRAME_COST = 1.5, 1.5, 0.45  # ns per amplitude: a pair, a field, a bit of a transform
+# ns per amplitude: a pair, a field, a bit of a transform, a term of different components
+BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
 
 PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
 
@@ -63,6 +65,8 @@ class Operator:
         Which of x = 0 and y = 1 occur; the frame form visits these.
     cost : float
         Of a product on one CPU thread, roughly, ns per amplitude.
+    cross : ExchangeTables or None
+        Couplings of different components.
     """
 
     spins: int
@@ -79,6 +83,7 @@ class Operator:
     hy: Any
     axes: tuple[int, ...]
     cost: float
+    cross: ExchangeTables | None = None
 
     @property
     def needs_work(self) -> bool:
@@ -92,7 +97,7 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
     Parameters
     ----------
     model : Model
-        Spins N, couplings ``J`` (3, N, N) symmetric with zero diagonal, fields ``h`` (3, N).
+        Spins N, couplings ``J`` (3, N, N) symmetric with zero diagonal and ``cross``, fields ``h`` (3, N).
     form
         ``"auto"`` takes the one that costs less.
     """
@@ -112,6 +117,7 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
     costs = _costs(J, h, axes)
     chosen = min(costs, key=lambda name: costs[name]) if form == "auto" else form
     bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
+    cross = None if model.cross is None else exchange_tables(device, model.cross)
     return Operator(
         spins=spins,
         form=chosen,
@@ -126,7 +132,8 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
         hx=device.asarray(h[0, site] / 2),
         hy=device.asarray(h[1, site] / 2),
         axes=axes,
-        cost=1.0 + costs[chosen],
+        cost=1.0 + costs[chosen] + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
+        cross=cross,
     )
 
 
@@ -172,12 +179,16 @@ def apply_h(
     _check(op, psi, out)
     if op.form == "bonds":
         bonds(device, op, psi, out, alpha, beta, gamma)
+        if op.cross is not None:
+            exchange(device, op.cross, psi, out, alpha)
         return
     diagonal(device, op, psi, out, alpha, beta, gamma)
     if work is None and op.axes and op.spins > op.bits:
         work = device.xp.empty_like(psi)
     for axis in op.axes:
         _transverse(device, op, axis, psi, out, alpha, work)
+    if op.cross is not None:
+        exchange(device, op.cross, psi, out, alpha)
 
 
 def groups(spins: int, bits: int) -> list[tuple[int, int]]:

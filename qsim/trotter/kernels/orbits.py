@@ -11,11 +11,12 @@ import numpy as np
 
 from qsim.trotter.kernels.sectors_cpu import JIT
 
-__all__ = ["entries_of_orbits", "images_of", "representatives"]
+__all__ = ["entries_of_orbits", "image_of", "images_of", "representatives"]
 
 
 @nb.njit(**JIT)
-def _image(s, tables, turned, full, g):
+def image_of(s, tables, turned, full, g):
+    """Return the image of a string under one element."""
     out = 0
     for c in range(tables.shape[1]):
         out |= tables[g, c, (s >> (8 * c)) & 255]
@@ -44,7 +45,7 @@ def representatives(spins, down, tables, turned, characters, found, norms):
         nu = 0.0
         smallest = True
         for g in range(turned.size):
-            r = _image(s, tables, turned, full, g)
+            r = image_of(s, tables, turned, full, g)
             if r < s:
                 smallest = False
                 break
@@ -67,10 +68,10 @@ def representatives(spins, down, tables, turned, characters, found, norms):
 @nb.njit(**JIT)
 def _smallest(s, tables, turned, full):
     """Return the smallest image of a string, and the element that leads to it."""
-    best = _image(s, tables, turned, full, 0)
+    best = image_of(s, tables, turned, full, 0)
     which = 0
     for g in range(1, turned.size):
-        r = _image(s, tables, turned, full, g)
+        r = image_of(s, tables, turned, full, g)
         if r < best:
             best = r
             which = g

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
 
 THREADS = 256
+ROWS = 4  # that a thread of a GPU makes at a time, as in sectors.cu
+SPAN = 1024  # columns of a block of threads
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
 
 
@@ -172,12 +174,17 @@ def _factors(bits, top):
 def _launch_product(
     tables: SectorTables, psi: Any, out: Any, alpha: float, beta: float, gamma: float
 ) -> None:
-    kernel = kernels.function("trotter/kernels", "sectors", "sector_product", _defines(psi.dtype))
     low, high = tables.bits
+    within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
+    couplings = int(tables.diagonal[2])
+    # factors, and ROWS numbers of 8 bytes for each flip and each coupling that takes part of the high string
+    shared = 8 * (within_high + ROWS * (within_high + across + mirrored + couplings))
+    kernel = kernels.function(
+        "trotter/kernels", "sectors", "sector_product", _defines(psi.dtype), shared_bytes=shared
+    )
     for p, first, rows, columns in tables.blocks:
-        grid = -(-rows * columns // THREADS)
         kernel(
-            (grid,),
+            (-(-columns // SPAN), -(-rows // ROWS)),
             (THREADS,),
             (
                 psi,
@@ -186,10 +193,12 @@ def _launch_product(
                 *tables.strings[3:],
                 *tables.flips,
                 *tables.diagonal,
+                np.int32(SPAN),
                 np.float64(alpha),
                 np.float64(beta),
                 np.float64(gamma),
             ),
+            shared_mem=shared,
         )
 
 

@@ -1,13 +1,14 @@
 """Spin Hamiltonians: couplings and fields as arrays, from the terms of a deck.
 
-``H = sum_{j<k} sum_a J^a_jk S^a_j S^a_k + sum_j sum_a h^a_j S^a_j``, Eq. (1) of arXiv:1305.0036 with every pair counted once.
+``H = sum_{j<k} sum_a J^a_jk S^a_j S^a_k + sum_j sum_a h^a_j S^a_j``, Eq. (1) of arXiv:1305.0036 with every pair counted once;
+beside these couplings of different components, ``sum_ab K^ab_jk S^a_j S^b_k`` (:mod:`qsim.trotter.model.tensors`).
 Site j is bit j of the basis index, bit 0 is up.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from qsim.trotter.deck.rules import pair_problems
 from qsim.trotter.model import disorder, lattices
 from qsim.trotter.model.profiles import factor, is_constant
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
+from qsim.trotter.model.tensors import cross_of, extremes, mixed, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,11 +58,14 @@ class Model:
         Couplings of the components x, y, z of spin operators S = sigma / 2; symmetric, zero diagonal, pairs counted once.
     h : (3, N) float64
         Fields.
+    cross : (3, 3, N, N) float64 or None
+        Couplings ``cross[a, b, j, k] = cross[b, a, k, j]`` of S^a_j and S^b_k, a != b, pairs counted once.
     """
 
     spins: int
     J: NDArray[np.float64]
     h: NDArray[np.float64]
+    cross: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that are no couplings."""
@@ -78,7 +83,10 @@ class Model:
 
     def __add__(self, other: Model) -> Model:
         """Return the sum of two Hamiltonians."""
-        return Model(self.spins, self.J + other.J, self.h + other.h)
+        cross = self.cross if other.cross is None else other.cross
+        if self.cross is not None and other.cross is not None:
+            cross = self.cross + other.cross
+        return Model(self.spins, self.J + other.J, self.h + other.h, cross)
 
     def __sub__(self, other: Model) -> Model:
         """Return the difference of two Hamiltonians."""
@@ -86,7 +94,8 @@ class Model:
 
     def __mul__(self, scale: float) -> Model:
         """Return the Hamiltonian times a number."""
-        return Model(self.spins, scale * self.J, scale * self.h)
+        cross = None if self.cross is None else scale * self.cross
+        return Model(self.spins, scale * self.J, scale * self.h, cross)
 
     __rmul__ = __mul__
 
@@ -120,6 +129,12 @@ class Model:
         return self
 
     @property
+    def size(self) -> Model:
+        """The model with the size of every coupling and field."""
+        cross = None if self.cross is None else np.abs(self.cross)
+        return Model(self.spins, np.abs(self.J), np.abs(self.h), cross)
+
+    @property
     def axes(self) -> tuple[int, ...]:
         """Components (0, 1, 2 for x, y, z) that occur in couplings or fields."""
         return tuple(a for a in range(3) if self.J[a].any() or self.h[a].any())
@@ -132,18 +147,21 @@ class Model:
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of the spectrum: the sums of the extreme energies of all pairs and fields (not tight)."""
-        x, y, z = (self.J[a][np.triu_indices(self.spins, 1)] for a in range(3))
-        pair = 0.25 * np.stack([z + x - y, z - x + y, -z + x + y, -z - x - y])
+        pair = extremes(self.J, self.cross)
         tilt = 0.5 * np.sqrt((self.h**2).sum(axis=0)).sum()
         return float(pair.min(axis=0).sum() - tilt), float(pair.max(axis=0).sum() + tilt)
 
     def restricted(self, sites: Sequence[int]) -> Model:
         """Return the model of some sites alone, for pilot runs."""
-        return Model(len(sites), self.J[:, sites][:, :, sites], self.h[:, sites])
+        cross = None if self.cross is None else self.cross[:, :, sites][:, :, :, sites]
+        return Model(len(sites), self.J[:, sites][:, :, sites], self.h[:, sites], cross)
 
     def pairs(self) -> NDArray[np.int64]:
         """Return (P, 2) int64: the pairs j < k that are coupled."""
-        return np.argwhere(np.triu(self.J.any(axis=0), 1))
+        coupled = self.J.any(axis=0)
+        if self.cross is not None:
+            coupled = coupled | self.cross.any(axis=(0, 1))
+        return np.argwhere(np.triu(coupled, 1))
 
 
 @dataclass(frozen=True)
@@ -174,10 +192,10 @@ class Hamiltonian:
     @property
     def envelope(self) -> Model:
         """A model in which every coupling or field that can occur at some time is not zero; its sizes mean nothing."""
-        J, h = np.abs(self.static.J), np.abs(self.static.h)
+        found = self.static.size
         for _, part in self.driven:
-            J, h = J + np.abs(part.J), h + np.abs(part.h)
-        return Model(self.spins, J, h)
+            found = found + part.size
+        return found
 
     def at(self, t: float) -> Model:
         """Return H at a time."""
@@ -190,12 +208,12 @@ class Hamiltonian:
         for f, part in self.driven:
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its size
                 scale = math.fsum(w * f(t) for t, w in zip(times, weights, strict=True))
-                J, h = scale * part.J, scale * part.h
-            if not (largest := _largest(J, h)) <= LARGEST:
+                scaled = scale * part
+            if not (largest := _largest(scaled)) <= LARGEST:
                 raise NumericsError(
                     f"a profile makes a coupling or field of {largest:.3g} at t = {times[0]:g}; at most {LARGEST:.0e}"
                 )
-            model = model + Model(self.spins, J, h)
+            model = model + scaled
         return model
 
     def restricted(self, sites: Sequence[int]) -> Hamiltonian:
@@ -205,15 +223,15 @@ class Hamiltonian:
 
     def peak(self, end: float) -> Model:
         """Return a model with every coupling and field as large as it can become until some time."""
-        J, h = np.abs(self.static.J), np.abs(self.static.h)
+        found = self.static.size
         for f, part in self.driven:
             times = [
                 *np.linspace(0.0, end, PEAK_SAMPLES),
                 *(k for k in getattr(f, "kinks", None) or () if 0 < k < end),
             ]
             size = max(abs(f(float(t))) for t in times)
-            J, h = J + size * np.abs(part.J), h + size * np.abs(part.h)
-        return Model(self.spins, J, h)
+            found = found + size * part.size
+        return found
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
         """Return the sum, such as that with the perturbation of an echo."""
@@ -258,15 +276,17 @@ def build_hamiltonian(
     for number, term in enumerate(system.terms if terms is None else terms, first):
         # what overflows, or divides by a distance that is too short, is found by its size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            part = Model.zero(system.spins)
             if isinstance(term, blocks.FieldTerm):
-                J = np.zeros((3, system.spins, system.spins))
-                h = field_scale * _field(term, system.spins, seed, number, realisation)
+                part = replace(part, h=field_scale * _field(term, system.spins, seed, number, realisation))
+            elif isinstance(term, blocks.OrientedTerm):
+                lattice = term.lattice if term.lattice is not None else system.lattice
+                J, cross = cross_of(pair_scale * tensors_of(term, lattice, system.spins))
+                part = replace(part, J=J, cross=cross)
             else:
-                J = pair_scale * _coupling(term, system, seed, number, realisation)
-                h = np.zeros((3, system.spins))
-        if not (largest := _largest(J, h)) <= LARGEST:
+                part = replace(part, J=pair_scale * _coupling(term, system, seed, number, realisation))
+        if not (largest := _largest(part)) <= LARGEST:
             raise DeckError(f"{term.type}: a coupling or field of {largest:.3g}; at most {LARGEST:.0e}")
-        part = Model(system.spins, J, h)
         if is_constant(term.profile):
             static = static + factor(term.profile)(0.0) * part
         else:
@@ -274,9 +294,12 @@ def build_hamiltonian(
     return Hamiltonian(static, tuple(driven))
 
 
-def _largest(J: NDArray[np.float64], h: NDArray[np.float64]) -> float:
+def _largest(model: Model) -> float:
     """Return the size of the largest coupling or field; not a number if one is none."""
-    return float(np.maximum(np.abs(J).max(), np.abs(h).max()))  # unlike max, it hands on what is no number
+    found = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
+    if model.cross is not None:
+        found = np.maximum(found, np.abs(model.cross).max())
+    return float(found)  # unlike max, np.maximum hands on what is no number
 
 
 def _field(
@@ -463,11 +486,13 @@ def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
         kept = set(conserved(model.static)).intersection(*(conserved(part) for _, part in model.driven))
         return tuple(axis for axis in AXES if axis in kept)
     scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
+    largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
     found = []
     for a, axis in enumerate(AXES):
         b, c = (a + 1) % 3, (a + 2) % 3
         equal = np.abs(model.J[b] - model.J[c]).max(initial=0.0) <= 1e-14 * scale
-        if equal and not model.h[b].any() and not model.h[c].any():
+        fields = model.h[b].any() or model.h[c].any()
+        if equal and not fields and mixed(model.cross, 1e-14 * largest, a) is None:
             found.append(axis)
     return tuple(found)
 
@@ -500,11 +525,18 @@ def dense(model: Model) -> NDArray[np.complex128]:
         for k in range(j):
             flipped = index ^ (1 << j) ^ (1 << k)
             H[flipped, index] += 0.25 * model.J[0, j, k] - s[j] * s[k] * model.J[1, j, k]
+            if model.cross is None:
+                continue
+            K = model.cross[:, :, j, k]
+            H[flipped, index] += 0.5j * (K[0, 1] * s[k] + K[1, 0] * s[j])
+            H[index ^ (1 << j), index] += (0.5 * K[0, 2] + 1j * s[j] * K[1, 2]) * s[k]
+            H[index ^ (1 << k), index] += (0.5 * K[2, 0] + 1j * s[k] * K[2, 1]) * s[j]
     return H
 
 
 def scale_of(model: Model) -> float:
     """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
-    return 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum()) or math.ulp(
-        1.0
-    )
+    pairs = float(np.abs(np.triu(model.J, 1)).sum())
+    if model.cross is not None:
+        pairs += float(np.abs(np.triu(model.cross, 1)).sum())
+    return 0.25 * pairs + 0.5 * float(np.abs(model.h).sum()) or math.ulp(1.0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qsim.trotter.deck.couplings import OrientedTerm
 from qsim.trotter.deck.model import are_driven
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
 
@@ -54,6 +55,16 @@ class Models:
     def driven(self) -> bool:
         """True if a term of the system depends on time."""
         return are_driven(self.system.terms)
+
+    @property
+    def driven_sigma(self) -> bool:
+        """True if a term of the way back depends on time."""
+        return are_driven(self.sigma_terms)
+
+    @property
+    def has_tensors(self) -> bool:
+        """True if a term of the system or of the way back may couple different components of two spins."""
+        return any(isinstance(term, OrientedTerm) for term in (*self.system.terms, *self.sigma_terms))
 
     def realisation(self, member: int) -> int:
         """Return the number of the realisation of the disorder of a trajectory."""

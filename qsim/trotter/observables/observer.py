@@ -9,6 +9,8 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.asked import AXES
 from qsim.trotter.observables import observables
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import ParitySector
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 
 if TYPE_CHECKING:
@@ -132,7 +134,10 @@ class Observer:
     def _entropies(self, psi: Amplitudes) -> dict[str, Any]:
         """Return the entropies of all cuts, and their largest Schmidt values."""
         problem = self.problem
-        if problem.sector is None:
+        labelled = isinstance(problem.sector, Sector)
+        if isinstance(problem.sector, ParitySector):
+            psi = problem.sector.whole(problem.device, psi)
+        if not isinstance(problem.sector, Sector):
             cuts = [
                 Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut))
                 for cut in problem.asked.cuts
@@ -147,7 +152,7 @@ class Observer:
         if problem.asked.schmidt:
             values, sz = zip(*(cut.largest(problem.asked.schmidt) for cut in cuts), strict=True)
             found["schmidt"] = np.array(values)
-            if problem.sector is not None and problem.members == 1:
+            if labelled and problem.members == 1:
                 found["schmidt_sz"] = np.array(sz)
         return found
 

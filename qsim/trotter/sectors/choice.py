@@ -9,7 +9,9 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck import initial as blocks
 from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import ParitySector, parity_obstacle
 from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
@@ -41,6 +43,13 @@ def mixing(model: Model, inversion: int = 0) -> str:
         return (
             f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
         )
+    largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
+    if (found := mixed(model.cross, EQUAL * largest)) is not None:
+        j, k, what = found
+        return f"the coupling of sites {j} and {k}, with {what}, changes the number of spins up"
+    if inversion and model.cross is not None:
+        j, k = (int(site) for site in np.argwhere(model.cross[0, 1])[0])
+        return f"the coupling S_{j} x S_{k} along z changes its sign under the inversion of all spins"
     if inversion and model.h[2].any():
         site = int(np.flatnonzero(model.h[2])[0])
         return f"the field along z at site {site} changes its sign under the inversion of all spins"
@@ -58,7 +67,22 @@ def definite_down(block: Any, spins: int) -> int | None:
     return None
 
 
-def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> Sector | None:
+def _of_parity(
+    found: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+) -> ParitySector:
+    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
+        if part is not None and (why := parity_obstacle(part)):
+            raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
+    if down is not None and down % 2 != found.odd:
+        raise DeckError(
+            f"sector.parity: the initial state has {down} spins down, the sector an {found}; use the other one"
+        )
+    return found
+
+
+def sector_of(
+    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
+) -> Sector | ParitySector | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -78,15 +102,18 @@ def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | 
     if asked == "auto":
         stays = (
             down is not None
-            and deck.evolve.integrator in ("auto", "chebyshev")
+            and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
             and deck.evolve.dt is None
-            and not deck.driven
+            and (not deck.driven or deck.evolve.integrator == "krylov")
             and deck.observed("fidelity") is None
             and not obstacle(hamiltonian)
-            and (sigma is None or (sigma.is_static and not obstacle(sigma)))
+            and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
+            and (sigma is None or not obstacle(sigma))
         )
         return Sector(spins, down) if stays and down is not None else None
     assert isinstance(asked, SectorBlock)
+    if asked.parity is not None:
+        return _of_parity(ParitySector(spins, int(asked.parity == "odd")), hamiltonian, sigma, down)
     found = Sector(spins, spins - round(asked.ups(spins)[0]), asked.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, found.inversion)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.operator import SectorOperator
 
@@ -56,8 +57,8 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
     NumericsError
         If it is degenerate in the sector, to what the residuals can tell.
     """
-    scale = 0.25 * float(np.abs(np.triu(model.J, 1)).sum()) + 0.5 * float(np.abs(model.h).sum())
-    search = Search(device, SectorOperator(device, sector, model), 2, TOLERANCE * scale, max(scale, 1e-300))
+    scale, linear = scale_of(model), SectorOperator(device, sector, model)
+    search = Search(device, linear, 2, TOLERANCE * scale, scale, dtype=linear.dtype)
     while not search.complete:
         search.next_level()
     found = search.found

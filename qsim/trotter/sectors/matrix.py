@@ -22,10 +22,11 @@ def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
     if isinstance(operator, StoredOperator):
         return np.asarray(operator.matrix.toarray())
     with device.use():
-        out = device.xp.empty((size, size))
-        unit = device.xp.zeros(size)
+        out = device.xp.empty((size, size), operator.dtype)
+        unit = device.xp.zeros(size, operator.dtype)
         for k in range(size):
             unit[k] = 1.0
             operator.apply(unit, out[k])
             unit[k] = 0.0
-    return np.asarray(out) if device.kind == "cpu" else out
+    found = out.T if operator.dtype.kind == "c" else out  # each product is a column
+    return np.asarray(found) if device.kind == "cpu" else found

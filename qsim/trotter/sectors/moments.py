@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.operator import SectorOperator
 
-__all__ = ["sector_moments"]
+__all__ = ["diagonal_moments", "sector_moments"]
 
 PIECE = 1 << 16  # amplitudes of rows taken together: their probabilities stay in cache
 PIECE_CUDA = 1 << 24
@@ -37,7 +37,7 @@ def sector_moments(
         Pairs whose transverse moments are wanted; those of others are left at zero.
     """
     sector, device = operator.sector, operator.device
-    norm, s, ss = _diagonal(sector, device, psi)
+    norm, s, ss = diagonal_moments(sector, device, psi)
     spins = sector.spins
     nothing = np.zeros(spins)
     moments = Moments(norm, {"x": nothing, "y": nothing, "z": s}, {"z": ss})
@@ -51,7 +51,7 @@ def sector_moments(
     return moments
 
 
-def _diagonal(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[float, Any, Any]:
+def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[float, Any, Any]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N)."""
     xp, low, high = device.xp, sector.low, sector.high
     L, bits = low.bits, sector.bits

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.kernels.currents import sector_currents
 from qsim.trotter.kernels.sectors import (
     FlipTables,
     SectorTables,
@@ -85,7 +86,8 @@ class SectorOperator:
     device : Device
     sector : Sector
     model : Model
-        Couplings with ``Jx = Jy`` and fields along z, none with inversion; see :func:`qsim.trotter.sectors.choice.obstacle`.
+        Couplings with ``Jx = Jy``, Dzyaloshinskii-Moriya ones and fields along z, neither with inversion; see
+        :func:`qsim.trotter.sectors.choice.obstacle`.
     """
 
     needs_work = False
@@ -96,8 +98,8 @@ class SectorOperator:
 
     @property
     def dtype(self) -> Any:
-        """Of vectors that are enough for the levels: H is real."""
-        return np.dtype(np.float64)
+        """Of vectors that are enough for the levels: real, but for Dzyaloshinskii-Moriya couplings."""
+        return np.dtype(np.float64 if self.model.cross is None else np.complex128)
 
     @property
     def size(self) -> int:
@@ -116,6 +118,9 @@ class SectorOperator:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
         self.products += 1
         sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
+        if self.currents is not None:
+            masks, values = self.currents
+            sector_currents(self.device, self.tables, psi, out, masks, values, alpha)
 
     def flips(self, psi: NDArray[Any], pairs: Any) -> NDArray[np.float64]:
         """Return ``<S^x_j S^x_k>`` of pairs (P, 2) of sites, not divided by the norm."""
@@ -133,6 +138,16 @@ class SectorOperator:
             self.sector.inversion,
         )
         return 0.25 * found
+
+    @cached_property
+    def currents(self) -> tuple[Any, Any] | None:
+        """Pairs (P, 2) of int64 masks and values ``D_z / 2`` of the flips whose sign depends on the direction; None without."""
+        if self.model.cross is None:
+            return None
+        D = np.triu(self.model.cross[0, 1], 1)
+        j, k = np.nonzero(D)
+        masks = np.stack([np.int64(1) << j, np.int64(1) << k], axis=1).astype(np.int64)
+        return self.device.asarray(masks), self.device.asarray(0.5 * D[j, k])
 
     @cached_property
     def tables(self) -> SectorTables:

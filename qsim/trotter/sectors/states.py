@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck import initial as blocks
 from qsim.trotter.sectors.choice import definite_down
+from qsim.trotter.sectors.parity import ParitySector
 from qsim.trotter.states import initial as whole
 from qsim.trotter.states.vectors import norm2, scale
 
@@ -26,7 +27,7 @@ MOST_SPINS = 30  # whose whole space a given state may fill
 
 
 def initial_state(
-    block: Any, sector: Sector, device: Device, dtype: Any, *, seed: int, member: int = 0
+    block: Any, sector: Sector | ParitySector, device: Device, dtype: Any, *, seed: int, member: int = 0
 ) -> Any:
     """Return the initial state of a deck as a vector (D,) of a sector.
 
@@ -50,6 +51,9 @@ def initial_state(
         return psi
     if definite_down(block, sector.spins) is not None:
         string = _string(block, sector.spins)
+        if isinstance(sector, ParitySector):
+            psi[sector.index(string)] = 1.0
+            return psi
         psi[int(sector.index(np.array([string]))[0])] = 1.0
         return psi
     if sector.spins > MOST_SPINS:
@@ -58,7 +62,11 @@ def initial_state(
             f"{MOST_SPINS}); use basis, neel, domain_wall, haar or random_phase in a sector"
         )
     full = whole.initial_state(block, sector.spins, device, dtype, seed=seed, member=member)
-    psi = restricted(sector, device, full)
+    psi = (
+        sector.restricted(device, full)
+        if isinstance(sector, ParitySector)
+        else restricted(sector, device, full)
+    )
     inside = norm2(psi)
     if not inside > 1.0 - OUTSIDE:
         raise DeckError(
@@ -102,8 +110,10 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     return plain, out
 
 
-def whole_state(sector: Sector, device: Device, psi: NDArray[Any]) -> Any:
+def whole_state(sector: Sector | ParitySector, device: Device, psi: NDArray[Any]) -> Any:
     """Return a vector of a sector as a state (2^N,) of all spins."""
+    if isinstance(sector, ParitySector):
+        return sector.whole(device, psi)
     plain, found = unfolded(sector, device, psi)
     with device.use():
         out = device.xp.zeros(1 << sector.spins, dtype=psi.dtype)

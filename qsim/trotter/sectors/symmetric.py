@@ -40,6 +40,7 @@ __all__ = [
     "SymmetricSector",
     "Symmetry",
     "broken",
+    "image_tables",
     "order_of",
     "reflected",
     "shifted",
@@ -109,6 +110,8 @@ def broken(model: Model, sites: Sequence[int]) -> str:
             f"J{'xyz'[a]} of sites {j} and {k} is {model.J[a, j, k]:g}, that of sites {p[j]} and {p[k]}, to which they go, "
             f"{model.J[a, p[j], p[k]]:g}"
         )
+    if model.cross is not None:
+        return "Dzyaloshinskii-Moriya couplings, with which permutations are not used"
     different = np.argwhere(np.abs(model.h[:, p] - model.h) > SAME * scale)
     if len(different):
         a, j = (int(i) for i in different[0])
@@ -117,6 +120,19 @@ def broken(model: Model, sites: Sequence[int]) -> str:
             "to which it goes"
         )
     return ""
+
+
+def image_tables(
+    spins: int, elements: Sequence[tuple[Sequence[int], bool]]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the images of eight bits at a time, (G, bytes, 256), and whether all spins are turned over, (G,)."""
+    tables = np.zeros((len(elements), -(-spins // 8), 256), np.int64)
+    numbers = np.arange(256)
+    bits = [numbers >> k & 1 for k in range(8)]
+    for g, (sites, _) in enumerate(elements):
+        for j, to in enumerate(sites):
+            tables[g, j // 8] |= bits[j % 8] << to
+    return tables, np.array([turned for _, turned in elements])
 
 
 class _Group(NamedTuple):
@@ -198,13 +214,7 @@ class SymmetricSector:
     def group(self) -> _Group:
         """The elements as the kernels take them."""
         elements = list(self.elements.items())
-        chunks = -(-self.spins // 8)
-        tables = np.zeros((len(elements), chunks, 256), np.int64)
-        numbers = np.arange(256)
-        for g, ((sites, _), _) in enumerate(elements):
-            for j, to in enumerate(sites):
-                tables[g, j // 8] |= (numbers >> (j % 8) & 1) << to
-        turned = np.array([turned for (_, turned), _ in elements])
+        tables, turned = image_tables(self.spins, [element for element, _ in elements])
         phases = np.array([float(f) for _, f in elements])
         characters = np.exp(-2j * np.pi * phases)
         if self.is_real:

@@ -58,7 +58,7 @@ class Step:
         self.operator = SectorOperator(device, sector, model)
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
-        if model.J[:2].any():
+        if model.J[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
         with device.use():
@@ -79,7 +79,7 @@ class Step:
             return np.diag(self.operator.device.to_host(self.phases))
         made = self.operator.device.to_host(matrix_of(self.operator))
         energies, vectors = np.linalg.eigh(made)
-        return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.T, np.complex128)
+        return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.conj().T, np.complex128)
 
 
 class Computation:

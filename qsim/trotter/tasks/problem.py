@@ -93,6 +93,11 @@ class TaskProblem(Generic[B]):
         """Return H of a member of the ensemble of disorder."""
         return self.models.hamiltonian(realisation * self.models.states)
 
+    @cached_property
+    def complex(self) -> bool:
+        """Whether H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
+        return self.hamiltonian.envelope.cross is not None
+
     @property
     def model(self) -> Model:
         """H, which is constant."""
@@ -163,7 +168,11 @@ class TaskProblem(Generic[B]):
             return range(half + 1) if self.doubled else range(self.spins + 1)
         if model.h[2].any():
             return range(self.spins + 1)
-        if np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1]):
+        if (
+            model.cross is None
+            and np.array_equal(model.J[0], model.J[2])
+            and np.array_equal(model.J[0], model.J[1])
+        ):
             return range(half, half + 1)  # every multiplet has a member with the least |Sz|
         return range(half + 1)  # Sz and -Sz have the same levels
 
@@ -190,11 +199,12 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
         tables += 96 * max(
             sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
         )
+    wide = problem.stored or problem.complex
     if isinstance(block, Levels):
         # the matrix and its copy in LAPACK; with eigenvectors also those, and the work space
         matrices = 2 if block.statistics == ["gap_ratio"] else 4
-        return {"matrix": matrices * (16 if problem.stored else 8) * states**2, "tables": tables}
+        return {"matrix": matrices * (16 if wide else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
         return {"matrix": 4 * 16 * states**2, "tables": tables}
     vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
-    return {"vectors": (16 if problem.stored else 8) * states * vectors, "tables": tables}
+    return {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}

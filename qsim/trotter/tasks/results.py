@@ -151,6 +151,7 @@ class DynamicsResult:
         if (
             J <= 0.0
             or model.h.any()
+            or model.cross is not None
             or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
         ):
             return None

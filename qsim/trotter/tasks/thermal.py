@@ -82,7 +82,8 @@ class Computation:
         weights = np.zeros((block.vectors, block.steps))
         for k in range(block.vectors):
             seed = (problem.models.seed << 20) + (number << 10) + k
-            made = chain(problem.place, operator, random_start(problem.place, sector.dimension, seed))
+            start = random_start(problem.place, sector.dimension, seed, operator.dtype)
+            made = chain(problem.place, operator, start)
             for _ in range(block.steps):
                 report(Progress())
                 if not made.step(scale_of(problem.model)):

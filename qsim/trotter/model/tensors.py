@@ -1,0 +1,107 @@
+"""Couplings of different components, ``sum_ab K_ab S^a_j S^b_k`` with a != b: from terms of a deck, and what they conserve.
+
+``cross`` (3, 3, N, N) holds ``K_ab`` of j and k at ``cross[a, b, j, k]`` and at ``cross[b, a, k, j]``; it is zero for a = b.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.model import lattices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["cross_of", "extremes", "mixed", "singular", "tensors_of"]
+
+
+def tensors_of(term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
+    """Return the 3 x 3 matrix of every ordered pair of sites, (3, 3, N, N); each pair at one of its two places."""
+    made = np.zeros((3, 3, spins, spins))
+    for j, k, matrix in _given(term, lattice, spins):
+        made[:, :, j, k] += matrix
+    return made
+
+
+def cross_of(tensors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the couplings of equal components (3, N, N), and those of different ones (None where there are none)."""
+    both = tensors + tensors.transpose(1, 0, 3, 2)
+    J = np.array([both[a, a] for a in range(3)])
+    for a in range(3):
+        both[a, a] = 0.0
+    return J, both if both.any() else None
+
+
+def _given(
+    term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int
+) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+    if term.list is not None:
+        for row in term.list:
+            yield int(row[0]), int(row[1]), _matrix(term, row[2:])
+        return
+    assert lattice is not None  # the rules ask for one
+    shells = term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
+    numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
+    matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
+    for bond in lattices.bonds(lattice, spins, shells):
+        # the short way round a ring
+        turned = isinstance(lattice, blocks.Ring) and 2 * (bond.k - bond.j) > spins
+        yield (bond.k, bond.j, matrix) if turned else (bond.j, bond.k, matrix)
+
+
+def _matrix(term: blocks.OrientedTerm, numbers: list[float]) -> NDArray[np.float64]:
+    if isinstance(term, blocks.Tensor):
+        return np.array(numbers, np.float64).reshape(3, 3)
+    x, y, z = numbers if len(numbers) == 3 else (0.0, 0.0, numbers[0])
+    return np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+
+
+def singular(J: NDArray[np.float64], cross: NDArray[np.float64], j: int, k: int) -> NDArray[np.float64]:
+    """Return the couplings x, y, z of a pair whose spins have axes of their own.
+
+    They are the singular values of its matrix, the last one with the sign of the determinant.
+    """
+    matrix = cross[:, :, j, k] + np.diag(J[:, j, k])
+    values = np.linalg.svd(matrix, compute_uv=False)
+    values[2] *= 1.0 if np.linalg.det(matrix) >= 0.0 else -1.0
+    return np.asarray(values, np.float64)
+
+
+def extremes(J: NDArray[np.float64], cross: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the four energies of every pair j < k, (4, pairs): those of the Bell states along the axes of :func:`singular`."""
+    j, k = np.triu_indices(J.shape[1], 1)
+    x, y, z = (J[a][j, k].copy() for a in range(3))
+    if cross is not None:
+        for n in np.flatnonzero(cross[:, :, j, k].any(axis=(0, 1))):
+            x[n], y[n], z[n] = singular(J, cross, int(j[n]), int(k[n]))
+    return 0.25 * np.stack([z + x - y, z - x + y, -z + x + y, -z - x - y])
+
+
+def mixed(cross: NDArray[np.float64] | None, rounding: float, axis: int = 2) -> tuple[int, int, str] | None:
+    """Return the first pair whose couplings of different components change the total S^a of an axis, and which; or None.
+
+    ``K_bc = -K_cb`` of the other two axes, the Dzyaloshinskii-Moriya coupling along a, conserves it.
+    """
+    if cross is None:
+        return None
+    b, c = (axis + 1) % 3, (axis + 2) % 3
+    for other in (b, c):
+        found = np.argwhere(np.abs(cross[other, axis]) > rounding)
+        if len(found):
+            j, k = (int(site) for site in found[0])
+            return j, k, f"J{'xyz'[other]}{'xyz'[axis]} = {cross[other, axis, j, k]:g}"
+    found = np.argwhere(np.triu(np.abs(cross[b, c] + cross[c, b]) > rounding, 1))
+    if not len(found):
+        return None
+    j, k = (int(site) for site in found[0])
+    names = f"J{'xyz'[b]}{'xyz'[c]}", f"J{'xyz'[c]}{'xyz'[b]}"
+    return (
+        j,
+        k,
+        f"{names[0]} = {cross[b, c, j, k]:g} and {names[1]} = {cross[c, b, j, k]:g}, which are not opposite",
+    )

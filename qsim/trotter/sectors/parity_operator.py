@@ -1,0 +1,92 @@
+"""H in a sector of parity: that of N - 1 spins, and the couplings of the last one."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.kernels.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.exchange import exchange_tables
+from qsim.trotter.kernels.parity import LastSite, parity_last
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.parity import ParitySector
+
+__all__ = ["ParityOperator"]
+
+
+class ParityOperator:
+    """H in a sector of parity.
+
+    Parameters
+    ----------
+    device : Device
+    sector : ParitySector
+    model : Model
+        Without fields along x and y and couplings of these with z.
+    """
+
+    def __init__(self, device: Device, sector: ParitySector, model: Model) -> None:
+        self.device, self.sector, self.model = device, sector, model
+        self.products = 0
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+        return self.sector.dimension
+
+    @property
+    def needs_work(self) -> bool:
+        """Whether `apply` needs a vector as work space."""
+        return self.others.needs_work
+
+    @cached_property
+    def others(self) -> Operator:
+        """Couplings and fields of all sites but the last."""
+        return operator(self.device, self.model.restricted(range(self.model.spins - 1)))
+
+    @cached_property
+    def last(self) -> LastSite:
+        """Those of the last site."""
+        model, device = self.model, self.device
+        site = model.spins - 1
+        same = np.array([1.0, -1.0, -1.0, 1.0])  # of the two spins of the result
+        sites, rows = [], []
+        tables = None if model.cross is None else exchange_tables(device, model.cross)
+        for j in range(site):
+            row = (0.25 * (model.J[0, j, site] - same * model.J[1, j, site])).astype(np.complex128)
+            if tables is not None:
+                masks = device.to_host(tables.mask)
+                for t in np.flatnonzero(masks == np.uint64(1 << j | 1 << site)):
+                    row += device.to_host(tables.coefficient)[t] @ np.array([1.0, 1.0j])
+            if row.any():
+                sites.append(j)
+                rows.append(row)
+        coefficient = np.array(rows, np.complex128).reshape(-1, 4).view(np.float64).reshape(-1, 4, 2)
+        return LastSite(
+            self.sector.odd,
+            device.asarray(np.array(sites, np.int32)),
+            device.asarray(coefficient),
+            device.asarray(np.ascontiguousarray(model.J[2, site, :site])),
+            float(model.h[2, site]),
+        )
+
+    def apply(
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``."""
+        self.products += 1
+        apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
+        parity_last(self.device, self.last, psi, out, alpha)
