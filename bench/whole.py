@@ -1,11 +1,11 @@
-"""Whole commands and the table of threads: ``python bench/whole.py OUT.json [--seconds S] [--threads 1,2,4,8,16] [--device cpu,cuda]``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json``.
 
-*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host on
-as many.  *Commands*: two decks per method, a small one and a large one, from start to exit in a process of its own; the wall time is
-split into imports, compilation (first run, from an empty cache), build, run and write; of the run, the part inside calls of compiled kernels
-that may use threads is `kernels`, the rest `host` (CPU only).
+*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
+on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
+empty cache (`cold`), then warm; the wall time is split into imports, compilation, build, run and write.  What is spent in calls
+of compiled kernels that may use threads stands beside it (`inside each_part`).
 
-The record is written after every row, so that a run that is cut short leaves what it has.
+The record is written after both parts.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _tridiag(device: Device) -> Callable[[], object]:
 
 def _integrals(device: Device) -> Callable[[], object]:
     from bench.sturmian import problem
-    from qsim.sturmian.two_electron import integrals
     from qsim.sturmian.linalg.ldlt import symmetric_root
+    from qsim.sturmian.two_electron import integrals
 
     K = integrals.repulsion_kernel(problem.grid(256), 2)
     root = symmetric_root(K)
