@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numba as nb
 
+from qsim.core.device.jit import held
 from qsim.qmc.kernels.energy_cpu import local_energy
 from qsim.qmc.kernels.jastrow_cpu import BSPLINE, PADE, TINY
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, JIT, PART
 
 __all__ = ["ParameterTables"]
 
@@ -111,7 +112,7 @@ def set_velocities(state, w, n_up, J):
         J[e, 0], J[e, 1], J[e, 2] = gx - J[e, 0], gy - J[e, 1], gz - J[e, 2]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, work):
     """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy; ``work`` is as the local energy left it."""
     atom, v, targets = orbitals.atom, work.J, work.targets
@@ -150,6 +151,13 @@ def derivatives(
     energy_slopes, values, slopes, work,
 ):  # fmt: skip
     """Local energies of walkers ``begin ... end``, and the derivatives (W, P) of log psi and of them."""
+    state, orbitals, jastrow, hamiltonian, work = (
+        held(state),
+        held(orbitals),
+        held(jastrow),
+        held(hamiltonian),
+        held(work),
+    )
     for w in range(begin, end):
         local_energy(
             state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work

@@ -226,11 +226,49 @@ def _crystal_space(state: State, tables: Tables) -> CrystalWork:
     return found
 
 
-def _twin(tables: Tables, name: str) -> Any:
-    """Return a CPU kernel by name: of crystals, or of open boundaries."""
-    if isinstance(tables.orbitals, CrystalOrbitals):
-        return getattr(crystal_cpu, name)
-    return getattr(walk_cpu if name in ("recompute", "walk") else energy_cpu, name)
+class _Job(NamedTuple):
+    """What `energy_cpu.advance` takes besides walkers, tables and counters, in its order."""
+
+    job: int
+    tau: float = 0.0
+    mode: int = 0
+    sweeps: int = 0
+    repeats: int = 1
+    tmoves: bool = False
+    reference: float = 0.0
+    trial: float = 0.0
+    window: float = 0.0
+    tau_ratio: float = 1.0
+
+
+NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
+
+
+def _advance(
+    device: Device,
+    state: State,
+    tables: Tables,
+    job: _Job,
+    stream: Stream = NO_STREAM,
+    sums: NDArray[np.float64] | None = None,
+) -> None:
+    """Do a job in open boundaries, in types that are always the same, so that there is one compiled kernel."""
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
+    out = np.zeros((1, SUMS)) if sums is None else sums
+    how = _Job(*(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True)))
+    at = _counters(stream)
+
+    def work(a: int, b: int, space: Any) -> None:
+        energy_cpu.advance(a, b, how.job, state, *psi, *how[1:], *at, out, space)
+
+    _each(device, state, tables, work, max(1, how.sweeps * how.repeats))
+
+
+_JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
+
+
+def _in_crystal(tables: Tables) -> bool:
+    return isinstance(tables.orbitals, CrystalOrbitals)
 
 
 def _cost(tables: Tables) -> float:
@@ -257,30 +295,36 @@ def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    kernel = _twin(tables, "recompute")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, _Job(energy_cpu.RECOMPUTE), sums=error[:, None])
+        return
     psi = (tables.orbitals, tables.jastrow, tables.n_up)
-    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, error, work))
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
-    kernel = _twin(tables, "walk")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, _Job(energy_cpu.WALK, tau, mode, sweeps), stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, tau, mode, sweeps, *at, work),
+        lambda a, b, work: crystal_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
     )
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    kernel = _twin(tables, "energies")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, _Job(energy_cpu.ENERGIES), stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
-    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, *at, work))
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.energies(a, b, state, *psi, *at, work))
 
 
 def _generations_cpu(
@@ -294,14 +338,16 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
-    kernel = _twin(tables, "generations")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, _Job(energy_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     how, at = (tau, mode, sweeps, count), _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, *how, *at, sums, work),
+        lambda a, b, work: crystal_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
         count * sweeps,
     )
 
@@ -315,14 +361,17 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
-    kernel = _twin(tables, "diffuse")
+    if not _in_crystal(tables):
+        job = _Job(energy_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
+        _advance(device, state, tables, job, stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, tau, tmoves, *limits, *at, work),
+        lambda a, b, work: crystal_cpu.diffuse(a, b, state, *psi, tau, tmoves, *limits, *at, work),
     )
 
 
