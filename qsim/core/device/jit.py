@@ -9,10 +9,11 @@ code within each kernel that is called from Python, and nowhere else.
 from __future__ import annotations
 
 import ctypes
+from functools import wraps
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import cgutils, compiler, typed_passes, typing
+from numba.core import cgutils, compiler, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
@@ -137,3 +138,57 @@ def held(typingctx: Any, record: Any) -> Any:
         return cgutils.alloca_once_value(builder, arguments[0])
 
     return _Held(record)(record), generate
+
+
+# ------------------------------------------------------------------------------------------- types
+
+
+def _remembering(plain: Any) -> Any:
+    """Return ``get_call_type`` of functions such as ``+``, which tries some ten templates at each call, with a memory.
+
+    Only what the function itself computes is remembered; implementations that are compiled depend on the options of the caller.
+    """
+    known: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+    @wraps(plain)
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return plain(self, context, args, kws)
+        _, found = known.setdefault(id(self), (self, {}))
+        key = (id(context), args)
+        signature = found.get(key)
+        if signature is None:
+            signature = plain(self, context, args, kws)
+            if self.get_impl_key(signature) is self.typing_key:
+                found[key] = signature
+        return signature
+
+    return get_call_type
+
+
+def _values(self: Any) -> dict[str, Any]:
+    """Return all options, as ``TargetConfig.values`` does through a property for each; compilation asks for them all the time."""
+    given = self._values
+    return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+
+types.BaseFunction.get_call_type = _remembering(types.BaseFunction.get_call_type)
+targetconfig.TargetConfig.values = _values
+
+
+def _variables(self: Any, value: Any) -> list[Any]:
+    """Return the variables in a part of an instruction, as ``Inst._rec_list_vars``, with the most frequent kinds first."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if kind is str or kind is ir.Loc or value is None:
+        return []
+    if kind is dict:
+        return [found for each in value.values() for found in _variables(self, each)]
+    if kind is list or kind is tuple:
+        return [found for each in value for found in _variables(self, each)]
+    return _plain_variables(self, value)  # type: ignore[no-any-return]
+
+
+_plain_variables = ir.Inst._rec_list_vars
+ir.Inst._rec_list_vars = _variables

@@ -12,16 +12,13 @@ import math
 
 import numba as nb
 
-from qsim.core.device.jit import held
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.jastrow_cpu import electron_value, function
-from qsim.qmc.kernels.jit import INLINE, JIT, PART
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value
-from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, refresh, sweep, update_inverse
+from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
 
-__all__ = ["DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK", "advance", "local_energy"]
-
-RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE = range(5)  # jobs
+__all__ = ["local_energy", "nonlocal_moves"]
 
 TINY = 1e-12
 T_MOVE = 5  # pair of uniforms of an electron's T-move; 3 and 4 are free
@@ -255,55 +252,3 @@ def nonlocal_moves(
 def clipped(energy, reference, window):
     """Return an energy within ``window`` of the reference."""
     return min(max(energy, reference - window), reference + window)
-
-
-@nb.njit(**JIT)
-def advance(
-    first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves, reference, trial,
-    window, tau_ratio, k0, k1, stream, step, offset, sums, work,
-):  # fmt: skip
-    """Do a job for walkers ``first ... last``: one kernel for all, since each would compile the same parts again.
-
-    ``RECOMPUTE``: rows, inverses and log psi; ``sums[w, 0]`` is the largest change of an inverse relative to its size.
-    ``WALK``: ``sweeps`` generations, numbered from ``step``.  ``ENERGIES``: local energies.
-    ``GENERATIONS``: ``count`` times ``sweeps`` moves of all electrons and the local energy; ``sums`` (W, 8) collects its
-    components, the square of the total, and the number of generations.  ``DIFFUSE``: one generation of diffusion Monte Carlo,
-    moves, local energy, weight, T-moves; weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with energies clipped
-    to ``window`` around ``reference``.
-    """
-    state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
-    hamiltonian, work = held(hamiltonian), held(work)
-    mass = hamiltonian.mass
-    for w in range(first, last):
-        if job == RECOMPUTE:
-            sums[w, 0] = refresh(state, w, orbitals, jastrow, n_up, work)
-            continue
-        for g in range(count):
-            at = step + g * sweeps
-            before = clipped(state.energy[w, TOTAL], reference, window)
-            for k in range(sweeps):
-                sweep(
-                    state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, at + k, offset + w, work
-                )  # fmt: skip
-            if job == WALK:
-                continue
-            local_energy(
-                state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
-            )
-            if job == GENERATIONS:
-                for c in range(6):
-                    sums[w, c] += state.energy[w, c]
-                total = state.energy[w, TOTAL]
-                sums[w, 6] += total * total
-                sums[w, 7] += 1.0
-            elif job == DIFFUSE:
-                after = clipped(state.energy[w, TOTAL], reference, window)
-                state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-                points = 0
-                if tmoves:
-                    for e in range(work.counts.shape[0]):
-                        points += work.counts[e]
-                if points > 0:  # a call costs more than it takes to see that there is nothing to do
-                    nonlocal_moves(
-                        state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
-                    )  # fmt: skip

@@ -13,6 +13,7 @@ JIT: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"contract"},
     "_nrt": False,
+    "no_cfunc_wrapper": True,
 }
 
 #: Functions that kernels call, and Python never.

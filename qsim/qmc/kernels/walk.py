@@ -13,8 +13,9 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import crystal_cpu, energy_cpu, walk_cpu
+from qsim.qmc.kernels import advance_cpu, crystal_cpu, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels.derivatives_cpu import Derivatives
 from qsim.qmc.kernels.types import State, work_space
 
 if TYPE_CHECKING:
@@ -226,8 +227,8 @@ def _crystal_space(state: State, tables: Tables) -> CrystalWork:
     return found
 
 
-class _Job(NamedTuple):
-    """What `energy_cpu.advance` takes besides walkers, tables and counters, in its order."""
+class Job(NamedTuple):
+    """What `advance_cpu.advance` takes besides walkers, tables and counters, in its order."""
 
     job: int
     tau: float = 0.0
@@ -241,6 +242,9 @@ class _Job(NamedTuple):
     tau_ratio: float = 1.0
 
 
+NO_PARAMETERS = Derivatives(
+    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
+)
 NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
 
 
@@ -248,20 +252,34 @@ def _advance(
     device: Device,
     state: State,
     tables: Tables,
-    job: _Job,
+    job: Job,
     stream: Stream = NO_STREAM,
     sums: NDArray[np.float64] | None = None,
 ) -> None:
     """Do a job in open boundaries, in types that are always the same, so that there is one compiled kernel."""
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
     out = np.zeros((1, SUMS)) if sums is None else sums
-    how = _Job(*(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True)))
+    do = job_of(state, tables, job, stream, out)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: do(a, b, NO_PARAMETERS, work),
+        max(1, job.sweeps * job.repeats),
+    )
+
+
+def job_of(
+    state: State, tables: Tables, job: Job, stream: Stream, sums: NDArray[np.float64]
+) -> Callable[[int, int, Derivatives, Any], None]:
+    """Return what does a job for a range of walkers, with the work space of a thread."""
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
+    how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
     at = _counters(stream)
 
-    def work(a: int, b: int, space: Any) -> None:
-        energy_cpu.advance(a, b, how.job, state, *psi, *how[1:], *at, out, space)
+    def do(first: int, last: int, parameters: Derivatives, work: Any) -> None:
+        advance_cpu.advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
 
-    _each(device, state, tables, work, max(1, how.sweeps * how.repeats))
+    return do
 
 
 _JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
@@ -296,7 +314,7 @@ def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
     if not _in_crystal(tables):
-        _advance(device, state, tables, _Job(energy_cpu.RECOMPUTE), sums=error[:, None])
+        _advance(device, state, tables, Job(advance_cpu.RECOMPUTE), sums=error[:, None])
         return
     psi = (tables.orbitals, tables.jastrow, tables.n_up)
     _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
@@ -306,7 +324,7 @@ def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
     if not _in_crystal(tables):
-        _advance(device, state, tables, _Job(energy_cpu.WALK, tau, mode, sweeps), stream)
+        _advance(device, state, tables, Job(advance_cpu.WALK, tau, mode, sweeps), stream)
         return
     psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
     at = _counters(stream)
@@ -320,7 +338,7 @@ def _walk_cpu(
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
     if not _in_crystal(tables):
-        _advance(device, state, tables, _Job(energy_cpu.ENERGIES), stream)
+        _advance(device, state, tables, Job(advance_cpu.ENERGIES), stream)
         return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
@@ -339,7 +357,7 @@ def _generations_cpu(
     sums: NDArray[np.float64],
 ) -> None:
     if not _in_crystal(tables):
-        _advance(device, state, tables, _Job(energy_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
+        _advance(device, state, tables, Job(advance_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
         return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     how, at = (tau, mode, sweeps, count), _counters(stream)
@@ -362,7 +380,7 @@ def _diffuse_cpu(
     stream: Stream,
 ) -> None:
     if not _in_crystal(tables):
-        job = _Job(energy_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
+        job = Job(advance_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
         _advance(device, state, tables, job, stream)
         return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
