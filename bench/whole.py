@@ -47,8 +47,9 @@ LIMIT = 60.0  # seconds that one command may take
 
 def _trotter(device: Device) -> Callable[[], object]:
     from bench.trotter import problem
+    from qsim.trotter.evolution.layers import Evolver
 
-    run = problem.Evolver(device, problem.all_to_all(22), problem.noise(22))
+    run = Evolver(device, problem.all_to_all(22), problem.noise(22))
     return lambda: run.advance("ts2", problem.DT, 1)
 
 
@@ -143,7 +144,7 @@ def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str
                 work = make(cpu(count))
                 work()
                 work()
-                found = []
+                found: list[tuple[float, float]] = []
                 begun = time.perf_counter()
                 while len(found) < 3 or time.perf_counter() - begun < budget:
                     start, busy = time.perf_counter(), time.process_time()

@@ -21,13 +21,8 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 __all__ = ["PART", "held"]
 
 
-def _refuse(*arguments: Any) -> None:
-    """Tell a caller from Python that there is no machine code."""
-    raise TypeError("a part of compiled kernels cannot be called from Python")
-
-
-_callback = ctypes.PYFUNCTYPE(ctypes.c_void_p, *[ctypes.c_void_p] * 3)(_refuse)
-_REFUSAL = ctypes.cast(_callback, ctypes.c_void_p).value
+#: What a call of a part from Python comes to: a TypeError, since there is no machine code.
+_REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
 
 
 class _Parts(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
