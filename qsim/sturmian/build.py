@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.problem import Problem as Collision
 
 PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
+PRODUCTS, LAUNCHES = (
+    60.0,
+    100.0,
+)  # of a root: products with H, roughly, and launches of each, for the choice of a device
 COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
 
 
@@ -80,7 +84,9 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         flops += (
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
         )
-    return Work(dense=flops, reduce="channels.l_max")
+    lanes = float(max((unknowns(values, sector, points) for sector in sectors), default=0))
+    runs = float(max(1, _points(deck)))
+    return Work(dense=flops, reduce="channels.l_max", times=runs * PRODUCTS, lanes=lanes, launches=LAUNCHES)
 
 
 class _Trial(NamedTuple):
