@@ -1,7 +1,7 @@
 """Moves and local energies of walkers: public wrappers of ``walk.cu`` and their CPU twins.
 
-A thread (CPU) or a warp (GPU) carries a walker through all generations of a call; random numbers are counted by (walker,
-generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
+A thread (CPU) or some lanes of a warp (GPU) carry a walker through all generations of a call; random numbers are counted by
+(walker, generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from qsim.qmc.kernels.derivatives_cpu import Derivatives
 from qsim.qmc.kernels.types import State, work_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
-WARPS = (4, 2, 1)  # walkers of a block: as many as SHARED_BYTES hold
-LANES, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
+WARPS = (4, 2, 1)  # of a block: as many as SHARED_BYTES hold
+WARP, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
+BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
+ITEMS = 4.0  # shells, electrons and ions for each lane of a walker
 MOVE_COST, BASIS_COST = (
     200,
     12,
@@ -418,24 +420,40 @@ STATE = np.dtype(
 _scratch: dict[int, Any] = {}
 
 
+def lanes_of(sizes: Mapping[str, int]) -> int:
+    """Return how many lanes of a warp carry a walker: 1, 4, 8, 16 or 32, as many as its shells and pairs keep busy.
+
+    They depend on the system alone: sums are added in the order of the lanes, so that ranks with fewer walkers get the same bits.
+    """
+    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / ITEMS
+    return next((count for count in (32, 16, 8, 4) if items >= count), 1)
+
+
 class _Launch:
-    """Launches of kernels on the same walkers, a warp for each of them."""
+    """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
 
     def __init__(self, state: State, tables: Tables) -> None:
         self.model = _model(tables, state)
         self.sizes = {key: int(self.model[key][0]) for key in SIZES}
         sizes, real = self.sizes, state.rows.dtype
         each = real.itemsize * (
-            5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]
+            (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
         )
-        self.warps = next((count for count in WARPS if count * each <= SHARED_BYTES), 1)
-        self.shared = self.warps * each
+        self.lanes = lanes_of(sizes)
+        while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
+            self.lanes *= 2  # fewer walkers of a warp, since there is no memory for more
+        groups = WARP // self.lanes
+        self.walkers = state.R.shape[0]
+        most = min(SHARED_BYTES // each, self.walkers // BLOCKS) // groups
+        self.warps = next((count for count in WARPS if count <= most), 1)
+        self.each = self.warps * groups
+        self.shared = self.each * each
         self.macros: dict[str, str | int] = {
             "REAL": "float" if real == np.float32 else "double",
             "WARPS": self.warps,
+            "LANES": self.lanes,
         }
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
-        self.walkers = state.R.shape[0]
         self.state = _record(state, max(pairs, 2 * sizes["orbitals"] ** 2))
 
     def __call__(
@@ -444,7 +462,7 @@ class _Launch:
         kernel = kernels.function("qmc/kernels", "walk", name, self.macros, shared_bytes=self.shared)
         counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
         arguments = (self.model, self.state, *numbers, *counters, *more)
-        kernel((-(-self.walkers // self.warps),), (LANES * self.warps,), arguments, shared_mem=self.shared)
+        kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
