@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.device import tuning
+from qsim.core.device.device import cpu
 from qsim.core.device.pool import WAKE
 from qsim.core.text import rough_time
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.run.work import Work
 
-__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds"]
+__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
 
 START = 1.5
 """Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the cache): 1.2 to 2."""
@@ -57,6 +58,14 @@ class Speeds:
     cuda_bytes: float = 4.2e12
     cuda_dense: float = 5e13
     launch: float = 5e-6
+
+
+def the_faster(work: Work, device: Device) -> tuple[Device, list[str]]:
+    """Return a GPU or its host, whichever is faster by an estimate, and why; a CPU as it is."""
+    if not device.is_cuda:
+        return device, []
+    takes, reason = faster(work, device, speeds(device))
+    return (device if takes else cpu(device.threads)), [reason]
 
 
 def faster(work: Work, device: Device, speed: Speeds) -> tuple[bool, str]:

@@ -20,7 +20,7 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
-from qsim.core.device.device import Device, cpu, out_of_memory, requested_device, requested_threads, select
+from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
@@ -244,8 +244,12 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
-    device, reason = _the_faster(plan, device, job, comm)
-    notices += reason
+    asked, _ = requested_device(job.options.device, settings.device)
+    if (
+        asked == "auto" and comm.size == 1
+    ):  # several ranks keep the GPU: each would choose by its own measurements
+        device, reason = choice.the_faster(plan.work, device)
+        notices += reason
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )
@@ -253,18 +257,6 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     device.require(plan.memory.of_processes(comm.local_size))
     loaded.raise_for(plan.work.findings(least_time(plan, loaded, device)))
     return plan, device, [*caches.NOTICES, *notices]
-
-
-def _the_faster(plan: Plan, device: Device, job: _Job[D, P, R], comm: Comm) -> tuple[Device, list[str]]:
-    """Return the GPU or its host, whichever is faster by an estimate, and why; `device` itself where one was asked for.
-
-    Several ranks keep the GPU: each would choose by its own measurements.
-    """
-    asked, _ = requested_device(job.options.device, job.loaded.deck.run.device)
-    if asked != "auto" or not device.is_cuda or comm.size > 1:
-        return device, []
-    takes, reason = choice.faster(plan.work, device, choice.speeds(device))
-    return (device if takes else cpu(device.threads)), [reason]
 
 
 def least_time(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> float:
