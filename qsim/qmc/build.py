@@ -37,6 +37,7 @@ MOST_WAVES = 1000  # of a structure factor, roughly
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 # Operations of the least work per second and core, in decks of this kind.  Measured: all electrons 1.2e8 (helium, beryllium) to
 # 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
+WARP, LAUNCHES = 32.0, 3.0  # lanes of a walker on a GPU, and kernels of a generation
 SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
 PAIR, QUADRATURE = (
     12,
@@ -156,6 +157,8 @@ def _work(parts: list[Part], system: System, *, crystal: bool) -> Work:
         flops=flops,
         reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
         core=flops / _speed(system, crystal=crystal),
+        lanes=WARP * max(part.walkers for part in parts),
+        launches=LAUNCHES * sum(part.generations for part in parts),
     )
 
 

@@ -37,6 +37,8 @@ PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 SWEEP_FLOPS = (
     1.3e9  # of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9
 )
+SWEEPS = 50.0  # of an optimisation, roughly, for the choice of a device
+IN_KERNEL = 0.8  # launches that the steps of a trajectory take, forward and back, which follow each other within a kernel
 ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
 GRID_ARRAYS = 8  # the same, besides, of the grid propagator
 GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
@@ -92,7 +94,16 @@ def _work(deck: QocDeck, levels: int, steps: int) -> Work:
     grid = isinstance(deck.propagator, CrankNicolsonPropagator)
     each = 24.0 * deck.system.grid.points if grid else 4.0 * levels**2
     flops = each * steps * trajectories
-    return Work(flops=flops, reduce="time.steps", core=flops / SWEEP_FLOPS, each="sweep")
+    lanes = trajectories * (deck.system.grid.points if grid else levels)
+    return Work(
+        flops=flops,
+        reduce="time.steps",
+        core=flops / SWEEP_FLOPS,
+        each="sweep",
+        times=SWEEPS,
+        lanes=lanes,
+        launches=IN_KERNEL * steps,
+    )
 
 
 def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:

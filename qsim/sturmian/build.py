@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.problem import Problem as Collision
 
 PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
+PRODUCTS, LAUNCHES = (
+    60.0,
+    100.0,
+)  # of a root: products with H, roughly, and launches of each, for the choice of a device
 COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
 
 
@@ -99,7 +103,13 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         for changed, kind in _solutions(deck, values, sectors)
     )
     sizes = [unknowns(values, sector, points) for sector in sectors]
-    return Work(dense=flops, reduce="channels.l_max", core=work.bound_seconds(deck, found, sizes))
+    return Work(
+        dense=flops,
+        reduce="channels.l_max",
+        core=work.bound_seconds(deck, found, sizes),
+        lanes=float(max(sizes, default=0)),
+        launches=LAUNCHES * PRODUCTS * max(1, _points(deck)),
+    )
 
 
 def _momenta(deck: SturmianDeck, sectors: list[Sector]) -> list[int]:

@@ -101,7 +101,7 @@ def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
         findings.append(Finding(problem.key, str(problem)))
     # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
     core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
-    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core)
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core, lanes=n, launches=steps)
     return Plan(
         _memory(blocks, steps, dt),
         sizes=sizes,

@@ -38,6 +38,7 @@ MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
 LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
 MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
 MOST_QUASI = 4000  # states of a cycle that is diagonalised: a minute
+PHASE_FLOPS = 50.0  # operations of a layer on an amplitude, beside two for each spin
 PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
 
 
@@ -141,6 +142,11 @@ def _work(problem: Problem, steps: int) -> Work:
         bytes=moved,
         reduce="ensemble" if problem.members > layers else "evolve.t_final",
         core=core,
+        operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
+        lanes=amplitudes * problem.members
+        if steps
+        else 0.0,  # where the run chooses its steps, nothing is known
+        launches=layers,
     )
 
 

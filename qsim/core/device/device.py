@@ -294,7 +294,7 @@ def select(
     DeviceError
         If the request is not understood or cannot be met, with what was found and how to mend it.
     """
-    request, origin = _request(flag, deck, environ)
+    request, origin = requested_device(flag, deck, environ)
     match = SPECIFICATION.fullmatch(request)
     if match is None:
         raise DeviceError(
@@ -346,7 +346,7 @@ def cpu(threads: int | None = None) -> Device:
     return Device("cpu", 0, f"{cpu_name()}, {count} thread{'s' if count > 1 else ''}", count)
 
 
-def _request(flag: str | None, deck: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def requested_device(flag: str | None, deck: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
     """Return the request that wins, in lower case, and where it came from."""
     for value, origin in (
         (flag, "--device"),

@@ -20,7 +20,7 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
-from qsim.core.device.device import Device, out_of_memory, requested_threads, select
+from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
@@ -30,7 +30,7 @@ from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary, summary, write_summary
 from qsim.core.results.writing import Content, write_results
-from qsim.core.run import checkpoint
+from qsim.core.run import checkpoint, choice
 from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import (
     RunFiles,
@@ -244,6 +244,12 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
+    asked, _ = requested_device(job.options.device, settings.device)
+    if (
+        asked == "auto" and comm.size == 1
+    ):  # several ranks keep the GPU: each would choose by its own measurements
+        device, reason = choice.the_faster(plan.work, device)
+        notices += reason
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )

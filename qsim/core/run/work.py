@@ -61,6 +61,14 @@ class Work:
         2024); 0 where the run chooses its steps itself, so that nothing is known before.
     each
         What `core` is the time of, such as ``"sweep"``, if it is not the whole run.
+    times
+        How often that comes, roughly; for the choice of a device, as what follows.
+    operations
+        Flops that the loops do, where `flops` leaves out most of them.
+    lanes
+        Numbers that can be computed at the same time; 0 if it is not known.
+    launches
+        Launches, or steps within one, that wait for the one before.
     """
 
     flops: float = 0.0
@@ -70,6 +78,10 @@ class Work:
     reduce: str = ""
     core: float = 0.0
     each: str = ""
+    times: float = 1.0
+    operations: float = 0.0
+    lanes: float = 0.0
+    launches: float = 0.0
 
     def least(self, device: Device, precision: str, ranks: int = 1) -> float:
         """Return the seconds that the run takes at least.

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import crystal_derivatives_cpu, derivatives_cpu
+from qsim.qmc.kernels import crystal_derivatives_cpu
+from qsim.qmc.kernels.advance_cpu import DERIVATIVES
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
-from qsim.qmc.kernels.derivatives_cpu import ParameterTables
+from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
 from qsim.qmc.kernels.types import State
-from qsim.qmc.kernels.walk import Tables, _counters, _space
+from qsim.qmc.kernels.walk import SUMS, Job, Tables, _counters, _space, job_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,14 +67,21 @@ def _derivatives_cpu(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     walkers, at = state.R.shape[0], _counters(stream)
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
-    crystal = isinstance(tables.orbitals, CrystalOrbitals)
-    kernel = crystal_derivatives_cpu.crystal_derivatives if crystal else derivatives_cpu.derivatives
+    if isinstance(tables.orbitals, CrystalOrbitals):
+        psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
 
-    def part(a: int, b: int) -> None:
-        values, slopes = np.zeros((2, parameters.place.size))
-        out = (log_slopes, energy_slopes, values, slopes)
-        kernel(a, b, state, *psi, *at, *parameters, *out, _space(state, tables))
+        def part(a: int, b: int) -> None:
+            values, slopes = np.zeros((2, parameters.place.size))
+            out = (log_slopes, energy_slopes, values, slopes)
+            work = _space(state, tables)
+            crystal_derivatives_cpu.crystal_derivatives(a, b, state, *psi, *at, *parameters, *out, work)
+    else:
+        do = job_of(state, tables, Job(DERIVATIVES), stream, np.zeros((1, SUMS)))
+
+        def part(a: int, b: int) -> None:
+            values, slopes = np.zeros((2, parameters.place.size))
+            mine = Derivatives(*parameters, log_slopes, energy_slopes, values, slopes)
+            do(a, b, mine, _space(state, tables))
 
     each_part(part, walkers, walkers, threads, 2)
     return log_slopes, energy_slopes

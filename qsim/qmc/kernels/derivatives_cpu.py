@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numba as nb
 
-from qsim.qmc.kernels.energy_cpu import local_energy
 from qsim.qmc.kernels.jastrow_cpu import BSPLINE, PADE, TINY
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, PART
 
-__all__ = ["ParameterTables"]
+__all__ = ["Derivatives", "ParameterTables", "derivatives"]
 
 
 class ParameterTables(NamedTuple):
@@ -33,6 +32,27 @@ class ParameterTables(NamedTuple):
 
     first: Any
     place: Any
+
+
+class Derivatives(NamedTuple):
+    """What a thread needs to take derivatives.
+
+    Attributes
+    ----------
+    first, place
+        As in `ParameterTables`.
+    log_slopes, energy_slopes : (W, P) float64, out
+        Derivatives of log psi and of the local energy, hartree.
+    values, slopes : (C,) float64
+        Work space of the thread.
+    """
+
+    first: Any
+    place: Any
+    log_slopes: Any
+    energy_slopes: Any
+    values: Any
+    slopes: Any
 
 
 @nb.njit(**INLINE)
@@ -111,7 +131,7 @@ def set_velocities(state, w, n_up, J):
         J[e, 0], J[e, 1], J[e, 2] = gx - J[e, 0], gy - J[e, 1], gz - J[e, 2]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, work):
     """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy; ``work`` is as the local energy left it."""
     atom, v, targets = orbitals.atom, work.J, work.targets
@@ -144,22 +164,17 @@ def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, 
             add_electron(jastrow, first, atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], total, slopes)
 
 
-@nb.njit(**JIT)
-def derivatives(
-    begin, end, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset, first, place, log_slopes,
-    energy_slopes, values, slopes, work,
-):  # fmt: skip
-    """Local energies of walkers ``begin ... end``, and the derivatives (W, P) of log psi and of them."""
-    for w in range(begin, end):
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-        set_velocities(state, w, n_up, work.J)
-        walker_derivatives(state.R[w], orbitals, jastrow, first, n_up, hamiltonian.mass, values, slopes, work)
-        for p in range(log_slopes.shape[1]):
-            log_slopes[w, p] = energy_slopes[w, p] = 0.0
-        for c in range(place.shape[0]):
-            p = place[c]
-            if p >= 0:
-                log_slopes[w, p] -= values[c]
-                energy_slopes[w, p] += slopes[c]
+@nb.njit(**PART)
+def derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work):
+    """Set the derivatives of log psi and of the local energy of a walker, whose local energy has just been computed."""
+    place, values, slopes = parameters.place, parameters.values, parameters.slopes
+    log_slopes, energy_slopes = parameters.log_slopes[w], parameters.energy_slopes[w]
+    set_velocities(state, w, n_up, work.J)
+    walker_derivatives(state.R[w], orbitals, jastrow, parameters.first, n_up, mass, values, slopes, work)
+    for p in range(log_slopes.shape[0]):
+        log_slopes[p] = energy_slopes[p] = 0.0
+    for c in range(place.shape[0]):
+        p = place[c]
+        if p >= 0:
+            log_slopes[p] -= values[c]
+            energy_slopes[p] += slopes[c]

@@ -14,9 +14,9 @@ import numba as nb
 
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.jastrow_cpu import electron_value, function
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value
-from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, sweep, update_inverse
+from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
 
 __all__ = ["local_energy", "nonlocal_moves"]
 
@@ -193,7 +193,7 @@ def local_energy(
     energy[TOTAL] = kinetic + repulsion + local + nonlocal_ + external + ion_ion
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def nonlocal_moves(
     state, w, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
 ):  # fmt: skip
@@ -248,86 +248,7 @@ def nonlocal_moves(
         moved = True
 
 
-@nb.njit(**JIT)
-def energies(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset, work
-):  # fmt: skip
-    """Compute the local energies of walkers ``first ... last``."""
-    for w in range(first, last):
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-
-
-@nb.njit(**JIT)
-def generations(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, k0, k1, stream, step, offset,
-    sums, work,
-):  # fmt: skip
-    """Do some generations of variational Monte Carlo: each of ``sweeps`` moves of all electrons, then the local energy.
-
-    ``sums`` (W, 8) collects the components, the square of the total, and the number of generations.
-    """
-    mass = hamiltonian.mass
-    for w in range(first, last):
-        for g in range(count):
-            at = step + g * sweeps
-            for k in range(sweeps):
-                sweep(
-                    state,
-                    w,
-                    orbitals,
-                    jastrow,
-                    n_up,
-                    mass,
-                    tau,
-                    mode,
-                    k0,
-                    k1,
-                    stream,
-                    at + k,
-                    offset + w,
-                    work,
-                )
-            local_energy(
-                state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
-            )
-            for c in range(6):
-                sums[w, c] += state.energy[w, c]
-            total = state.energy[w, TOTAL]
-            sums[w, 6] += total * total
-            sums[w, 7] += 1.0
-
-
 @nb.njit(**INLINE)
 def clipped(energy, reference, window):
     """Return an energy within ``window`` of the reference."""
     return min(max(energy, reference - window), reference + window)
-
-
-@nb.njit(**JIT)
-def diffuse(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, tmoves, reference, trial, window, tau_ratio, k0, k1,
-    stream, step, offset, work,
-):  # fmt: skip
-    """Do one generation of diffusion Monte Carlo: drift and diffusion, local energy, weight, T-moves.
-
-    Weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with energies clipped to ``window`` around ``reference``.
-    """
-    mass = hamiltonian.mass
-    for w in range(first, last):
-        before = clipped(state.energy[w, TOTAL], reference, window)
-        sweep(state, w, orbitals, jastrow, n_up, mass, tau, 2, k0, k1, stream, step, offset + w, work)
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-        after = clipped(state.energy[w, TOTAL], reference, window)
-        state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-        points = 0
-        if tmoves:
-            for e in range(work.counts.shape[0]):
-                points += work.counts[e]
-        if points > 0:  # a call costs more than it takes to see that there is nothing to do
-            nonlocal_moves(
-                state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
-            )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from qsim.core.device.jit import PART as _PART
+
 #: Sums may be contracted; order and special values stay as written, since walkers are checked for NaN.  Arrays are not
 #: reference-counted (``_nrt``): the atomic operations of a view in every inner loop took half of the time.  So kernels
 #: allocate nothing; their work space comes from the caller.
@@ -11,7 +13,11 @@ JIT: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"contract"},
     "_nrt": False,
+    "no_cfunc_wrapper": True,
 }
 
-#: Small functions are written into their callers.
-INLINE: dict[str, Any] = {**JIT, "forceinline": True}
+#: Functions that kernels call, and Python never.
+PART: dict[str, Any] = {**JIT, **_PART}
+
+#: Small ones are written into their callers.
+INLINE: dict[str, Any] = {**PART, "forceinline": True}

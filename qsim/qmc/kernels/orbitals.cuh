@@ -1,7 +1,7 @@
 // Orbitals, Jastrow functions and pseudopotentials at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
 //
-// A warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made by the warp together: a lane
-// takes a shell, then a sum over atomic orbitals.  Quadrature points of pseudopotentials go to a lane each, with the sum over orbitals
+// A group of 1, 2, 4 ... 32 lanes of a warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made
+// by the group together: a lane takes a shell, then a sum over atomic orbitals.  Quadrature points of pseudopotentials go to a lane each, with the sum over orbitals
 // done beforehand.
 
 #ifndef QSIM_QMC_ORBITALS_CUH
@@ -9,7 +9,7 @@
 #include "qsim.cuh"
 
 #ifndef LANES
-#define LANES 32
+#define LANES 32  // of a walker
 #endif
 #define BINS 32
 #define SMALLEST 0.015625
@@ -53,17 +53,19 @@ QSIM_DEVICE int lane_of() { return LANES == 1 ? 0 : threadIdx.x % LANES; }
 
 #if LANES == 1
 QSIM_DEVICE void join() {}
-QSIM_DEVICE double warp_total(double x) { return x; }
-QSIM_DEVICE double from_lane(double x, int) { return x; }
+QSIM_DEVICE double group_total(double x) { return x; }
 #else
-QSIM_DEVICE void join() { __syncwarp(); }
+// Lanes of this walker within its warp; the others of the warp go their own ways.
+QSIM_DEVICE unsigned group() {
+    return LANES == 32 ? QSIM_ALL_LANES : ((1u << (LANES % 32)) - 1) << (threadIdx.x % 32 / LANES * LANES);
+}
+QSIM_DEVICE void join() { __syncwarp(group()); }
 // Every lane holds the sum, added in the same order for every lane.
-QSIM_DEVICE double warp_total(double x) {
+QSIM_DEVICE double group_total(double x) {
 #pragma unroll
-    for (int k = LANES / 2; k > 0; k /= 2) x += __shfl_xor_sync(QSIM_ALL_LANES, x, k);
+    for (int k = LANES / 2; k > 0; k /= 2) x += __shfl_xor_sync(group(), x, k, LANES);
     return x;
 }
-QSIM_DEVICE double from_lane(double x, int lane) { return __shfl_sync(QSIM_ALL_LANES, x, lane); }
 #endif
 
 struct Place {
@@ -263,7 +265,7 @@ struct Gradient {
     double u, x, y, z;
 };
 
-// The same and its gradient, made by the warp together; every lane holds the result.
+// The same and its gradient, made by the group together; every lane holds the result.
 QSIM_DEVICE Gradient electron_gradient(const Model& m, const double* R, int e, double x, double y, double z) {
     Gradient g = {0, 0, 0, 0};
     const bool spin = e < m.n_up;
@@ -278,7 +280,7 @@ QSIM_DEVICE Gradient electron_gradient(const Model& m, const double* R, int e, d
         const double slope = c.du / r;
         g.u += c.u, g.x += slope * dx, g.y += slope * dy, g.z += slope * dz;
     }
-    return {warp_total(g.u), warp_total(g.x), warp_total(g.y), warp_total(g.z)};
+    return {group_total(g.u), group_total(g.x), group_total(g.y), group_total(g.z)};
 }
 
 #endif

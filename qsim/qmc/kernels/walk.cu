@@ -1,4 +1,5 @@
-// Walkers: moves of single electrons, local energies, weights and T-moves.  A warp carries a walker through all sweeps of a launch.
+// Walkers: moves of single electrons, local energies, weights and T-moves.  A group of LANES lanes of a warp
+// carries a walker through all sweeps of a launch: one lane where there are few electrons, which leave the others nothing to do.
 //
 // Moves, energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
 // many warps a multiprocessor holds, and together they would need twice the registers of each.
@@ -9,18 +10,19 @@
 //
 // Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
 //
-// qsim-compile: may-spill=walk
+// qsim-compile: may-spill=walk,nonlocal_steps
 // qsim-compile: -DWARPS=4
-// qsim-compile: -DWARPS=1
+// qsim-compile: -DWARPS=1 -DLANES=1
+// qsim-compile: -DWARPS=4 -DLANES=8
 #include "orbitals.cuh"
 
 #ifndef WARPS
-#define WARPS 4  // walkers of a block
+#define WARPS 4  // of a block
 #endif
 #ifndef RESIDENT
 #define RESIDENT 4  // blocks that a multiprocessor must hold
 #endif
-#define BOUNDS __launch_bounds__(LANES * WARPS, RESIDENT * 4 / WARPS)
+#define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
 #define PLAIN 0
 #define FIXED_NODE 2
 #define PER_ELECTRON 8  // counters of an electron in a generation
@@ -49,7 +51,7 @@ struct Draw {
     uint32 stream, step, walker;
 };
 
-// What a warp shares.
+// What the lanes of a walker share.
 struct Local {
     real *ao, *rows, *column, *d;  // (5, B), (5, M), (M,), (N, B)
 };
@@ -64,9 +66,9 @@ QSIM_DEVICE double uniform52(uint32 low, uint32 high) {  // as core.rng
     return (double)((((uint64)high << 32) | low) >> 12) * 0x1p-52 + 0x1p-53;
 }
 
-QSIM_DEVICE Local local_of(const Model& m, char* shared, int warp) {
-    const int64 size = 5 * m.basis + 6 * m.orbitals + m.electrons * m.basis;
-    real* at = (real*)shared + warp * size;
+QSIM_DEVICE Local local_of(const Model& m, char* shared, int group) {
+    const int64 size = (5 * m.basis + 6 * m.orbitals + m.electrons * m.basis) | 1;  // odd: groups of a warp meet different banks
+    real* at = (real*)shared + group * size;
     return {at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, at + 5 * m.basis + 6 * m.orbitals};
 }
 
@@ -88,7 +90,7 @@ QSIM_DEVICE Electron electron(const Model& m, int e) {
 QSIM_DEVICE double along(const real* row, const real* column, int n) {
     double total = 0;
     for (int o = lane_of(); o < n; o += LANES) total += (double)row[o] * column[o];
-    return warp_total(total);
+    return group_total(total);
 }
 
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.
@@ -268,7 +270,7 @@ QSIM_DEVICE double nonlocal_points(const Model& m, const State& s, int64 w, int 
         total += value;
     }
     join();
-    return warp_total(total);
+    return group_total(total);
 }
 
 QSIM_DEVICE void nonlocal_moves(const Model& m, const State& s, int64 w, double tau, const Draw& draw, const Local& local) {
@@ -341,9 +343,9 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
             const double slope = c.du / r;
             jx += slope * dx, jy += slope * dy, jz += slope * dz, jl += c.ddu + 2 * slope;
         }
-        jx = warp_total(jx), jy = warp_total(jy), jz = warp_total(jz), jl = warp_total(jl);
-        repulsion += warp_total(pairs);
-        ions += warp_total(local_part);
+        jx = group_total(jx), jy = group_total(jy), jz = group_total(jz), jl = group_total(jl);
+        repulsion += group_total(pairs);
+        ions += group_total(local_part);
         const Electron at = electron(m, e);
         const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
         const real* row = s.rows + (w * N + e) * 5 * M;
@@ -364,22 +366,17 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
     return total;
 }
 
-#if LANES == 1
-#define WALKER (int64) blockIdx.x
-#define WARP 0
-#else
-#define WALKER ((int64)blockIdx.x * WARPS + threadIdx.x / LANES)
-#define WARP (threadIdx.x / LANES)
-#endif
+#define GROUP ((int)(threadIdx.x / LANES))
+#define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
 
-// One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for WARPS times `Local`.
+// One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for 32 WARPS / LANES times `Local`.
 
 // Rows, inverses (Gauss and Jordan in double precision, pivots by column) and log psi; error: (W,).
 extern "C" __global__ void recompute(Model m, State s, double* error) {
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, WARP);
+    const Local local = local_of(m, shared, GROUP);
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of();
     const double* R = s.R + w * N * 3;
     double *A = s.scratch + w * s.stride, *X = A + M * M;
@@ -441,7 +438,7 @@ extern "C" __global__ void recompute(Model m, State s, double* error) {
             exponent += function_value(m, 2 + (int)m.species[a], distance(R[3 * e] - m.atom[3 * a], R[3 * e + 1] - m.atom[3 * a + 1],
                                                                         R[3 * e + 2] - m.atom[3 * a + 2]));
     }
-    exponent = warp_total(exponent);
+    exponent = group_total(exponent);
     if (lane == 0) {
         s.log_psi[w] = sign == 0 ? -REAL_INFINITY : log_psi - exponent;
         s.sign[w] = sign;
@@ -454,7 +451,7 @@ extern "C" __global__ void BOUNDS
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, WARP);
+    const Local local = local_of(m, shared, GROUP);
     for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
 }
 
@@ -464,7 +461,7 @@ extern "C" __global__ void BOUNDS
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
+    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
     if (sums && lane_of() == 0) {
         for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
         sums[8 * w + 6] += total * total;
@@ -485,7 +482,7 @@ extern "C" __global__ void BOUNDS
     if (w >= s.walkers) return;
     const double before = clipped(s.energy[6 * w + 5], reference, window);
     join();
-    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
+    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
     const double after = clipped(energy, reference, window);
     if (lane_of() == 0) s.weight[w] *= exp(-tau * (0.5 * (before + after) - trial));
 }
@@ -496,5 +493,5 @@ extern "C" __global__ void BOUNDS
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, WARP));
+    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
 }

@@ -1,7 +1,7 @@
 """Moves and local energies of walkers: public wrappers of ``walk.cu`` and their CPU twins.
 
-A thread (CPU) or a warp (GPU) carries a walker through all generations of a call; random numbers are counted by (walker,
-generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
+A thread (CPU) or some lanes of a warp (GPU) carry a walker through all generations of a call; random numbers are counted by
+(walker, generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import crystal_cpu, energy_cpu, walk_cpu
+from qsim.qmc.kernels import advance_cpu, crystal_cpu, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels.derivatives_cpu import Derivatives
 from qsim.qmc.kernels.types import State, work_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
-WARPS = (4, 2, 1)  # walkers of a block: as many as SHARED_BYTES hold
-LANES, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
+WARPS = (4, 2, 1)  # of a block: as many as SHARED_BYTES hold
+WARP, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
+BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
+ITEMS = 4.0  # shells, electrons and ions for each lane of a walker
 MOVE_COST, BASIS_COST = (
     200,
     12,
@@ -226,11 +229,66 @@ def _crystal_space(state: State, tables: Tables) -> CrystalWork:
     return found
 
 
-def _twin(tables: Tables, name: str) -> Any:
-    """Return a CPU kernel by name: of crystals, or of open boundaries."""
-    if isinstance(tables.orbitals, CrystalOrbitals):
-        return getattr(crystal_cpu, name)
-    return getattr(walk_cpu if name in ("recompute", "walk") else energy_cpu, name)
+class Job(NamedTuple):
+    """What `advance_cpu.advance` takes besides walkers, tables and counters, in its order."""
+
+    job: int
+    tau: float = 0.0
+    mode: int = 0
+    sweeps: int = 0
+    repeats: int = 1
+    tmoves: bool = False
+    reference: float = 0.0
+    trial: float = 0.0
+    window: float = 0.0
+    tau_ratio: float = 1.0
+
+
+NO_PARAMETERS = Derivatives(
+    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
+)
+NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
+
+
+def _advance(
+    device: Device,
+    state: State,
+    tables: Tables,
+    job: Job,
+    stream: Stream = NO_STREAM,
+    sums: NDArray[np.float64] | None = None,
+) -> None:
+    """Do a job in open boundaries, in types that are always the same, so that there is one compiled kernel."""
+    out = np.zeros((1, SUMS)) if sums is None else sums
+    do = job_of(state, tables, job, stream, out)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: do(a, b, NO_PARAMETERS, work),
+        max(1, job.sweeps * job.repeats),
+    )
+
+
+def job_of(
+    state: State, tables: Tables, job: Job, stream: Stream, sums: NDArray[np.float64]
+) -> Callable[[int, int, Derivatives, Any], None]:
+    """Return what does a job for a range of walkers, with the work space of a thread."""
+    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
+    how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
+    at = _counters(stream)
+
+    def do(first: int, last: int, parameters: Derivatives, work: Any) -> None:
+        advance_cpu.advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
+
+    return do
+
+
+_JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
+
+
+def _in_crystal(tables: Tables) -> bool:
+    return isinstance(tables.orbitals, CrystalOrbitals)
 
 
 def _cost(tables: Tables) -> float:
@@ -257,30 +315,36 @@ def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    kernel = _twin(tables, "recompute")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, Job(advance_cpu.RECOMPUTE), sums=error[:, None])
+        return
     psi = (tables.orbitals, tables.jastrow, tables.n_up)
-    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, error, work))
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
-    kernel = _twin(tables, "walk")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, Job(advance_cpu.WALK, tau, mode, sweeps), stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, tau, mode, sweeps, *at, work),
+        lambda a, b, work: crystal_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
     )
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    kernel = _twin(tables, "energies")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, Job(advance_cpu.ENERGIES), stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
-    _each(device, state, tables, lambda a, b, work: kernel(a, b, state, *psi, *at, work))
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.energies(a, b, state, *psi, *at, work))
 
 
 def _generations_cpu(
@@ -294,14 +358,16 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
-    kernel = _twin(tables, "generations")
+    if not _in_crystal(tables):
+        _advance(device, state, tables, Job(advance_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     how, at = (tau, mode, sweeps, count), _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, *how, *at, sums, work),
+        lambda a, b, work: crystal_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
         count * sweeps,
     )
 
@@ -315,14 +381,17 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
-    kernel = _twin(tables, "diffuse")
+    if not _in_crystal(tables):
+        job = Job(advance_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
+        _advance(device, state, tables, job, stream)
+        return
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
     at = _counters(stream)
     _each(
         device,
         state,
         tables,
-        lambda a, b, work: kernel(a, b, state, *psi, tau, tmoves, *limits, *at, work),
+        lambda a, b, work: crystal_cpu.diffuse(a, b, state, *psi, tau, tmoves, *limits, *at, work),
     )
 
 
@@ -351,24 +420,40 @@ STATE = np.dtype(
 _scratch: dict[int, Any] = {}
 
 
+def lanes_of(sizes: Mapping[str, int]) -> int:
+    """Return how many lanes of a warp carry a walker: 1, 4, 8, 16 or 32, as many as its shells and pairs keep busy.
+
+    They depend on the system alone: sums are added in the order of the lanes, so that ranks with fewer walkers get the same bits.
+    """
+    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / ITEMS
+    return next((count for count in (32, 16, 8, 4) if items >= count), 1)
+
+
 class _Launch:
-    """Launches of kernels on the same walkers, a warp for each of them."""
+    """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
 
     def __init__(self, state: State, tables: Tables) -> None:
         self.model = _model(tables, state)
         self.sizes = {key: int(self.model[key][0]) for key in SIZES}
         sizes, real = self.sizes, state.rows.dtype
         each = real.itemsize * (
-            5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]
+            (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
         )
-        self.warps = next((count for count in WARPS if count * each <= SHARED_BYTES), 1)
-        self.shared = self.warps * each
+        self.lanes = lanes_of(sizes)
+        while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
+            self.lanes *= 2  # fewer walkers of a warp, since there is no memory for more
+        groups = WARP // self.lanes
+        self.walkers = state.R.shape[0]
+        most = min(SHARED_BYTES // each, self.walkers // BLOCKS) // groups
+        self.warps = next((count for count in WARPS if count <= most), 1)
+        self.each = self.warps * groups
+        self.shared = self.each * each
         self.macros: dict[str, str | int] = {
             "REAL": "float" if real == np.float32 else "double",
             "WARPS": self.warps,
+            "LANES": self.lanes,
         }
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
-        self.walkers = state.R.shape[0]
         self.state = _record(state, max(pairs, 2 * sizes["orbitals"] ** 2))
 
     def __call__(
@@ -377,7 +462,7 @@ class _Launch:
         kernel = kernels.function("qmc/kernels", "walk", name, self.macros, shared_bytes=self.shared)
         counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
         arguments = (self.model, self.state, *numbers, *counters, *more)
-        kernel((-(-self.walkers // self.warps),), (LANES * self.warps,), arguments, shared_mem=self.shared)
+        kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:

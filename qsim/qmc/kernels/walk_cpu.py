@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.core.device.rng_numba import philox, uniform2
 from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
 
 __all__ = ["ACCEPTED", "ACCEPTED_SQUARE", "DRIFT", "FIXED_NODE", "NONLOCAL", "PLAIN", "PROPOSED_SQUARE"]
@@ -66,7 +66,7 @@ def update_inverse(inverse, row, i, n, ratio, scratch):
         column[o] = scratch[o]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
     R, rows = state.R[w], work.rows
@@ -148,7 +148,7 @@ def accepts(exponent, k0, k1, stream, step, walker, pair):
     return math.log(u) < exponent
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def invert(matrix, n, inverse, work):
     """Invert the upper left n x n of a float64 matrix (destroyed) into columns; return log |det| and its sign (0: singular).
 
@@ -190,7 +190,7 @@ def invert(matrix, n, inverse, work):
     return log, sign
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def jastrow_total(jastrow, atom, R, n_up):
     """Return the sum of all functions of one configuration."""
     N = R.shape[0]
@@ -207,49 +207,36 @@ def jastrow_total(jastrow, atom, R, n_up):
     return total
 
 
-@nb.njit(**JIT)
-def recompute(first, last, state, orbitals, jastrow, n_up, error, work):
-    """Recompute rows, inverses and log psi of walkers; ``error[w]`` is the largest change of an inverse relative to its size."""
+@nb.njit(**PART)
+def refresh(state, w, orbitals, jastrow, n_up, work):
+    """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size."""
     N = state.R.shape[1]
     M = state.inverse.shape[2]
     rows, matrix, fresh = work.rows, work.matrix, work.fresh
-    for w in range(first, last):
-        R = state.R[w]
-        log, sign, worst = 0.0, 1.0, 0.0
-        for spin in range(2):
-            n = n_up if spin == 0 else N - n_up
-            begin = 0 if spin == 0 else n_up
-            for i in range(n):
-                e = begin + i
-                orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.S, work.G)
-                for k in range(5):
-                    for o in range(M):
-                        state.rows[w, e, k, o] = rows[k, o]
-                for o in range(n):
-                    matrix[i, o] = rows[0, o]
-            a, b = invert(matrix, n, fresh, work.identity)
-            log, sign = log + a, sign * b
-            inverse = state.inverse[w, spin]
-            size = change = 0.0
-            for i in range(n):
-                for o in range(n):
-                    size = max(size, abs(fresh[i, o]))
-                    change = max(change, abs(fresh[i, o] - inverse[i, o]))
-                    inverse[i, o] = fresh[i, o]
-            if size > 0.0:
-                worst = max(worst, change / size)
-        state.log_psi[w] = log - jastrow_total(jastrow, orbitals.atom, R, n_up)
-        state.sign[w] = sign
-        error[w] = worst
-
-
-@nb.njit(**JIT)
-def walk(
-    first, last, state, orbitals, jastrow, n_up, mass, tau, mode, sweeps, k0, k1, stream, step, offset, work
-):  # fmt: skip
-    """Move walkers ``first ... last`` through some generations, numbered from ``step``."""
-    for w in range(first, last):
-        for k in range(sweeps):
-            sweep(
-                state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step + k, offset + w, work
-            )
+    R = state.R[w]
+    log, sign, worst = 0.0, 1.0, 0.0
+    for spin in range(2):
+        n = n_up if spin == 0 else N - n_up
+        begin = 0 if spin == 0 else n_up
+        for i in range(n):
+            e = begin + i
+            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.S, work.G)
+            for k in range(5):
+                for o in range(M):
+                    state.rows[w, e, k, o] = rows[k, o]
+            for o in range(n):
+                matrix[i, o] = rows[0, o]
+        a, b = invert(matrix, n, fresh, work.identity)
+        log, sign = log + a, sign * b
+        inverse = state.inverse[w, spin]
+        size = change = 0.0
+        for i in range(n):
+            for o in range(n):
+                size = max(size, abs(fresh[i, o]))
+                change = max(change, abs(fresh[i, o] - inverse[i, o]))
+                inverse[i, o] = fresh[i, o]
+        if size > 0.0:
+            worst = max(worst, change / size)
+    state.log_psi[w] = log - jastrow_total(jastrow, orbitals.atom, R, n_up)
+    state.sign[w] = sign
+    return worst

@@ -86,7 +86,13 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     if count > 1:
         sizes["runs"] = count
     flops = count * FLOPS * grid.points * lanes * found.steps * stages
-    work = Work(flops=flops, reduce="time.t_final", core=flops / SPEED)
+    work = Work(
+        flops=flops,
+        reduce="time.t_final",
+        core=flops / SPEED,
+        lanes=float(count * grid.points * lanes),
+        launches=float(found.steps * stages),
+    )
     return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
 
 

@@ -284,6 +284,24 @@ def test_cuda_makes_the_same_moves(cuda, wavefunction):
     np.testing.assert_allclose(sums, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
+def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeypatch):
+    """37 walkers: the last warp is not full, and walkers of a warp take different decisions."""
+    monkeypatch.setattr(walk, "lanes_of", lambda sizes: lanes)
+    (there, sums), (here, wanted) = run(cuda, wavefunction, 37), run(cpu(1), wavefunction, 37)
+    for name, a, b in zip(State._fields, there, here, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("electrons", "atoms", "shells", "lanes"), [(2, 1, 1, 1), (4, 1, 9, 1), (8, 3, 21, 8), (30, 8, 200, 32)]
+)
+def test_small_systems_get_few_lanes(electrons, atoms, shells, lanes):
+    assert walk.lanes_of({"electrons": electrons, "atoms": atoms, "shells": shells}) == lanes
+
+
 def test_single_precision_stays_close(device, wavefunction):
     """Orbitals, inverses in float32: local energies to 1e-4 of the sizes of their parts after a full inversion."""
     double = ensemble(device, wavefunction, 30)

@@ -1,0 +1,189 @@
+"""Compilation of CPU kernels that are made of many small functions.
+
+Numba optimises every function by itself, makes machine code of it, wraps it for Python, and does all of that again in each
+function that calls it.  Of ten kernels that share forty helpers most of the time goes into code that nobody runs.  A function
+compiled with `PART` is typed and translated once and then only kept for those that call it: it is optimised and becomes machine
+code within each kernel that is called from Python, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import wraps
+from typing import Any
+
+from numba import _dynfunc, types
+from numba.core import cgutils, compiler, ir, targetconfig, typed_passes, typing
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_machinery import register_pass
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+
+__all__ = ["PART", "held"]
+
+
+#: What a call of a part from Python comes to: a TypeError, since there is no machine code.
+_REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
+
+
+class _Parts(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """Code that waits for the kernel it becomes a part of."""
+
+    def finalize(self) -> None:
+        """Link in what this code calls; nothing is optimised, nothing becomes machine code."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Translation into the intermediate language, without wrappers for Python and C."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> Any:
+        """Translate a function into a library of parts."""
+        flags = state.flags
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+        state.library = _Parts(state.targetctx.codegen(), state.func_id.func_qualname)
+        changed = super().run_pass(state)
+        fndesc, call_helper, _, env = state.cr
+        stub = _dynfunc.make_function(
+            fndesc.lookup_module(), fndesc.qualname, "part of kernels", _REFUSAL, env, (state.library,)
+        )
+        state.targetctx.insert_user_function(stub, fndesc, [state.library])
+        state.reload_init.extend(state.library._reload_init)
+        state.cr = compiler._LowerResult(fndesc, call_helper, cfunc=stub, env=env)
+        return changed
+
+
+class _Compiler(compiler.Compiler):  # type: ignore[misc]
+    """The ordinary compiler up to the translation."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the ordinary pipelines with the other translation."""
+        found: list[Any] = super().define_pipelines()
+        for manager in found:
+            manager.passes = [
+                (_Lowering if kind is typed_passes.NativeLowering else kind, text)
+                for kind, text in manager.passes
+            ]
+            manager._finalized = False
+            manager.finalize()
+        return found
+
+
+#: Options for functions that only compiled functions call; never call them from Python.
+PART: dict[str, Any] = {"cache": False, "pipeline_class": _Compiler}
+
+
+# ------------------------------------------------------------------------------------------- records
+
+
+class _Held(types.Type):  # type: ignore[misc]
+    """The address of a named tuple.
+
+    Parameters
+    ----------
+    record
+        Type of the tuple.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        super().__init__(f"Held({record})")
+
+
+@register_model(_Held)
+class _HeldModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: _Held) -> None:
+        super().__init__(manager, kind, manager[kind.record].get_value_type().as_pointer())
+
+
+@infer_getattr
+class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
+    key = _Held
+
+    def generic_resolve(self, kind: Any, field: str) -> Any:
+        """Return the type of a field; None if there is none of that name."""
+        fields = kind.record.fields
+        return kind.record.types[fields.index(field)] if field in fields else None
+
+
+@lower_getattr_generic(_Held)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, kind: Any, value: Any, field: str) -> Any:
+    return builder.load(cgutils.gep_inbounds(builder, value, 0, kind.record.fields.index(field)))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def held(typingctx: Any, record: Any) -> Any:
+    """Return a named tuple of arrays by its address: attributes as before, but one argument in a call, and not ten per array.
+
+    It lives as long as the compiled function that holds it runs, and fields cannot be set.  References are not counted: for
+    kernels without ``_nrt``.
+    """
+    if isinstance(record, _Held):
+        return record(record), lambda context, builder, signature, arguments: arguments[0]
+    if not isinstance(record, types.BaseNamedTuple):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.alloca_once_value(builder, arguments[0])
+
+    return _Held(record)(record), generate
+
+
+# ------------------------------------------------------------------------------------------- types
+
+
+def _remembering(plain: Any) -> Any:
+    """Return ``get_call_type`` of functions such as ``+``, which tries some ten templates at each call, with a memory.
+
+    Only what the function itself computes is remembered; implementations that are compiled depend on the options of the caller.
+    """
+    known: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+    @wraps(plain)
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return plain(self, context, args, kws)
+        _, found = known.setdefault(id(self), (self, {}))
+        key = (id(context), args)
+        signature = found.get(key)
+        if signature is None:
+            signature = plain(self, context, args, kws)
+            if self.get_impl_key(signature) is self.typing_key:
+                found[key] = signature
+        return signature
+
+    return get_call_type
+
+
+def _values(self: Any) -> dict[str, Any]:
+    """Return all options, as ``TargetConfig.values`` does through a property for each; compilation asks for them all the time."""
+    given = self._values
+    return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+
+types.BaseFunction.get_call_type = _remembering(types.BaseFunction.get_call_type)
+targetconfig.TargetConfig.values = _values
+
+
+def _variables(self: Any, value: Any) -> list[Any]:
+    """Return the variables in a part of an instruction, as ``Inst._rec_list_vars``, with the most frequent kinds first."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if kind is str or kind is ir.Loc or value is None:
+        return []
+    if kind is dict:
+        return [found for each in value.values() for found in _variables(self, each)]
+    if kind is list or kind is tuple:
+        return [found for each in value for found in _variables(self, each)]
+    return _plain_variables(self, value)  # type: ignore[no-any-return]
+
+
+_plain_variables = ir.Inst._rec_list_vars
+ir.Inst._rec_list_vars = _variables

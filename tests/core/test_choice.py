@@ -1,0 +1,127 @@
+"""The choice between a GPU and its host: estimates at known speeds, what is kept of measurements, and what overrules."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from qsim.core.deck.load import load_deck
+from qsim.core.device import tuning
+from qsim.core.device.device import Device
+from qsim.core.run import choice, pipeline
+from qsim.core.run.choice import Speeds, faster, on_cuda, on_host
+from qsim.core.run.pipeline import Options, execute
+from qsim.core.run.stages import stage
+from qsim.core.run.work import Work
+
+INPUTS = Path(__file__).resolve().parents[2] / "inputs"
+GPU = Device("cuda", 0, "a GPU", 2)
+FAST = Speeds()  # of an H200 and its host
+
+
+def plan(deck, *overrides):
+    method = deck.partition("/")[0]
+    loaded = load_deck(INPUTS / f"{deck}.yaml", stage(method, "deck").DECK, list(overrides))
+    return stage(method, "build").plan(loaded)
+
+
+def test_estimates_are_sums_that_can_be_made_by_hand():
+    speed = Speeds(1e9, 1e10, 1e10, 1e12, 1e13, 1e-5)
+    loops = Work(flops=4e9, lanes=choice.LANES)
+    assert on_host(loops, speed, 1) == pytest.approx(4.0)
+    assert on_host(loops, speed, 6) == pytest.approx(4.0 / 5.0)
+    assert on_cuda(loops, speed) == pytest.approx(choice.START + 4e9 / (choice.SHARE * 1e13))
+    # a hundredth of the lanes takes a hundred times as long; launches follow each other
+    few = replace(loops, lanes=choice.LANES / 100, launches=1e5)
+    assert on_cuda(few, speed) == pytest.approx(choice.START + 100 * 4e9 / (choice.SHARE * 1e13) + 1.0)
+    # 40 microseconds of work between two launches are not worth a second thread
+    assert on_host(few, speed, 16) == pytest.approx(4.0 / (1.0 + choice.GAIN * ((4e-5 / 12e-6) ** 0.5 - 1.0)))
+    assert on_host(Work(bytes=3e10, times=2.0), speed, 1) == pytest.approx(6.0)
+    assert on_cuda(Work(bytes=3e12), speed) == pytest.approx(choice.START + 3.0)
+    assert on_host(Work(core=2.0, flops=1e15), speed, 1) == pytest.approx(2.0)
+
+
+# measured on an H200 and its host (seconds of the command, GPU and 2 threads): 2.7 and 1.2; 8.4 and 3.4; 23 and hours; 9 and 500
+@pytest.mark.parametrize(
+    ("deck", "overrides", "takes_gpu"),
+    [
+        ("tridiag/hhg_800nm", (), False),
+        ("sturmian/li_plus_scan", (), False),
+        ("qoc/morse", (), False),
+        ("qmc/hooke", (), False),
+        ("tridiag/hhg_800nm", ("grid.points=1600001",), True),
+        ("qmc/h2o_ccecp", ("series.1.vmc.walkers=8192",), True),
+        ("trotter/thirty_spins", (), True),
+    ],
+)
+def test_decks_go_where_they_were_measured_to_be_faster(deck, overrides, takes_gpu):
+    takes, reason = faster(plan(deck, *overrides).work, GPU, FAST)
+    assert takes == takes_gpu
+    assert reason.startswith("auto: cuda:0, by" if takes_gpu else "auto: the CPU, by")
+    assert ("--device cpu" if takes_gpu else "--device cuda") in reason
+
+
+def test_what_is_not_known_stays_on_the_gpu():
+    takes, reason = faster(Work(flops=1.0), GPU, FAST)
+    assert takes
+    assert "not known" in reason
+
+
+def test_a_slow_gpu_loses_what_a_fast_one_wins():
+    work = plan("trotter/thirty_spins").work
+    assert faster(work, GPU, FAST)[0]
+    assert not faster(work, GPU, replace(FAST, cuda_bytes=1e9, cuda_dense=1e8))[0]
+
+
+def test_speeds_are_measured_once_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("QSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("QSIM_TUNE", raising=False)
+    monkeypatch.setattr(Device, "describe", lambda self: {"driver": "1"})
+    calls = []
+    measured = {"cuda_bytes": 1e12, "cuda_dense": 2e12, "launch": 1e-5}
+    monkeypatch.setattr(choice, "_cuda", lambda device: calls.append(device) or measured)
+    first = choice.speeds(GPU)
+    assert first.launch == 1e-5
+    assert first.host_flops > 1e7
+    assert choice.speeds(GPU) == first
+    assert len(calls) == 1
+    # nonsense in the file is measured again
+    tuning.remember("speeds", GPU, {}, {**asdict(first), "launch": -1.0})
+    assert choice.speeds(GPU).launch == 1e-5
+    assert len(calls) == 2
+    assert json.loads((tmp_path / "tuning.json").read_text(encoding="utf-8"))["entries"]
+    monkeypatch.setenv("QSIM_TUNE", "off")
+    assert choice.speeds(GPU) == FAST
+    assert len(calls) == 2
+
+
+def test_a_measurement_that_fails_is_replaced_by_typical_speeds(tmp_path, monkeypatch):
+    def fails(device):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setenv("QSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("QSIM_TUNE", raising=False)
+    monkeypatch.setattr(Device, "describe", lambda self: {})
+    monkeypatch.setattr(choice, "_cuda", fails)
+    assert choice.speeds(GPU) == FAST
+
+
+@pytest.mark.parametrize(
+    ("flag", "environment", "expected"), [(None, "", "cpu"), ("cuda", "", "cuda"), (None, "cuda", "cuda")]
+)
+def test_only_auto_chooses(tmp_path, monkeypatch, flag, environment, expected):
+    """A short deck and a pretended GPU: `auto` takes the processor and says why; who asks for the GPU gets it."""
+    monkeypatch.setenv("QSIM_DEVICE", environment)
+    monkeypatch.setattr(pipeline, "select", lambda *args, **kwargs: (GPU, []))
+    monkeypatch.setattr(choice, "speeds", lambda device: FAST)
+    monkeypatch.setattr(Device, "require", lambda self, memory: None)
+    monkeypatch.setattr(Device, "free_memory", lambda self: 0)
+    monkeypatch.setattr(Device, "describe", lambda self: {})
+    found = execute(
+        "tridiag",
+        INPUTS / "tridiag" / "packet.yaml",
+        Options(dry_run=True, device=flag, output=tmp_path / "x", verbosity=-1),
+    ).summary
+    assert found["device"].partition(":")[0] == expected
+    assert any(text.startswith("auto: the CPU") for text in found["notices"]) == (expected == "cpu")
