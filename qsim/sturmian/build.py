@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.problem import Problem as Collision
 
 PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
-PRODUCTS, LAUNCHES = (
-    60.0,
-    100.0,
-)  # of a root: products with H, roughly, and launches of each, for the choice of a device
+PRODUCTS = 60.0  # with H for a root, roughly, for the choice of a device
+LAUNCHES = 100.0  # of kernels in a product, likewise
 COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
 
 

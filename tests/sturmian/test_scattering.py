@@ -17,7 +17,7 @@ from qsim.core.errors import NumericsError
 from qsim.sturmian import output
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.scattering import angles, continuum, driven, known, observed, sources, spectra
+from qsim.sturmian.scattering import angles, continuum, driven, known, krylov, observed, sources, spectra
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
 from tests.changes import change
@@ -137,8 +137,8 @@ def test_solvers_agree_and_solve_the_equation(small, L, S, pairs):
     momenta = np.array([1.6, 2.0])
     s, E = right_sides(small, operator, momenta), 0.5 * momenta**2 - 0.5
     one = driven.solve(operator, s, E, tolerance=1e-10)
-    other = driven.solve(operator, s, E, tolerance=1e-10, krylov=driven.Krylov("cocg"))
-    single = driven.solve(operator, s[1:], E[1:], tolerance=1e-10, krylov=driven.Krylov(restart=6))
+    other = driven.solve(operator, s, E, tolerance=1e-10, krylov=krylov.Krylov("cocg"))
+    single = driven.solve(operator, s[1:], E[1:], tolerance=1e-10, krylov=krylov.Krylov(restart=6))
     assert one.residuals.max() < 1e-10
     assert np.abs(one.u - other.u).max() < 1e-8 * np.abs(one.u).max()
     assert np.abs(one.u[1] - single.u[0]).max() < 1e-8 * np.abs(one.u).max()
@@ -154,7 +154,7 @@ def test_room_for_more_directions_changes_nothing(small, monkeypatch):
     momenta = np.array([1.6, 2.0])
     s, E = right_sides(small, operator, momenta), 0.5 * momenta**2 - 0.5
     enough = driven.solve(operator, s, E, tolerance=1e-10)
-    monkeypatch.setattr(driven, "FIRST", 3)
+    monkeypatch.setattr(krylov, "FIRST", 3)
     grown = driven.solve(operator, s, E, tolerance=1e-10)
     assert grown.iterations.tolist() == enough.iterations.tolist()
     assert grown.iterations.min() > 3
@@ -370,7 +370,7 @@ def test_a_batch_on_a_gpu_whose_right_hand_sides_converge_after_different_steps(
         operator = where.operator(1, 1, [(0, 1), (1, 2)], 1.0)
         s = operator.device.asarray(right_sides(where, operator, momenta))
         solution = driven.solve(
-            operator, s, 0.5 * momenta**2 - 0.5, tolerance=1e-9, krylov=driven.Krylov(name, 25)
+            operator, s, 0.5 * momenta**2 - 0.5, tolerance=1e-9, krylov=krylov.Krylov(name, 25)
         )
         assert len(set(solution.iterations.tolist())) > 1
         assert solution.residuals.max() <= 1e-9

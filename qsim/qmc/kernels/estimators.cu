@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Sums over walkers of weight times energies (6), of weight times the square of their total, of weights, and of the counts of moves
 // (4), which begin anew.  energy: (W, 6); moves: (W, 4); out: a row of 12 for each block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    take_totals(const double* __restrict__ weights, const double* __restrict__ energy, double* moves, int64 walkers, double* out) {
+    block_totals(const double* __restrict__ weights, const double* __restrict__ energy, double* moves, int64 walkers, double* out) {
     __shared__ double scratch[QSIM_WARP];
     const int64 w = (int64)blockIdx.x * THREADS + threadIdx.x;
     const bool there = w < walkers;

@@ -174,7 +174,7 @@ def block_totals(device: Device, state: State) -> NDArray[np.float64]:
     blocks = -(-walkers // THREADS)
     out = device.xp.empty((blocks, 12))
     if blocks:
-        kernel = kernels.function("qmc/kernels", "estimators", "take_totals", {"REAL": "double"})
+        kernel = kernels.function("qmc/kernels", "estimators", "block_totals", {"REAL": "double"})
         kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
     return device.to_host(out)
 

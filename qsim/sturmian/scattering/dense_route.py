@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.sturmian.linalg import ldlt
-from qsim.sturmian.scattering.driven import Driven, Solution, _norms
+from qsim.sturmian.scattering.driven import Driven, Solution
+from qsim.sturmian.scattering.krylov import norms_of
 from qsim.sturmian.two_electron.dense import OneElectron, assemble
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
         for p, component in enumerate(made.components(device.to_host(found))):
             x[k, p] = component
     u = operator.on_grid(device.asarray(x))
-    scale = _norms(device.asarray(b))
+    scale = norms_of(device.asarray(b))
     r = operator.residual(u, s, device.asarray(np.asarray(E, complex)))
-    residuals = _norms(r) / np.where(scale > 0.0, scale, 1.0)
+    residuals = norms_of(r) / np.where(scale > 0.0, scale, 1.0)
     return Solution(u, residuals, np.ones(len(E), np.int64), [np.array([value]) for value in residuals])
 
 

@@ -19,8 +19,9 @@ from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import fastest, of_numbers
-from qsim.sturmian.scattering.driven import BATCH, FIRST, RESTART
+from qsim.sturmian.scattering.driven import BATCH
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
+from qsim.sturmian.scattering.krylov import FIRST, RESTART
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
 from qsim.sturmian.work import collision_seconds
 

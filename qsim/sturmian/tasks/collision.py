@@ -14,6 +14,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.scattering import amplitudes, driven, saved, sources
+from qsim.sturmian.scattering.krylov import Krylov
 from qsim.sturmian.scattering.observed import Observed, observe
 from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
@@ -511,7 +512,7 @@ def _solved(
             np.array(E),
             tolerance=max(tolerance, 1e-13),
             max_iterations=solver.max_iterations,
-            krylov=driven.Krylov(problem.krylov),
+            krylov=Krylov(problem.krylov),
             start=start,
             observe=poll,
         )
