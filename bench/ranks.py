@@ -177,7 +177,7 @@ def _largest(count: int, ranks: int) -> float:
 
 
 def _sturmian_strong(setting: Setting) -> Measured:
-    energies = [f"{20 + 5 * k} eV" for k in range(setting.pick(4, 16, 16))]
+    energies = [f"{20 + 5 * k} eV" for k in range(setting.pick(4, 16, 48))]
     deck = {
         "method": "sturmian",
         "system": {"Z": 1},
@@ -202,7 +202,7 @@ def _qoc_strong(setting: Setting) -> Measured:
         "qoc/robust.yaml",
         ensemble={"field_scale": scales},
         time={"T": 30000, "steps": setting.pick(1000, 6000, 6000)},
-        optimizer={"type": "lbfgs", "max_sweeps": 6},
+        optimizer={"type": "lbfgs", "max_sweeps": setting.pick(6, 6, 60)},
         verify={"propagator": "none"},
         run={"seed": 1},
     )

@@ -201,8 +201,10 @@ class Problem:
         if set(changes) - {"l_max", "N"}:
             grid = parameters.radial_grid(self.radial, values)
             V = parameters.one_body(self.radial, grid)
-        elif "N" in changes:
-            functions = dict(self._functions)  # longer lists hold the shorter ones
+        elif "N" in changes and self.is_gsf:
+            # longer lists hold the shorter ones; those of the deck, also where a continued run has not needed them yet: the last
+            # bits of a function depend on how many there are
+            functions = {l: self.functions(l) for l in self.ls}
         return replace(
             self, values=values, sectors=sectors, grid=grid, V=V, _functions=functions, _orbitals={}
         )

@@ -57,3 +57,27 @@ def test_every_number_is_the_same_after_a_stop(tmp_path):
         for name, array in whole.items():
             np.testing.assert_array_equal(again[name], array, err_msg=f"{name} after {calls}")
     assert stopped >= 4
+
+
+def test_fewer_functions_are_the_same_whether_or_not_those_of_the_deck_were_needed_before(tmp_path):
+    """A continued run makes them only for its scan."""
+    deck = {
+        "system": {"Z": 2},
+        "grid": {"R": 12, "order": 10},
+        "basis": {
+            "type": "gsf",
+            "generating": {"type": "yukawa", "alpha": 1.0},
+            "energy": -0.9,
+            "N": 10,
+        },
+        "channels": {"L": 0, "S": 0, "l_max": 1},
+        "task": {"type": "bound"},
+    }
+    decks = Decks("sturmian", tmp_path)
+    used, fresh = decks.build(**deck), decks.build(**deck)
+    for l in used.ls:
+        used.functions(l)
+    for count in (6, 8, 12):
+        one, other = used.with_(N=count), fresh.with_(N=count)
+        for l in (0, 1):
+            np.testing.assert_array_equal(one.functions(l).c, other.functions(l).c)

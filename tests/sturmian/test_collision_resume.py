@@ -7,7 +7,8 @@ from qsim.core.run import checkpoint
 from qsim.core.run.loop import Progress
 from qsim.sturmian import output
 from qsim.sturmian.scattering.resonances import Resonances
-from qsim.sturmian.tasks.collision import Collisions
+from qsim.sturmian.tasks import collision
+from qsim.sturmian.tasks.collision import Collisions, Job
 
 GRID = {"R": 16, "order": 9, "elements": 10, "ecs": {"angle": 0.3, "length": 16}}
 DECKS = {
@@ -126,3 +127,26 @@ def test_solutions_that_are_done_are_not_repeated(sturmian, tmp_path):
     left = Reports(rest)
     rest.advance(left)
     assert len(left.steps) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_processes_share_energies_by_their_work(seed):
+    """Each energy belongs to one process, in the order of the run; none has more than its part and one energy."""
+    rng = np.random.default_rng(seed)
+    ranks = int(rng.integers(1, 9))
+    chains = [
+        [Job(0, sector, tuple(range(int(rng.integers(1, 12)))), 0, label) for label in ("singlet", "triplet")]
+        for sector in range(int(rng.integers(1, ranks + 1)))
+    ]
+    costs = rng.uniform(1.0, 4.0, len(chains))
+    tasks = collision._shares(chains, costs, ranks)
+    assert len(tasks) == ranks
+    there = [(number, point) for task in tasks for number, jobs in task for point in jobs[0].points]
+    assert there == [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]
+    for number, jobs in (entry for task in tasks for entry in task):
+        assert [job._replace(points=()) for job in jobs] == [
+            job._replace(points=()) for job in chains[number]
+        ]
+        assert len({job.points for job in jobs}) == 1
+    work = [sum(costs[number] * len(jobs[0].points) for number, jobs in task) for task in tasks]
+    assert max(work) <= sum(work) / ranks + max(costs) * (1.0 + 1e-12)

@@ -136,14 +136,23 @@ def _chains(jobs: Sequence[Job]) -> list[list[Job]]:
     return [list(chain) for _, chain in groupby(jobs, _chain_of)]
 
 
-def _shares(chains: Sequence[Sequence[Job]], parts: int) -> list[tuple[int, list[Job]]]:
-    """Return what each process solves: chains by number, or `parts` of each, with some of its energies."""
-    tasks = []
-    for number, chain in enumerate(chains):
-        points = chain[0].points
-        for own in np.array_split(points, min(parts, len(points))):
-            some = tuple(int(point) for point in own)
-            tasks.append((number, [job._replace(points=some) for job in chain]))
+def _shares(
+    chains: Sequence[Sequence[Job]], costs: Sequence[float], parts: int
+) -> list[list[tuple[int, list[Job]]]]:
+    """Return what each process solves: of chains, by number, some energies, so that all have as much to do.
+
+    Energies follow each other, those of a chain and of the next one; each goes where its middle lies.
+    """
+    units = [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]
+    work = np.array([costs[number] for number, _ in units])
+    middles = (np.cumsum(work) - 0.5 * work) / work.sum()
+    owners = np.minimum((middles * parts).astype(int), parts - 1)
+    tasks: list[list[tuple[int, list[Job]]]] = [[] for _ in range(parts)]
+    for rank, task in enumerate(tasks):
+        own = [unit for unit, owner in zip(units, owners, strict=True) if owner == rank]
+        for number, some in groupby(own, lambda unit: unit[0]):
+            points = tuple(point for _, point in some)
+            task.append((number, [job._replace(points=points) for job in chains[number]]))
     return tasks
 
 
@@ -276,22 +285,29 @@ class Collisions:
         begun = self.done > 0 and _chain_of(self.jobs[self.done - 1]) == _chain_of(left[0])
         if begun:  # by one process, which has kept what the rest starts from
             chains = chains[:1]
-        tasks = _shares(chains, 1 if begun else comm.size // len(chains))
+        tasks = _shares(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
         seen, solved = self.observed, self.solved
-        self.observed, self.solved, worst = {}, [], 0.0
+        self.observed, worst = {}, 0.0
+        own: list[tuple[int, list[Solved]]] = []
         with self.ranks.alone():
-            if comm.rank < len(tasks):
-                worst = max(self._one(job, poll) for job in tasks[comm.rank][1])
-        parts = comm.allgather((self.observed, self.solved, worst))
+            for number, jobs in tasks[comm.rank] if comm.rank < len(tasks) else []:
+                self.solved = []
+                worst = max([worst, *(self._one(job, poll) for job in jobs)])
+                own.append((number, self.solved))
+        parts = comm.allgather((self.observed, own, worst))
         self.observed, self.solved = seen, solved
         for observed, _, _ in parts:
             for key, of in observed.items():
                 self.observed.setdefault(key, []).extend(of)
         for number in range(len(chains)):
-            own = [part[1] for part, task in zip(parts, tasks, strict=False) if task[0] == number]
-            self.solved += [_one_of(entries) for entries in zip(*own, strict=True)]
+            pieces = [solutions for part in parts for of, solutions in part[1] if of == number]
+            self.solved += [_one_of(entries) for entries in zip(*pieces, strict=True)]
         self.wave = comm.bcast(self.wave)  # that of the first solution
         return sum(len(chain) for chain in chains), max(part[2] for part in parts)
+
+    def _cost(self, chain: Sequence[Job]) -> float:
+        """Return the work of one energy of a chain, in units of that of one pair of momenta: a product takes pairs together."""
+        return float(sum(len(self.rounds[job.round].variants[job.variant][job.sector]) for job in chain))
 
     # ----------------------------------------------------------------------------------- one solution
 
