@@ -285,7 +285,8 @@ def measure(
     say
         Takes the lines of the report.
     """
-    link = "cpu" if kind == "cpu" else os.environ.get("QSIM_LINKS", "mpi")
+    asked = os.environ.get("QSIM_LINKS", "nccl")
+    link = "cpu" if kind == "cpu" else asked
     entries = []
     for name in names:
         case, begin = CASES[name], time.perf_counter()

@@ -1,7 +1,8 @@
 """What the processes of one run exchange while they compute: a few numbers of each, and edges of arrays that lie on devices.
 
 `HostLinks` goes through the memory of the hosts and MPI, which works everywhere.  `NcclLinks` moves arrays of GPUs from device to
-device, with MPI for nothing but the handshake; ``QSIM_LINKS=nccl`` asks for it.
+device, with MPI for nothing but the handshake: taken where CuPy finds NCCL and every process has a GPU of its own.
+``QSIM_LINKS``, ``mpi`` or ``nccl``, asks for one of them.
 """
 
 from __future__ import annotations
@@ -155,31 +156,36 @@ class NcclLinks:
 
 
 def links_of(comm: Comm, device: Device) -> Links:
-    """Return the links of this run: through the hosts, or by NCCL if the environment asks for it.
+    """Return the links of this run: by NCCL between GPUs, if all processes can; else, or if asked for, through the hosts.
+
+    A collective call.
 
     Raises
     ------
     DeviceError
         If NCCL is asked for and cannot be used, or two processes have one GPU.
     """
-    asked = os.environ.get("QSIM_LINKS", "mpi").strip().lower()
-    if asked not in ("mpi", "nccl"):
-        raise DeviceError(f"QSIM_LINKS is {asked[:40]!r}; allowed: mpi, nccl")
+    asked = os.environ.get("QSIM_LINKS", "auto").strip().lower()
+    if asked not in ("auto", "mpi", "nccl"):
+        raise DeviceError(f"QSIM_LINKS is {asked[:40]!r}; allowed: auto, mpi, nccl")
     if asked == "mpi" or comm.size == 1 or not device.is_cuda:
         return HostLinks(comm, device)
     nccl = _nccl()
-    if nccl is None:
+    found = comm.allgather((socket.gethostname(), device.identity, nccl is not None))
+    everywhere, own_gpus = all(there for *_, there in found), len({of[:2] for of in found}) == comm.size
+    if nccl is not None and everywhere and own_gpus:
+        return NcclLinks(comm, device, nccl)
+    if asked == "auto":
+        return HostLinks(comm, device)
+    if not everywhere:
         raise DeviceError(
             "QSIM_LINKS is nccl, but CuPy finds no NCCL (libnccl.so.2)",
             hint="install nvidia-nccl-cu12 (CUDA 13: nvidia-nccl-cu13), or unset QSIM_LINKS",
         )
-    owners = comm.allgather((socket.gethostname(), device.identity))
-    if len(set(owners)) < comm.size:
-        raise DeviceError(
-            "QSIM_LINKS is nccl, but two ranks have the same GPU",
-            hint="start one rank per GPU, or unset QSIM_LINKS",
-        )
-    return NcclLinks(comm, device, nccl)
+    raise DeviceError(
+        "QSIM_LINKS is nccl, but two ranks have the same GPU",
+        hint="start one rank per GPU, or unset QSIM_LINKS",
+    )
 
 
 def _nccl() -> Any:
