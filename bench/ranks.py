@@ -103,10 +103,10 @@ def _tridiag(setting: Setting, rows: int, mode: str, share: float) -> Measured:
     return Measured(seconds, share, 2.0 / run.shape.steps, 2 * 16.0 * run.shape.halo / run.shape.steps)
 
 
-def _median(setting: Setting, work: Callable[[], object]) -> float:
+def _median(setting: Setting, work: Callable[[], object], repeats: int = 5) -> float:
     """Return the median time of some work of all ranks, after one that does not count."""
     times = []
-    for number in range(2 if setting.quick else 6):
+    for number in range(2 if setting.quick else 1 + repeats):
         setting.comm.barrier()
         start = time.perf_counter()
         work()
@@ -177,7 +177,7 @@ def _largest(count: int, ranks: int) -> float:
 
 
 def _sturmian_strong(setting: Setting) -> Measured:
-    energies = [f"{20 + 5 * k} eV" for k in range(setting.pick(4, 16, 48))]
+    energies = [f"{20 + 5 * k} eV" for k in range(setting.pick(4, 16, 40))]
     deck = {
         "method": "sturmian",
         "system": {"Z": 1},
@@ -243,7 +243,7 @@ def _trotter_state(setting: Setting) -> Measured:
     model = Model(spins, np.array([ring + ring.T] * 3), np.zeros((3, spins)))
     psi = device.xp.full(1 << local, 2.0 ** (-0.5 * spins), complex)
     run = SharedEvolver(device, model, psi, links_of(comm, device))
-    seconds = _median(setting, lambda: run.advance("ts4", 0.05, 1))
+    seconds = _median(setting, lambda: run.advance("ts4", 0.05, 1), repeats=3)
     layers = course(run.present, "ts4", 0.05, 1).total
     sent = layers * (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local
     return Measured(seconds, 1.0, layers * (comm.size - 1.0), sent)

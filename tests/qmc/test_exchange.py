@@ -1,15 +1,21 @@
 """Walkers that change their rank: whose they are, which have to be sent, and that nothing of them is lost on the way."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from qsim.core.device.device import cpu
 from qsim.qmc.kernels.estimators import BLOCK
-from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks, packed, unpack
+from qsim.qmc.kernels.rows import put_rows, take_rows
+from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks
 
 RANDOM = np.random.default_rng(5)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(1) if request.param == "cpu" else request.getfixturevalue("cuda")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7])
@@ -42,8 +48,9 @@ def test_those_that_cross_are_the_sources_of_foreign_places():
         assert crossing(indices, places, edges).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.complex128, np.complex64])
-def test_packed_walkers_are_unpacked_bit_by_bit(kind):
+def ensemble(kind, walkers):
+    """Arrays as a state has them: real or complex, of one or two precisions, integers."""
+
     def numbers(*shape):
         made = RANDOM.normal(size=shape) * 10.0 ** RANDOM.integers(-30, 30, shape)
         return (
@@ -52,20 +59,33 @@ def test_packed_walkers_are_unpacked_bit_by_bit(kind):
             else made.astype(kind)
         )
 
-    def made():
-        return SimpleNamespace(
-            R=RANDOM.normal(size=(6, 2, 3)), rows=numbers(6, 2, 5, 1), age=RANDOM.integers(0, 2**50, 6)
-        )
+    positions, age = RANDOM.normal(size=(walkers, 2, 3)), RANDOM.integers(0, 2**60, walkers)
+    return [
+        positions,
+        numbers(walkers, 2, 5, 1),
+        numbers(walkers, 2, 0, 0),
+        RANDOM.normal(size=walkers),
+        age,
+    ]
 
-    names, one, other = ("R", "rows", "age"), made(), made()
-    own = np.array([4, 1, 3])
-    rows = packed([getattr(one, name)[own] for name in names])
-    assert rows.dtype == np.float64
-    unpack(rows, other, names, own)
-    for name in names:
-        assert np.array_equal(getattr(other, name)[own], getattr(one, name)[own])
-        assert not np.array_equal(getattr(other, name)[0], getattr(one, name)[0])
-    assert packed([getattr(one, name)[:0] for name in names]).shape == (0, rows.shape[1])
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.complex128, np.complex64])
+def test_rows_of_walkers_are_put_back_bit_by_bit(device, kind):
+    """Also where places are the walkers of others, as of copies."""
+    one, other = ensemble(kind, 600), ensemble(kind, 500)
+    source, places = RANDOM.integers(0, 600, 333), RANDOM.permutation(500)[:333]
+    on, back = device.asarray, device.to_host
+    mine, theirs = [on(array) for array in one], [on(array) for array in other]
+    rows = take_rows(device, mine, on(source))
+    assert rows.dtype == np.uint32
+    put_rows(device, theirs, on(places), rows)
+    for array, before, after in zip(one, other, theirs, strict=True):
+        expected = before.copy()
+        expected[places] = array[source]
+        assert back(after).tobytes() == expected.tobytes()
+    assert take_rows(device, mine, on(source[:0])).shape == (0, rows.shape[1])
+    with pytest.raises(ValueError, match="words"):
+        put_rows(device, theirs, on(places[:5]), rows)
 
 
 def test_rows_of_all_ranks_in_their_order():

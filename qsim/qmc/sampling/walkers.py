@@ -18,8 +18,9 @@ from qsim.core.device.parallel import world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
+from qsim.qmc.kernels.rows import put_rows, take_rows
 from qsim.qmc.kernels.types import State
-from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks, packed, unpack
+from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Walkers:
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
         self.comm = world()
+        self._numbers: Any = None
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -158,6 +160,13 @@ class Walkers:
         own = self.own
         return State(*(array[own] for array in self.state))
 
+    @property
+    def _places(self) -> Any:
+        """Numbers of all walkers, (count,) int64, on the device; made once for a number of walkers."""
+        if self._numbers is None or self._numbers.shape[0] != self.count:
+            self._numbers = self.device.xp.arange(self.count, dtype=np.int64)
+        return self._numbers
+
     def join(self, array: NDArray[Any], axis: int = 0) -> NDArray[Any]:
         """Return an array of all walkers, on the host, from those of each rank; a collective call."""
         if self.comm.size == 1:
@@ -168,10 +177,10 @@ class Walkers:
         """Make some arrays of the state agree on all ranks; a collective call."""
         if self.comm.size == 1:
             return
-        mine = self.mine
-        rows = self.device.to_host(packed([getattr(mine, name) for name in names]))
+        arrays, places = [getattr(self.state, name) for name in names], self._places
+        rows = self.device.to_host(take_rows(self.device, arrays, places[self.own]))
         every = gathered(self.comm, rows, np.diff(bounds(self.count, self.comm.size)))
-        unpack(self.device.asarray(every), self.state, names, slice(None))
+        put_rows(self.device, arrays, places, self.device.asarray(every))
 
     def publish_energies(self) -> None:
         """Make energies, weights, counts of moves and ages agree on all ranks; a collective call."""
@@ -192,11 +201,11 @@ class Walkers:
         ids = crossing(indices, bounds(len(indices), self.comm.size), edges)
         if not ids.size:
             return
-        cuts = np.searchsorted(ids, edges)
-        own = self.device.asarray(ids[cuts[self.comm.rank] : cuts[self.comm.rank + 1]])
-        rows = self.device.to_host(packed([array[own] for array in self.state]))
+        cuts, at = np.searchsorted(ids, edges), self.device.asarray(ids)
+        own = at[cuts[self.comm.rank] : cuts[self.comm.rank + 1]]
+        rows = self.device.to_host(take_rows(self.device, self.state, own))
         every = gathered(self.comm, rows, np.diff(cuts))
-        unpack(self.device.asarray(every), self.state, State._fields, self.device.asarray(ids))
+        put_rows(self.device, self.state, at, self.device.asarray(every))
 
     # ------------------------------------------------------------------------------------ set-up
 
@@ -261,9 +270,9 @@ class Walkers:
         own = self.own
         places = own.start + np.flatnonzero(indices[own] != np.arange(own.start, own.stop))
         if places.size:
-            at, source = self.device.asarray(places), self.device.asarray(indices[places])
-            for array in self.state:
-                array[at] = array[source]  # read as a whole before it is written
+            at, source = self.device.asarray(np.stack([places, indices[places]]))
+            # read as a whole before they are written
+            put_rows(self.device, self.state, at, take_rows(self.device, self.state, source))
 
     def check_finite(self) -> None:
         """Raise if a local energy is not a number, with the coordinates of its walker; a collective call."""
