@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,15 @@ class Measured:
         Work of the rank with the most, in units of that of one rank alone.
     messages, bytes : float
         Messages one after the other, and bytes that a rank sends, per unit.
+    hardware : str
+        What rank 0 ran on.
     """
 
     seconds: float
     share: float
     messages: float = 0.0
     bytes: float = 0.0
+    hardware: str = ""
 
 
 @dataclass(frozen=True)
@@ -386,7 +389,7 @@ def main() -> int:
     with device.use():
         found = CASES[options.case].run(Setting(device, comm, options.quick))
     if comm.rank == 0:
-        print(MARK + json.dumps(asdict(found)), flush=True)
+        print(MARK + json.dumps(asdict(replace(found, hardware=device.name))), flush=True)
     return 0
 
 
