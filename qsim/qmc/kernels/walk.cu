@@ -15,6 +15,7 @@
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
 #include "orbitals.cuh"
+#include "walkers.cuh"
 
 #ifndef WARPS
 #define WARPS 4  // of a block
@@ -23,58 +24,17 @@
 #define RESIDENT 4  // blocks that a multiprocessor must hold
 #endif
 #define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
-#define PLAIN 0
-#define FIXED_NODE 2
-#define PER_ELECTRON 8  // counters of an electron in a generation
-#define ACCEPTANCE 1
-#define T_MOVE 5
-#define TWO_PI 6.283185307179586
 #define PAIR 12  // numbers kept of an electron within the range of an ion: rotation, factor of the direction, old exponent, distance
-
-// Walkers; as `State` of types.py.
-struct State {
-    double* R;        // (W, N, 3)
-    real* rows;       // (W, N, 5, M)
-    real* inverse;    // (W, 2, M, M)
-    double* log_psi;  // (W,)
-    double* sign;
-    double* energy;   // (W, 6)
-    double* weight;
-    double* moves;    // (W, 4)
-    int64* age;
-    double* scratch;  // (W, stride)
-    int64 walkers, stride;
-};
-
-struct Draw {
-    uint2 key;
-    uint32 stream, step, walker;
-};
 
 // What the lanes of a walker share.
 struct Local {
     real *ao, *rows, *column, *d;  // (5, B), (5, M), (M,), (N, B)
 };
 
-QSIM_DEVICE double unit(uint32 word) { return ((double)word + 0.5) * 0x1p-32; }
-
-QSIM_DEVICE uint4 words(const Draw& draw, uint32 pair) {
-    return philox4x32(make_uint4(draw.step, draw.walker, pair, draw.stream), draw.key);
-}
-
-QSIM_DEVICE double uniform52(uint32 low, uint32 high) {  // as core.rng
-    return (double)((((uint64)high << 32) | low) >> 12) * 0x1p-52 + 0x1p-53;
-}
-
 QSIM_DEVICE Local local_of(const Model& m, char* shared, int group) {
     const int64 size = (5 * m.basis + 6 * m.orbitals + m.electrons * m.basis) | 1;  // odd: groups of a warp meet different banks
     real* at = (real*)shared + group * size;
     return {at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, at + 5 * m.basis + 6 * m.orbitals};
-}
-
-QSIM_DEVICE double limited(double vx, double vy, double vz, double tau) {
-    const double x = tau * (vx * vx + vy * vy + vz * vz);
-    return x < 1e-8 ? 1 - 0.5 * x : (sqrt(1 + 2 * x) - 1) / x;
 }
 
 struct Electron {
@@ -186,19 +146,6 @@ QSIM_DEVICE void sweep(const Model& m, const State& s, int64 w, double tau, int 
 }
 
 // ----------------------------------------------------------------------------------------- pseudopotentials
-
-QSIM_DEVICE double legendre(int l, double x) {
-    if (l == 0) return 1;
-    if (l == 1) return x;
-    if (l == 2) return 1.5 * x * x - 0.5;
-    if (l == 3) return x * (2.5 * x * x - 1.5);
-    double below = x * (2.5 * x * x - 1.5), p = 0.125 * (x * x * (35 * x * x - 30) + 3);
-    for (int k = 4; k < l; ++k) {
-        const double next = ((2 * k + 1) * x * p - k * below) / (k + 1);
-        below = p, p = next;
-    }
-    return p;
-}
 
 QSIM_DEVICE bool within(const Model& m, const double* R, int e, int a, double& r) {
     const int64 p = m.potential[a];
@@ -467,10 +414,6 @@ extern "C" __global__ void BOUNDS
         sums[8 * w + 6] += total * total;
         sums[8 * w + 7] += 1;
     }
-}
-
-QSIM_DEVICE double clipped(double energy, double reference, double window) {
-    return fmin(fmax(energy, reference - window), reference + window);
 }
 
 // New energies, and the weights of a generation of diffusion; the old energies are those before its moves.
