@@ -40,7 +40,7 @@ MOVE_COST, BASIS_COST = (
 )  # ns of an electron's move on one CPU thread, roughly, and of an atomic orbital in it
 CHANNEL_COST = 150  # ns of a function of a crystal in such a move
 WORTH_THREADS = 400_000  # ns of work below which starting threads costs more than it saves
-PAIR = 12  # numbers of an electron within the range of an ion, as in walk.cu
+PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
 
 
 class Tables(NamedTuple):
@@ -412,7 +412,7 @@ MODEL = np.dtype(
     + [(name, np.float64) for name in ("omega", "mass", "ion_ion")]
     + [(name, np.int64) for name in SIZES]
 )
-#: ``State`` of walk.cu.
+#: ``State`` of walkers.cuh.
 STATE = np.dtype(
     [(name, np.uint64) for name in (*State._fields, "scratch")]
     + [(name, np.int64) for name in ("walkers", "stride")]
@@ -498,7 +498,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
 
 
 def _record(state: State, stride: int) -> NDArray[Any]:
-    """Return the walkers as `State` of walk.cu, (1,), with so many numbers of scratch a walker, which launches share."""
+    """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
     from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]
