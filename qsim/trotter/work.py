@@ -207,6 +207,7 @@ def task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
 
 
 def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
+    """Return the work of a task without its start."""
     block = problem.block
     if isinstance(block, Floquet):
         return _floquet(problem, block, float(sizes[0]))
