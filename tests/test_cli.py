@@ -136,7 +136,7 @@ def test_a_run_talks_on_stderr_only(counter, command):
 
 
 def test_verbose_shows_all_digits(counter, command):
-    reply = command("counter", counter.deck(), "-v", "--no-figures")
+    reply = command("counter", counter.deck(extra="run:\n  seed: 7\n"), "-v", "--no-figures")
     assert re.search(r"^final +0\.\d{10,12} au", reply.stderr, flags=re.MULTILINE)
 
 

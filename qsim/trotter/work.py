@@ -16,6 +16,7 @@ from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.evolution.accuracy import ROUGH, layers_per_step
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, coupling_bounds
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolution.krylov import LONGEST, ORDER, VECTORS
 from qsim.trotter.evolution.pilot import strength
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.trotter.problem import Problem
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["Counted", "evolution", "products", "task"]
+__all__ = ["Counted", "evolution", "krylov_products", "products", "task"]
 
 # measured on a core of a server of 2024, double precision
 START = 0.08  # s, of a run that hardly computes
@@ -40,6 +41,8 @@ RECURRENCE = 4e-9  # s per amplitude beside H psi, of a term of Chebyshev or Lan
 SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
 STORED = 3e-9  # s per entry of a stored matrix
 MEASURE = 15e-9  # s per amplitude, of the moments along one axis
+SMALL_PRODUCT = 6e-5  # s of a product and a matrix of a Krylov space, however small
+MAGNUS = 5e-4  # error of a step of Magnus, of (s h)^5
 CALL = 7e-5  # s of a product in a sector, however small
 DENSE = 2e10  # flops per second of small dense matrices
 EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
@@ -48,6 +51,7 @@ WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
 LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
 # launches on a GPU that wait for each other
 TERM = 3.0  # of a product with the recurrence beside it
+KRYLOV = 10.0  # of one that is made orthogonal to all before it
 SEEN = 10.0  # of the measurements at one time, and of an entropy
 
 
@@ -123,7 +127,7 @@ def evolution(problem: Problem) -> Counted:
         launches *= 3.0
     if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
         total += DRIVE * problem.models.disorder
-    pilot = PILOT if problem.evolution.accuracy is not None else 0.0
+    pilot = PILOT if problem.evolution.accuracy is not None and not problem.stepped else 0.0
     return Counted(START + pilot + total, launches, START)
 
 
@@ -132,18 +136,55 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
     D, evolve = float(problem.dimension), problem.evolution
     each = SMALL_LAYER if problem.spins <= SMALL else LAYER
     accuracy = evolve.accuracy or 1e-8
+    product = D * _product(model, sector=problem.sector is not None)
+    if problem.stepped:
+        count = krylov_products(hamiltonian, problem.times, accuracy)
+        return count * (product + SMALL_PRODUCT), KRYLOV * count
     found = []
-    if problem.sector is not None or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
+    if problem.expanded or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
         width = half_width(model)
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
-        found.append((count * D * _product(model, sector=problem.sector is not None), TERM * count))
-    if problem.sector is None and evolve.integrator != "chebyshev":
+        found.append((count * product, TERM * count))
+    if not problem.expanded and evolve.integrator != "chebyshev":
         for name in _formulas(evolve.integrator, accuracy):
             dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
             steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
             layers = steps * layers_per_step(hamiltonian, name)
             found.append((layers * D * each, layers))
     return min(found, default=(0.0, 0.0))
+
+
+def krylov_products(hamiltonian: Hamiltonian, times: Sequence[float], accuracy: float) -> float:
+    """Return about how many products H psi the Krylov steps of an evolution take.
+
+    A constant H takes spaces of `VECTORS` vectors one after the other.  A driven one takes steps of Magnus, tried whole and in
+    halves: six exponentials, each of a space of its own.
+
+    Parameters
+    ----------
+    hamiltonian : Hamiltonian
+    times : sequence of float
+        Outputs, the first at the start.
+    accuracy : float
+        Error asked for.
+    """
+    width, end = half_width(hamiltonian.envelope), float(times[-1])
+    if end <= 0.0:
+        return 0.0
+    if hamiltonian.is_static:
+        reach = next(
+            k / 4.0 for k in range(4 * VECTORS, -1, -1) if k == 0 or products(k / 4.0, accuracy) <= VECTORS
+        )
+        return sum(
+            max(products(width * length, accuracy), VECTORS * width * length / max(reach, 0.25))
+            for length in np.diff(times)
+        )
+    size = strength(hamiltonian)
+    length = (accuracy / (MAGNUS * max(size, 1e-300) * end)) ** (1.0 / ORDER) / max(size, 1e-300)
+    steps = max(len(times) - 1.0, end / min(length, end * LONGEST))
+    return steps * sum(
+        2.0 * products(width * end / steps * share, 0.05 * accuracy / steps) for share in (1.0, 0.5, 0.5)
+    )
 
 
 _CHEBYSHEV = {True: ("chebyshev", "auto"), False: ("chebyshev",)}
