@@ -9,6 +9,7 @@ import pytest
 from qsim.core.deck.load import load_deck
 from qsim.core.device import tuning
 from qsim.core.device.device import Device
+from qsim.core.errors import DeviceError
 from qsim.core.run import choice, pipeline
 from qsim.core.run.choice import Speeds, faster, on_cuda, on_host
 from qsim.core.run.pipeline import Options, execute
@@ -60,6 +61,16 @@ def test_decks_go_where_they_were_measured_to_be_faster(deck, overrides, takes_g
     assert takes == takes_gpu
     assert reason.startswith("auto: cuda:0, by" if takes_gpu else "auto: the CPU, by")
     assert ("--device cpu" if takes_gpu else "--device cuda") in reason
+
+
+def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
+    tins = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
+    assert plan("qmc/diamond_primitive").host_only == ""
+    device, (notice,) = choice.without_gpu(tins.host_only, "auto", GPU)
+    assert (device.is_cuda, device.threads) == (False, 2)
+    assert notice == "muffin tins of crystals are computed on CPUs only: running on the CPU"
+    with pytest.raises(DeviceError, match="muffin tins .* but device 'cuda:0' is requested"):
+        choice.without_gpu(tins.host_only, "cuda:0", GPU)
 
 
 def test_what_is_not_known_stays_on_the_gpu():

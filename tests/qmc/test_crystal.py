@@ -12,10 +12,10 @@ from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.estimators.crystal import CrystalDensity
+from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.estimators import quanta
+from qsim.qmc.kernels.estimators import UNIT, quanta
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
@@ -514,15 +514,20 @@ def test_grids_of_twists():
     assert [t.weight for t in weighted] == [0.25, 0.75]
 
 
-def test_the_structure_factor_of_free_electrons(qmc):
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.mark.parametrize("where", DEVICES)
+def test_the_structure_factor_of_free_electrons(qmc, where):
     """``S(k) = 1 - (occupied pairs q, q + k of equal spin) / N`` for a determinant of plane waves."""
     result = qmc.run(
         system={"electrons": 14, "rs": 2.0},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
         estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}, {"density": {"mesh": [2, 3, 4]}}],
-        run={"seed": 1, "device": "cpu"},
+        run={"seed": 1, "device": where},
     )
+    assert result.problem.device.is_cuda == (where == "cuda")
     arrays = output.arrays(result)
     S, error = (arrays[f"series_0/{name}"] for name in ("sofk", "sofk_error"))
     occupied = {
@@ -569,7 +574,8 @@ def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
     mesh, N = (2, 3, 5), made.n_electrons
     u = generator.random((4, N, 3)) - generator.integers(-3, 4, (4, N, 3))
     found = CrystalDensity(device, made, mesh)
-    found.add(u @ SKEWED, quanta(device, np.array([1.0, 0.5, 2.0, 0.5])))
+    weights = device.asarray(np.array([1.0, 0.5, 2.0, 0.5]))
+    found.add(device.asarray(u @ SKEWED), quanta(device, weights))
     found.close_block(4.0)
     expected = np.zeros((2, *mesh))
     for w, weight in enumerate((1.0, 0.5, 2.0, 0.5)):
@@ -584,14 +590,31 @@ def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
     assert made.shares == {"atom": 4, "cell": 2}
 
 
-def test_an_average_over_twists(qmc):
+def test_pairs_are_counted_by_their_nearest_images(device, tmp_path):
+    made = trial("skewed", tmp_path=tmp_path)[0]
+    R = np.random.default_rng(1).normal(size=(5, made.n_electrons, 3)) * 5
+    found = CrystalPairDensity(device, made, 12, made.cell.radius)
+    found.add(device.asarray(R), quanta(device, device.asarray(np.arange(1.0, 6.0))))
+    i, j = np.triu_indices(made.n_electrons, 1)
+    kind = (i >= made.n_up).astype(int) + (j >= made.n_up)
+    distance = np.linalg.norm(made.cell.nearest(R[:, i] - R[:, j]), axis=-1)
+    expected = np.zeros((3, 12))
+    for w in range(5):
+        for k in range(3):
+            bins = np.histogram(distance[w, kind == k], 12, (0, made.cell.radius))[0]
+            expected[k] += (w + 1) * bins
+    assert np.array_equal(device.to_host(found.counts), expected * UNIT)
+
+
+@pytest.mark.parametrize("where", DEVICES)
+def test_an_average_over_twists(qmc, where):
     """Kinetic energies of plane waves have no variance: their average is that of the sums over occupied waves."""
     twists = [[0.1, 0.2, 0.05], {"twist": [0.5, 0.5, 0.5], "weight": 3.0}]
     result = qmc.run(
         system={"electrons": 2, "lattice": [[6, 0, 0], [0, 7, 0], [1, 0, 8]], "twists": twists},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 16, "blocks": 20, "steps": 2, "timestep": 2.0, "warmup": 20}}],
-        run={"seed": 1, "device": "cpu"},
+        run={"seed": 1, "device": where},
     )
     B = 2 * np.pi * np.linalg.inv([[6, 0, 0], [0, 7, 0], [1, 0, 8]]).T
     kinetic = [((np.array(t) @ B) ** 2).sum() for t in ([0.1, 0.2, 0.05], [0.5, 0.5, 0.5])]

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from qsim.qmc.kernels.types import State
 
-__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space"]
+__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
+
+HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 
 class CrystalOrbitals(NamedTuple):
@@ -228,3 +230,11 @@ def crystal_work_space(
         fresh=np.zeros((M, M), double),
         identity=np.zeros((M, M), double),
     )
+
+
+def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
+    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or two Slater matrices."""
+    points = electrons * hamiltonian.slots * (HEAD + 4 * hamiltonian.points.shape[0])
+    waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
+    most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
+    return most + most % 2  # even, for complex numbers

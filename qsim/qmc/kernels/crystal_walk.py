@@ -12,8 +12,9 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.core.errors import DeviceError
 from qsim.qmc.kernels import crystal_cpu, walk_cpu
-from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
 from qsim.qmc.kernels.tables import MOVE_COST, WORTH_THREADS, Stream, Tables, address, counters, record_of
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import State
 
-__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "scratch_of", "walk"]
+__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "walk"]
 
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
-HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 MOST_KEPT = 100  # sets of matrices on the host
 WARP = 32
 WARPS = (4, 2, 1)  # of a block
@@ -272,19 +272,13 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in LANES if count >= items), WARP)
 
 
-def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
-    """Return the numbers of scratch of a walker: waves and points of the nonlocal potential, or two Slater matrices."""
-    points = electrons * hamiltonian.slots * (HEAD + 4 * hamiltonian.points.shape[0])
-    waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
-    most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
-    return most + most % 2  # even, for complex numbers
-
-
 class _Launch:
     """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
 
     def __init__(self, state: State, tables: Tables) -> None:
         orbitals, hamiltonian = _parts(tables)
+        if orbitals.tin_centre.shape[0]:
+            raise DeviceError("muffin tins of crystals are computed on CPUs only", hint="--device cpu")
         self.model = _model(tables, state)
         self.sizes = {key: int(self.model[key][0]) for key in SIZES}
         sizes, real = self.sizes, orbitals.table.dtype
