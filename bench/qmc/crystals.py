@@ -104,7 +104,7 @@ def diamond64() -> CrystalWavefunction:
         write_eshdf(Path(folder) / "bands.h5", crystal, (4, 4))
         block = blocks.Wavefunction.model_validate(
             {
-                "orbitals": {"source": "eshdf", "file": f"{folder}/bands.h5", "meshfactor": 2.5},
+                "orbitals": {"source": "eshdf", "file": f"{folder}/bands.h5", "meshfactor": 3.3},
                 "jastrow": {"J1": spline, "J2": spline},
             }
         )
