@@ -468,6 +468,15 @@ absorber: {type: cap, width: 8, strength: 0.5}
 time: {dt: 0.1, t_final: 10, outputs: 4, verify: false}
 solver: {blocks: [2, 70, 80, 1, 47, 100]}
 """
+DECKS["sturmian-pairs"] = """
+method: sturmian
+system: {Z: 2}
+grid: {R: 12, order: 10}
+basis: {type: gsf, generating: {type: yukawa, alpha: 1.0}, energy: -0.9, N: 12}
+channels: {L: 0, S: 0, l_max: 3}
+task: {type: bound, n_roots: 2}
+"""
+DECKS["sturmian-dense"] = DECKS["sturmian-pairs"] + "solver: dense\n"
 DECKS["tridiag-rows"] = """
 method: tridiag
 task: solve
@@ -504,6 +513,8 @@ ALLOWED = {
     "qmc": 0.0,
     "sturmian": 0.0,
     "sturmian-collision": 0.0,
+    "sturmian-pairs": 0.0,
+    "sturmian-dense": 0.0,
     "trotter": 1e-11,
     "qoc": 1e-8,
     "tridiag": 1e-10,
