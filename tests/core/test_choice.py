@@ -9,6 +9,7 @@ import pytest
 from qsim.core.deck.load import load_deck
 from qsim.core.device import tuning
 from qsim.core.device.device import Device
+from qsim.core.errors import DeviceError
 from qsim.core.run import choice, pipeline
 from qsim.core.run.choice import Speeds, faster, on_cuda, on_host
 from qsim.core.run.pipeline import Options, execute
@@ -125,3 +126,23 @@ def test_only_auto_chooses(tmp_path, monkeypatch, flag, environment, expected):
     ).summary
     assert found["device"].partition(":")[0] == expected
     assert any(text.startswith("auto: the CPU") for text in found["notices"]) == (expected == "cpu")
+
+
+@pytest.mark.parametrize("flag", [None, "cuda"])
+def test_what_has_no_kernels(tmp_path, monkeypatch, flag):
+    """`auto` leaves a run without CUDA kernels to the CPU and says why; `--device cuda` refuses it."""
+    monkeypatch.delenv("QSIM_DEVICE", raising=False)
+    monkeypatch.setattr(pipeline, "select", lambda *args, **kwargs: (GPU, []))
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(
+        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, laser: {gauge: length,"
+        " polarization: {type: circular, handedness: left}, pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
+    )
+    options = Options(dry_run=True, device=flag, output=tmp_path / "x", verbosity=-1)
+    if flag:
+        with pytest.raises(DeviceError, match="channels, more than 1400: on the CPU only"):
+            execute("tridiag", deck, options)
+        return
+    found = execute("tridiag", deck, options).summary
+    assert found["device"].startswith("cpu")
+    assert any(text.startswith("auto: the CPU, as there are no CUDA kernels") for text in found["notices"])

@@ -88,6 +88,8 @@ class Plan:
         What they share, for messages: ``"walkers"``.
     doubling
         Whether only 1, 2, 4, 8, ... processes can.
+    cpu_only
+        What keeps the run from a GPU, such as ``"velocity gauge"``; empty if nothing does.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -98,6 +100,7 @@ class Plan:
     ranks: int = 1
     shared: str = ""
     doubling: bool = False
+    cpu_only: str = ""
 
 
 class DeckStage(Protocol[D]):

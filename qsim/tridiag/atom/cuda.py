@@ -1,6 +1,6 @@
 """Members of a batch on a GPU: runs of one atom in different fields, all with the same grid, channels and steps.
 
-A single run is a batch of one.  State and tables stay on the device; what comes back are sums, and states where they are asked for.
+A single run is a batch of one.  State and tables stay on the device; sums come back, and states where they are asked for.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import DeviceError
-from qsim.tridiag.atom.grid import first_entry
 from qsim.tridiag.atom.lanes import PlanarLanes
+from qsim.tridiag.atom.propagator import STAGES, Propagator, radial_arrays, weighted_force
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_planar import planar_length_steps
 from qsim.tridiag.kernels.atom_gpu import CudaTables, Families, Observed, radial_tables, shape
+from qsim.tridiag.kernels.atom_planar import planar_length_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.kernels.atom_gpu import CudaShape
 
-__all__ = ["CudaBatch", "families_of", "shape_of"]
-
-FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point, of the force
+__all__ = ["AnyPropagator", "CudaBatch", "CudaMember", "families_of", "merged", "shape_of"]
 
 
 def families_of(lanes: AnyLanes) -> Families:
@@ -69,9 +66,7 @@ def shape_of(device: Device, points: int, lanes: int, members: int) -> CudaShape
         found = runtime.getDeviceProperties(device.index)
         shared = int(found.get("sharedMemPerBlockOptin", found["sharedMemPerBlock"]))
         able = getattr(device.xp.cuda.Device(device.index), "attributes", {}).get("CooperativeLaunch", 0)
-        return shape(
-            points, lanes, members, int(found["multiProcessorCount"]), shared, waits=bool(able)
-        )
+        return shape(points, lanes, members, int(found["multiProcessorCount"]), shared, waits=bool(able))
 
 
 class CudaBatch:
@@ -87,7 +82,9 @@ class CudaBatch:
     dt : float
         Time step, a.u.
     fields : list of functions
-        E(t) of each member in length gauge; functions of an array of times.
+        E(t) of each member: functions of an array of times, which return (2, times) with planar lanes.
+    order : int
+        2 or 4.
     found : CudaShape, optional
         As `shape_of`.
 
@@ -105,39 +102,47 @@ class CudaBatch:
         phi: list[NDArray[np.complex128]],
         dt: float,
         fields: list[Callable[[Any], NDArray[np.float64]]],
+        *,
+        order: int = 2,
         found: CudaShape | None = None,
     ) -> None:
         self.device, self.lattice, self.lanes, self.dt, self.fields = device, lattice, lanes, dt, fields
         self.members = len(phi)
         n, width = lattice.grid.points, 2 * lanes.pairs
         self.shape = shape_of(device, n, width, self.members) if found is None else found
-        self.tables = self._tables(dt)
+        self.order = order
+        made = {q: self._tables(q * dt) for q in dict.fromkeys(STAGES[order])}
+        self.stages = [(q, made[q]) for q in STAGES[order]]
+        self.made = list(made.values())
         with device.use():
             self.state = device.xp.zeros((self.members, self.shape.padded, width), dtype=np.complex128)
+        self._decay = None
+        if order == 4 and lattice.cap is not None:
+            decay = np.ones((self.shape.padded, 1))
+            decay[:n, 0] = np.exp(-lattice.cap * dt)
+            self._decay = device.asarray(decay)
         for member, one in enumerate(phi):
             self.set(member, one)
         self.step = 0
+        self.lost = np.zeros(self.members)
 
     def _tables(self, dt: float) -> CudaTables:
         """Return the tables of steps of length `dt`."""
-        grid, l = self.lattice.grid, self.lanes.momenta
-        square = grid.slope**2
-        w = np.zeros(grid.points) if self.lattice.cap is None else self.lattice.cap
-        potential = np.column_stack([square * (self.lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
-        rotation, a, ll = square / (12.0 * grid.r**2), square / (3.0 * dt), l * (l + 1.0)
-        first = np.array([first_entry(int(one), self.lattice.charge, grid.step) for one in l])
-        pivots = kernels.pivots(a, potential, rotation, ll, first)
-        force = np.array(self.lattice.force)
-        force[0] *= FIRST
-        last = self.lanes.order[self.lanes.ls == self.lanes.lmax]
+        lattice, lanes = self.lattice, self.lanes
+        arrays = radial_arrays(lattice, lanes, dt, cap=self.order == 2)
+        pivots = kernels.pivots(*arrays)
         return CudaTables(
             self.device,
             self.shape,
-            radial_tables(a, potential, rotation, ll, first, *pivots),
-            grid.r,
-            families_of(self.lanes),
-            Observed(1.0 / square, force, last),
-            mask=self.lattice.mask,
+            radial_tables(*arrays, *pivots),
+            lattice.grid.r,
+            families_of(lanes),
+            Observed(
+                1.0 / lattice.grid.slope**2,
+                weighted_force(lattice),
+                lanes.order[lanes.ls == lanes.lmax],
+            ),
+            mask=lattice.mask,
             members=self.members,
         )
 
@@ -148,9 +153,14 @@ class CudaBatch:
         with self.device.use():
             self.state[member] = self.device.asarray(f)
 
+    def rows(self, member: int) -> NDArray[np.complex128]:
+        """Return the state of a member as the kernels have it, (n, lanes)."""
+        with self.device.use():
+            return self.device.to_host(self.state[member])[: self.lattice.grid.points]
+
     def phi(self, member: int) -> NDArray[np.complex128]:
         """Return the state of a member (used, n), in the order of the channels."""
-        f = self.device.to_host(self.state[member])[: self.lattice.grid.points]
+        f = self.rows(member)
         return np.ascontiguousarray((f[:, self.lanes.order] / self.lattice.grid.slope[:, None]).T)
 
     def advance(self, count: int, marks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -167,26 +177,131 @@ class CudaBatch:
         (members, places, 6) float64
             Norm, dipole and mean force along z (or x) and along y, norm of the last l.
         """
-        middle = (self.step + np.arange(count) + 0.5) * self.dt
+        start = self.step * self.dt
+        if len(self.stages) == 1:
+            sums = self._run(self.made[0], start, count, self.dt, marks)
+        else:
+            taken = [] if marks.size == 0 or marks[0] > 0 else [self._sums()]
+            for k in range(count):
+                at = start + k * self.dt
+                for q, tables in self.stages:
+                    self._run(tables, at, 1, q * self.dt, marks[:0])
+                    at += q * self.dt
+                if self._decay is not None:
+                    self.state *= self._decay
+                if k + 1 in marks:
+                    taken.append(self._sums())
+            empty = np.zeros((self.members, 0, 6))
+            sums = self.device.xp.concatenate(taken, axis=1) if taken else empty
+        self.step += count
+        return self.device.to_host(sums)
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return the sums of the states as they are, (members, 6)."""
+        return self.device.to_host(self._sums())[:, 0]
+
+    def _sums(self) -> Any:
+        return self._run(self.made[0], 0.0, 0, self.dt, np.zeros(1, dtype=np.int64))
+
+    def _run(self, tables: CudaTables, start: float, count: int, dt: float, marks: NDArray[np.int64]) -> Any:
+        """Make `count` steps of length `dt` from a time on; return the sums on the device."""
+        middle = start + (np.arange(count) + 0.5) * dt
         samples = np.full(count + 1, -1, dtype=np.int32)
         samples[marks] = np.arange(len(marks))
         fields = [np.asarray(one(middle), dtype=float) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
             size = np.array([np.hypot(*one) for one in fields])
             angle = np.array([np.arctan2(one[1], one[0]) for one in fields])
-            sums = planar_length_steps(self.state, self.tables, size, angle, self.dt, samples)
-        else:
-            table = np.array(fields).reshape(self.members, count)
-            sums = kernels.length_steps(self.state, self.tables, table, self.dt, samples)
-        self.step += count
-        return self.device.to_host(sums)
+            return planar_length_steps(self.state, tables, size, angle, dt, samples)
+        table = np.array(fields).reshape(self.members, count)
+        return kernels.length_steps(self.state, tables, table, dt, samples)
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        return int(self.state.nbytes) + self.tables.nbytes
+        return int(self.state.nbytes) + sum(one.nbytes for one in self.made)
 
 
-def unable(reason: str) -> DeviceError:
-    """Return the error of what has no CUDA kernels."""
-    return DeviceError(f"task: atom: {reason} runs on the CPU only", hint="run.device: auto or cpu")
+class CudaMember:
+    """One member of a batch, with what :class:`qsim.tridiag.atom.propagator.Propagator` offers.
+
+    Parameters
+    ----------
+    batch : CudaBatch
+    index : int
+    """
+
+    def __init__(self, batch: CudaBatch, index: int = 0) -> None:
+        self.batch, self.index = batch, index
+        self.lattice, self.lanes, self.dt = batch.lattice, batch.lanes, batch.dt
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self.batch.step
+
+    @property
+    def lost(self) -> float:
+        """Norm that was set to zero near the nucleus."""
+        return float(self.batch.lost[self.index])
+
+    @property
+    def phi(self) -> NDArray[np.complex128]:
+        """The state (used, n), ``sum |phi|^2`` = norm, in the order of the channels."""
+        return self.batch.phi(self.index)
+
+    @property
+    def numbers(self) -> int:
+        """Complex numbers of the state."""
+        return self.lattice.grid.points * 2 * self.lanes.pairs
+
+    def snapshot(self) -> NDArray[np.float64]:
+        """Return the state in the layout of a CPU, (n, 4 K)."""
+        f = self.batch.rows(self.index)
+        return np.concatenate([f.real, f.imag], axis=1)
+
+    def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
+        """Take what `snapshot` returned, after `step` steps."""
+        half = state.shape[1] // 2
+        f = np.zeros(self.batch.state.shape[1:], dtype=np.complex128)
+        f[: state.shape[0]] = state[:, :half] + 1j * state[:, half:]
+        with self.batch.device.use():
+            self.batch.state[self.index] = self.batch.device.asarray(f)
+        self.count_from(step, lost)
+
+    def count_from(self, step: int, lost: float) -> None:
+        """Take the state as that after `step` steps, in which the norm `lost` was set to zero."""
+        self.batch.step, self.batch.lost[self.index] = step, lost
+
+    def told(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sums (..., 6) as a CPU has them: four numbers along z, six in a plane."""
+        return sums if isinstance(self.lanes, PlanarLanes) else sums[..., [0, 1, 3, 5]]
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
+        return self.told(self.batch.sums()[self.index])
+
+    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+        """Go on to each mark, a number of steps from the start, and return the `sums` there: of a batch of one."""
+        ahead = np.array(marks) - self.step
+        return self.told(self.batch.advance(int(ahead[-1]), ahead)[self.index])
+
+
+def merged(members: list[CudaMember]) -> CudaBatch:
+    """Return one batch of members of several, which have the same grid, channels and steps."""
+    first = members[0].batch
+    batch = CudaBatch(
+        first.device,
+        first.lattice,
+        first.lanes,
+        [one.phi for one in members],
+        first.dt,
+        [one.batch.fields[one.index] for one in members],
+        order=first.order,
+    )
+    batch.step = first.step
+    batch.lost = np.array([one.lost for one in members])
+    return batch
+
+
+AnyPropagator = Propagator | CudaMember

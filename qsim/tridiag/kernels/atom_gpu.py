@@ -30,9 +30,20 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["CudaShape", "CudaTables", "Families", "Observed", "launch_length", "moves", "radial_tables", "shape"]
+__all__ = [
+    "MOST_LANES",
+    "CudaShape",
+    "CudaTables",
+    "Families",
+    "Observed",
+    "launch_length",
+    "moves",
+    "radial_tables",
+    "shape",
+]
 
 ROWS = 4  # rows of a thread
+MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
 THREADS, STREAMED_THREADS = 512, 256
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
@@ -287,7 +298,10 @@ def _reach(products: NDArray[np.complex128]) -> NDArray[np.int64]:
 
 
 def moves(
-    fields: NDArray[np.float64], dt: float, samples: NDArray[np.int32], directions: NDArray[np.float64] | None = None
+    fields: NDArray[np.float64],
+    dt: float,
+    samples: NDArray[np.int32],
+    directions: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return what the couplings do between the radial steps, (members, steps + 1, 4).
 
@@ -318,7 +332,11 @@ def moves(
 
 
 def launch_length(
-    kernel: tuple[str, str], s: Any, tables: CudaTables, table: NDArray[np.float64], samples: NDArray[np.int32]
+    kernel: tuple[str, str],
+    s: Any,
+    tables: CudaTables,
+    table: NDArray[np.float64],
+    samples: NDArray[np.int32],
 ) -> Any:
     """Make steps in length gauge on the device and return the sums that were taken.
 

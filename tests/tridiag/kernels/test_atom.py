@@ -12,11 +12,9 @@ from qsim.core.errors import DeviceError
 from qsim.tridiag.atom.cuda import CudaBatch, families_of, shape_of
 from qsim.tridiag.atom.grid import mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
-from qsim.tridiag.atom.observables import weighted_force
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, radial_tables, shape
-from qsim.tridiag.kernels.atom_planar import planar_sums
 
 ROUNDING = 1e-12
 MAPPED, UNIFORM = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3)
@@ -41,17 +39,17 @@ def fields(lanes, members):
     along = [lambda t, k=k: (0.3 - 0.1 * k) * np.cos((0.5 + 0.1 * k) * t) for k in range(members)]
     if isinstance(lanes, Lanes):
         return along
-    return [lambda t, k=k: np.array([0.3 * np.cos(0.5 * t + k), 0.2 * np.sin(0.4 * t)]) for k in range(members)]
+    return [
+        lambda t, k=k: np.array([0.3 * np.cos(0.5 * t + k), 0.2 * np.sin(0.4 * t)]) for k in range(members)
+    ]
 
 
 def sums(run):
     """Observables of a run on a CPU in the order of those of the GPU."""
-    weight, force = 1 / run.lattice.grid.slope**2, weighted_force(run.lattice)
-    last = run.lanes.order[run.lanes.ls == run.lanes.lmax]
-    if isinstance(run.lanes, PlanarLanes):
-        return planar_sums(run.state, run.tables[0], weight, force, last)
-    norm, dipole, mean, edge = kernels.atom_sums(run.state, run.tables[0], weight, force, int(last[0]))
-    return np.array([norm, dipole, 0.0, mean, 0.0, edge])
+    found = run.sums()
+    return (
+        found if isinstance(run.lanes, PlanarLanes) else np.array([*found[:2], 0.0, found[2], 0.0, found[3]])
+    )
 
 
 def compare(device, lattice, lanes, rows, blocks, waits, members=2):
@@ -60,7 +58,7 @@ def compare(device, lattice, lanes, rows, blocks, waits, members=2):
     chunks = -(-n // rows)
     cut = CudaShape(n, 2 * lanes.pairs, rows, chunks, min(blocks, chunks), 64, members if waits else 1, waits)
     phi, field = states(lanes, lattice.grid, members), fields(lanes, members)
-    batch = CudaBatch(device, lattice, lanes, phi, 0.05, field, cut)
+    batch = CudaBatch(device, lattice, lanes, phi, 0.05, field, found=cut)
     found = np.concatenate([batch.advance(7, np.array([0, 3, 7])), batch.advance(2, np.array([2]))], axis=1)
     for k in range(members):
         run = Propagator(lattice, lanes, phi[k], 0.05, velocity=False, field=field[k])
@@ -79,7 +77,9 @@ ALL = 10**6
 @pytest.mark.gpu
 @WAITS
 @pytest.mark.parametrize("absorber", ["none", "cap", "mask"])
-@pytest.mark.parametrize(("used", "rows", "blocks"), [(6, 8, ALL), (7, 16, ALL), (1, 8, ALL), (2, 4, 2), (5, 8, 3)])
+@pytest.mark.parametrize(
+    ("used", "rows", "blocks"), [(6, 8, ALL), (7, 16, ALL), (1, 8, ALL), (2, 4, 2), (5, 8, 3)]
+)
 def test_length_gauge(cuda, used, rows, blocks, absorber, waits):
     compare(cuda, atom(MAPPED if used % 2 else UNIFORM, absorber), Lanes(0, used - 1), rows, blocks, waits)
 
@@ -102,7 +102,9 @@ def test_one_block_per_member(cuda, members, used):
 @pytest.mark.gpu
 @WAITS
 @pytest.mark.parametrize("absorber", ["none", "mask"])
-@pytest.mark.parametrize(("parities", "lmax", "rows", "blocks"), [((0,), 4, 8, ALL), ((0, 1), 3, 16, 2), ((1,), 2, 40, ALL)])
+@pytest.mark.parametrize(
+    ("parities", "lmax", "rows", "blocks"), [((0,), 4, 8, ALL), ((0, 1), 3, 16, 2), ((1,), 2, 40, ALL)]
+)
 def test_length_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, absorber, waits):
     compare(cuda, atom(MAPPED, absorber), PlanarLanes(parities, lmax), rows, blocks, waits)
 
@@ -127,13 +129,12 @@ def test_tables_are_the_radial_step():
     grid, dt = lattice.grid, 0.07
     lanes = Lanes(0, 4)
     run = Propagator(lattice, lanes, states(lanes, grid, 1)[0], dt, velocity=False, field=np.zeros_like)
-    t = run.tables[0]
     before = run.phi[l] * grid.slope
     run.advance(1)
-    ll = l * (l + 1.0)
-    first = np.array([kernels_first(lattice, int(one)) for one in l])
-    pivots = kernels.pivots(t.a, t.potential, t.rotation, ll, first)
-    alpha, beta, gain, keep = (one.T for one in radial_tables(t.a, t.potential, t.rotation, ll, first, *pivots))
+    arrays = radial_arrays(lattice, lanes, dt, cap=True)
+    alpha, beta, gain, keep = (
+        one.T[lanes.order[l]] for one in radial_tables(*arrays, *kernels.pivots(*arrays))
+    )
     down, up = before.copy(), before.copy()
     for j in range(1, grid.points):
         down[:, j] += alpha[:, j] * down[:, j - 1]
@@ -141,12 +142,6 @@ def test_tables_are_the_radial_step():
         up[:, j] += beta[:, j] * up[:, j + 1]
     after = gain * (down + up - before) - keep * before
     np.testing.assert_allclose(after / grid.slope, run.phi[l], rtol=0, atol=ROUNDING)
-
-
-def kernels_first(lattice, l):
-    from qsim.tridiag.atom.grid import first_entry
-
-    return first_entry(l, lattice.charge, lattice.grid.step)
 
 
 @pytest.mark.parametrize("lanes", [Lanes(0, 5), Lanes(-2, 5), PlanarLanes((0,), 4), PlanarLanes((0, 1), 5)])
