@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.device import tuning
 from qsim.core.device.device import cpu
 from qsim.core.device.pool import WAKE
+from qsim.core.errors import DeviceError
 from qsim.core.text import rough_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qsim.core.device.device import Device
+    from qsim.core.run.stages import Plan
     from qsim.core.run.work import Work
 
-__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
+__all__ = ["Speeds", "chosen", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
 
 START = 1.5
 """Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the cache): 1.2 to 2."""
@@ -58,6 +60,31 @@ class Speeds:
     cuda_bytes: float = 4.2e12
     cuda_dense: float = 5e13
     launch: float = 5e-6
+
+
+def chosen(plan: Plan, device: Device, auto: bool, ranks: int) -> tuple[Device, list[str]]:
+    """Return where a plan is computed, and why.
+
+    Parameters
+    ----------
+    plan, device
+        The plan, and the device that was found.
+    auto
+        Whether the choice was left to the program.
+    ranks
+        Processes; several keep the GPU, as each would choose by measurements of its own.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU was asked for by name and the plan has no CUDA kernels.
+    """
+    if plan.cpu_only and device.is_cuda:
+        if not auto:
+            raise DeviceError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
+        why = f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}"
+        return cpu(device.threads), [why]
+    return the_faster(plan.work, device) if auto and ranks == 1 else (device, [])
 
 
 def the_faster(work: Work, device: Device) -> tuple[Device, list[str]]:

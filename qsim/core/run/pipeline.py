@@ -20,11 +20,11 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys, load_deck
 from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
-from qsim.core.device.device import Device, cpu, out_of_memory, requested_device, requested_threads, select
+from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
-from qsim.core.errors import DeckError, DeviceError, FileError
+from qsim.core.errors import DeckError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
@@ -245,16 +245,8 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         local_rank=comm.local_rank,
     )
     asked, _ = requested_device(job.options.device, settings.device)
-    if plan.cpu_only and device.is_cuda:
-        if asked != "auto":
-            raise DeviceError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
-        device = cpu(device.threads)
-        notices.append(f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}")
-    elif (
-        asked == "auto" and comm.size == 1
-    ):  # several ranks keep the GPU: each would choose by its own measurements
-        device, reason = choice.the_faster(plan.work, device)
-        notices += reason
+    device, reasons = choice.chosen(plan, device, asked == "auto", comm.size)
+    notices += reasons
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )
