@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.kernels import TOGETHER
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.propagator import STAGES, Propagator, emptied, radial_arrays, weighted_force
 from qsim.tridiag.kernels import atom as kernels
@@ -68,6 +69,7 @@ def shape_of(device: Device, points: int, lanes: int, members: int, *, velocity:
         found = runtime.getDeviceProperties(device.index)
         shared = int(found.get("sharedMemPerBlockOptin", found["sharedMemPerBlock"]))
         able = getattr(device.xp.cuda.Device(device.index), "attributes", {}).get("CooperativeLaunch", 0)
+        able = able and runtime.driverGetVersion() >= TOGETHER
         return shape(
             points,
             lanes,

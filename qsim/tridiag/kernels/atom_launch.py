@@ -227,9 +227,7 @@ def _launch(
         sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
-        run = kernels.function(
-            "tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=found.shared_bytes, cooperative=waits
-        )
+        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=found.shared_bytes)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
@@ -242,18 +240,18 @@ def _launch(
                     found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
                     max(places, 1), tables.members,
                 )  # fmt: skip
-                run(
-                    ((high - low) * found.blocks,),
-                    (threads,),
-                    (
-                        s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
-                        tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
-                        tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
-                        null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
-                        tables.weight, tables.force, tables.edge, sums[low:high], *inner,
-                        *(np.int32(number) for number in numbers),
-                    ),
-                    shared_mem=found.shared_bytes,
+                blocks, shared = (high - low) * found.blocks, found.shared_bytes
+                arguments = (
+                    s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
+                    tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
+                    tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
+                    null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
+                    tables.weight, tables.force, tables.edge, sums[low:high], *inner,
+                    *(np.int32(number) for number in numbers),
                 )  # fmt: skip
+                if waits:
+                    kernels.launch_together(run, blocks, threads, arguments, shared)
+                else:
+                    run((blocks,), (threads,), arguments, shared_mem=shared)
         tables.base += steps
         return sums.sum(axis=2)[:, :places]
