@@ -20,7 +20,7 @@ from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_planar import planar_sums
-from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra
+from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
@@ -195,6 +195,7 @@ class AtomEvolution:
         p = self.propagator
         return {
             "step": p.step,
+            "steps": self.problem.setting.steps,
             "lmax": p.lanes.lmax,
             "lost": p.lost,
             "state": p.state.copy(),
@@ -248,8 +249,10 @@ def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 
 def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
-    """Propagate, record, analyse."""
-    evolution = AtomEvolution(problem, monitor.restored)
+    """Find the steps if they are left open, propagate, record, analyse."""
+    if problem.accuracy is not None:
+        problem = atom_steps.settled_steps(problem, monitor, _companion)
+    evolution = AtomEvolution(problem, atom_steps.propagated(monitor))
     with monitor.stage("propagate"):
         drive(
             evolution,
