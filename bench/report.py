@@ -190,11 +190,16 @@ def details(name: str, entry: Row) -> str:
 
 
 def simple(name: str, record: Row) -> str:
-    """Return the section of a record that is one table."""
-    columns = list(dict.fromkeys(key for row in record["rows"] for key in flat(row)))
-    rows = [[value_text(flat(row).get(key)) for key in columns] for row in record["rows"]]
+    """Return the section of a record without cases: its rows, and the works on several threads."""
     about = f"{record['device']}; `{record['command']}`; {record['unit']}. {record['note']}"
-    return f"### Record `{name}`\n\n{about}\n\n{table(columns, rows)}\n"
+    tables = [plain_table(record[key]) for key in ("rows", "works") if record.get(key)]
+    return f"### Record `{name}`\n\n{about}\n\n" + "\n\n".join(tables) + "\n"
+
+
+def plain_table(found: list[Row]) -> str:
+    """Return the table of rows as they are, a column for each of their entries."""
+    columns = list(dict.fromkeys(key for row in found for key in flat(row)))
+    return table(columns, [[value_text(flat(row).get(key)) for key in columns] for row in found])
 
 
 def flat(row: Row) -> Row:

@@ -1,11 +1,11 @@
-"""Whole commands and a table of threads: ``python bench/whole.py OUT.json``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|works]``.
 
 *Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
 on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
-empty cache (`cold`), then warm; the wall time is split into imports, compilation, build, run and write.  What is spent in calls
-of compiled kernels that may use threads stands beside it (`inside each_part`).
+empty cache (`cold`), then warm; the wall time is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.
+The processor time beside it tells how much of that others had on a shared machine.
 
-The record is written after both parts.
+The record is written after each command.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ import numpy as np  # noqa: E402
 from qsim.core.device.blas import large_matrices, small_matrices  # noqa: E402
 from qsim.core.device.device import Device, cpu  # noqa: E402
 from qsim.core.device.hardware import available_threads, cpu_name  # noqa: E402
+from qsim.core.run.provenance import git_state  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,35 +161,9 @@ def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str
 
 # ----------------------------------------------------------------------------------------- commands
 
-CHILD = """
-import json, sys, threading, time
-begun = time.perf_counter()
-spent, deep = [0.0], threading.local()
-from qsim.core.device import pool
-plain = pool.each_part
-def timed(*arguments, **more):
-    if getattr(deep, "inside", False):
-        return plain(*arguments, **more)
-    deep.inside, start = True, time.perf_counter()
-    try:
-        return plain(*arguments, **more)
-    finally:
-        deep.inside = False
-        spent[0] += time.perf_counter() - start
-pool.each_part = timed
-from qsim.__main__ import main
-told, sys.argv = sys.argv[1], ["qsim", *sys.argv[2:]]
-try:
-    code = main()
-except SystemExit as end:
-    code = end.code
-json.dump({"inside": time.perf_counter() - begun, "kernels": spent[0]}, open(told, "w"))
-sys.exit(code)
-"""
-
 
 def command(method: str, deck: str, device: str, threads: int, cache: str) -> dict[str, Any]:
-    """Run a deck as a process of its own; return its wall time and the parts of it."""
+    """Run a deck as a process of its own; return its wall time, its processor time, and the parts of the wall time, s."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
         words = [
@@ -200,10 +176,12 @@ def command(method: str, deck: str, device: str, threads: int, cache: str) -> di
         ]
         words += ["--device", device, "--threads", str(threads)]
         environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
+        if device == "cuda":
+            environ["CUPY_CACHE_DIR"] = cache
         start = time.perf_counter()
         try:
             done = subprocess.run(
-                [sys.executable, "-c", CHILD, str(told), *words],
+                [sys.executable, str(ROOT / "bench/parts.py"), str(told), *words],
                 cwd=ROOT,
                 env=environ,
                 capture_output=True,
@@ -216,37 +194,46 @@ def command(method: str, deck: str, device: str, threads: int, cache: str) -> di
         wall = time.perf_counter() - start
         if done.returncode:
             return {"wall": wall, "error": done.stderr[-500:]}
-        summary = json.loads(next(Path(folder).rglob("*.summary.json")).read_text(encoding="utf-8"))
-        timing = {key: round(float(value), 4) for key, value in summary["timing"].items()}
-        known = sum(timing.values())
-        kernels = json.loads(told.read_text(encoding="utf-8"))["kernels"]
-        return {"wall": wall, "import and start": wall - known, **timing, "inside each_part": kernels}
+        found = json.loads(told.read_text(encoding="utf-8"))
+    parts = {name: round(seconds, 4) for name, seconds in found["wall"].items()}
+    return {
+        "wall": round(wall, 4),
+        "processor": round(sum(found["cpu"].values()), 4),
+        "start": round(wall - sum(parts.values()), 4),
+        **parts,
+    }
 
 
-def commands(counts: list[int], devices: list[str], until: float) -> list[dict[str, Any]]:
-    """Return a row for each deck and device: cold, then warm on each number of threads."""
-    rows = []
+def commands(
+    counts: list[int], devices: list[str], until: float, keep: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    """Measure each deck and device, cold, then warm on each number of threads; `keep` gets all rows after each."""
+    rows: list[dict[str, Any]] = []
     for size in range(2):  # all small decks first
         for method, decks in DECKS.items():
             deck = decks[size]
             for device in devices:
-                cache = tempfile.mkdtemp()
-                row: dict[str, Any] = {"deck": f"{method}/{deck}", "device": device}
-                rows.append(row)
-                for count in [counts[-1], *(counts if device == "cpu" else counts[-1:])]:
-                    if time.monotonic() > until:
-                        row["cut"] = True
-                        break
-                    key = "cold" if "cold" not in row else str(count)
-                    row[key] = command(method, deck, device, count, cache)
-                print(row, file=sys.stderr, flush=True)
-    return rows
+                with tempfile.TemporaryDirectory() as cache:
+                    warm = counts if device == "cpu" else counts[-1:]
+                    for number, count in enumerate([counts[-1], *warm]):
+                        if time.monotonic() > until:
+                            return
+                        about = {
+                            "deck": f"{method}/{deck}",
+                            "device": device,
+                            "threads": count,
+                            "cache": "warm" if number else "cold",
+                        }
+                        rows.append(about | command(method, deck, device, count, cache))
+                        print(rows[-1], file=sys.stderr, flush=True)
+                        keep(rows)
 
 
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
+    parser.add_argument("--only", choices=("commands", "works"), help="one part; both without")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
     parser.add_argument("--threads", default="")
@@ -256,16 +243,26 @@ def main() -> None:
     counts = [int(x) for x in options.threads.split(",")] if options.threads else []
     counts = counts or sorted({1, *(2**k for k in range(1, 12) if 2**k < most), most})
     begun = time.monotonic()
-    record: dict[str, Any] = {"host": cpu_name(), "cores": most, "threads": counts}
+    record: dict[str, Any] = {
+        "device": f"{cpu_name()}, {most} cores",
+        "command": " ".join(["python", "bench/whole.py", *sys.argv[1:]]),
+        "unit": "s",
+        "note": "cold: with an empty cache of kernels; processor: time of all threads; other columns: parts of the wall time",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": git_state(),
+        "rows": [],
+    }
 
-    def keep() -> None:
-        options.out.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    def keep(rows: list[dict[str, Any]]) -> None:
+        record["rows"] = rows
+        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
-    record["works"] = works(counts, begun + options.share * options.seconds)
-    keep()
-    ends = [count for count in counts if count in (counts[0], counts[-1])]
-    record["commands"] = commands(ends, options.device.split(","), begun + options.seconds)
-    keep()
+    if options.only != "commands":
+        share = options.share if options.only is None else 1.0
+        record["works"] = works(counts, begun + share * options.seconds)
+        keep([])
+    if options.only != "works":
+        commands(counts, options.device.split(","), begun + options.seconds, keep)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 pytest.importorskip("bench", reason="the bench is part of a checkout only", exc_type=ModuleNotFoundError)
 
-from bench import report  # noqa: E402
+from bench import parts, report  # noqa: E402
 
 
 def test_cases_of_every_method_are_listed():
@@ -51,6 +52,55 @@ def test_the_page_on_speed_shows_what_a_record_holds(tmp_path):
     assert "| *N=4: PyQMC* | 4.00 s |" in text
     assert "**not met** | `trotter-step` | `trotter-cpu` | fast | 2.00 | ≤ 1 s |" in text
     assert "10.0 GB/s | 20.0 Gflop/s | 30.0 Gflop/s" in text
+
+
+def test_a_record_without_cases_shows_its_rows_and_works(tmp_path):
+    record = {
+        "device": "a host, 2 cores",
+        "command": "python bench/whole.py",
+        "unit": "s",
+        "note": "Cold first.",
+    }
+    record["rows"] = [{"deck": "qoc/morse", "threads": 2, "cache": "cold", "wall": 3.25, "compile": 1.5}]
+    record["works"] = [{"work": "a copy", "seconds": {"1": 0.5, "2": 0.25}}]
+    (tmp_path / "commands.json").write_text(json.dumps(record))
+    text = report.page(tmp_path)
+    assert "| deck | threads | cache | wall | compile |" in text
+    assert "| qoc/morse | 2 | cold | 3.25 | 1.50 |" in text
+    assert "| a copy | 0.500 | 0.250 |" in text
+
+
+def test_each_moment_counts_for_the_innermost_part():
+    ticks = iter([(float(k * k), float(k)) for k in range(20)])
+    found = parts.Parts(lambda: next(ticks))
+
+    def kernel(depth):
+        return 1 if depth == 0 else inner(depth - 1)
+
+    inner = found.counted("kernels", kernel)
+    with found.part("build"):  # from 1 on
+        with found.part("import"):  # 4 to 9
+            pass
+        assert inner(3) == 1  # 16 to 25: what it calls of its own kind needs no clock
+    total = found.total()  # 36 is the end of the build, 49 now
+    assert total["wall"] == {"import": 5, "compile": 0, "build": 21, "kernels": 9, "write": 0, "host": 14}
+    assert sum(total["cpu"].values()) == 7
+
+
+def test_the_parts_of_a_command_are_its_time(tmp_path):
+    told = tmp_path / "told.json"
+    deck = str(ROOT / "inputs/tridiag/packet.yaml")
+    command = [sys.executable, "bench/parts.py", str(told), "tridiag", deck, "-o", str(tmp_path / "run")]
+    begun = time.perf_counter()
+    found = subprocess.run(
+        [*command, "--no-figures", "--quiet"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    wall = time.perf_counter() - begun
+    assert found.returncode == 0, found.stderr
+    parts_of = json.loads(told.read_text())["wall"]
+    assert set(parts_of) == set(parts.PARTS)
+    assert all(parts_of[name] > 0.0 for name in ("import", "build", "kernels", "write", "host"))
+    assert 0.5 * wall < sum(parts_of.values()) < wall
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
 PAIR, QUADRATURE = (
     12,
     12,
-)  # numbers of an electron within the range of an ion, as in walk.cu; usual directions around it
+)  # numbers of an electron within the range of an ion, as in molecules.cuh; usual directions around it
 LEVELS = 20  # of sums over blocks of blocks that an estimator keeps, at most
 
 

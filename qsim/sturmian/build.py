@@ -79,10 +79,12 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
     if deck.task.type != "bound":
         finer = memory.finer(deck, values)
         if deck.task.type == "integrals":
-            seconds = work.integrals_seconds(deck, points, finer, values.size(0, points))
-        else:
-            seconds = work.basis_seconds(deck, points, finer, len(_momenta(deck, sectors)))
-        return Work(core=seconds)
+            largest = max([values.size(0, points), *(deck.task.N or [])])
+            found = work.integrals_seconds(deck, points, finer, values.size(0, points))
+            launches = LAUNCHES * len(deck.task.routes) * len(as_list(deck.task.l)) * len(deck.task.N or [0])
+            return Work(core=found.all, lanes=float(largest) ** 4, launches=launches, host=found.host)
+        seconds = work.basis_seconds(deck, points, finer, len(_momenta(deck, sectors)))
+        return Work(core=seconds, lanes=float(points), host=seconds)
     flops = 0.0
     for sector in sectors:
         if deck.solver.type == "dense":  # tridiagonal form
@@ -92,7 +94,7 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         flops += (
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
         )
-    found = (
+    solutions = (
         (
             changed,
             sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max),
@@ -101,10 +103,12 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         for changed, kind in _solutions(deck, values, sectors)
     )
     sizes = [unknowns(values, sector, points) for sector in sectors]
+    seconds = work.bound_seconds(deck, solutions, sizes)
     return Work(
         dense=flops,
         reduce="channels.l_max",
-        core=work.bound_seconds(deck, found, sizes),
+        core=seconds.all,
+        host=seconds.host,
         lanes=float(max(sizes, default=0)),
         launches=LAUNCHES * PRODUCTS * max(1, _points(deck)),
     )

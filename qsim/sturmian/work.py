@@ -7,7 +7,7 @@ side, twice where errors are asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.radial import parameters
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.problem import Sector
 
-__all__ = ["START", "basis_seconds", "bound_seconds", "collision_seconds", "integrals_seconds"]
+__all__ = ["START", "Seconds", "basis_seconds", "bound_seconds", "collision_seconds", "integrals_seconds"]
 
 # measured on a core of a server of 2024
 START = 0.15  # s, of a run that hardly computes
@@ -39,12 +39,19 @@ GEMM, SIMPSON = 1.2e-9, 8e-11  # s per integral, and per integral and point
 TIMED = 3.0  # times that a route of less than a second is run
 
 
+class Seconds(NamedTuple):
+    """Time on one core, s, and what of it no GPU takes over: functions of one electron, set-up."""
+
+    all: float
+    host: float
+
+
 def bound_seconds(
     deck: SturmianDeck,
     solutions: Iterable[tuple[parameters.Values, Sequence[Sector], bool]],
     sizes: Sequence[int],
-) -> float:
-    """Return about how long bound states take on one core, s.
+) -> Seconds:
+    """Return about how long bound states take on one core.
 
     Parameters
     ----------
@@ -54,12 +61,12 @@ def bound_seconds(
     sizes : sequence of int
         Coefficients of a state of each symmetry, for the dense route.
     """
-    seconds = START
+    seconds, host = 0.0, START
     for values, sectors, own in solutions:
         points = parameters.grid_size(Radial.of(deck), values)
         ls = {l for sector in sectors for pair in sector.pairs for l in pair}
         if isinstance(deck.basis, Gsf):
-            seconds += EIGEN * len(ls) * float(points) ** 3
+            host += EIGEN * len(ls) * float(points) ** 3
         for sector in sectors:
             functions = max((values.size(l, points) for pair in sector.pairs for l in pair), default=0)
             product = len(sector.pairs) * 4.0 * float(points) * functions * (points + functions)
@@ -72,7 +79,7 @@ def bound_seconds(
             )
     if deck.solver.type == "dense":
         seconds += sum(DENSE * float(size) ** 3 for size in sizes) / (2.0 * FLOPS)
-    return seconds
+    return Seconds(host + seconds, host)
 
 
 def _relaxation(sector: Sector, points: int) -> float:
@@ -89,8 +96,8 @@ def basis_seconds(deck: SturmianDeck, points: int, finer: int, ls: int) -> float
     return START / 2.0 + each * ls * (float(points) ** 3 + float(finer) ** 3)
 
 
-def integrals_seconds(deck: SturmianDeck, points: int, finer: int, largest: int) -> float:
-    """Return about how long the integrals take on one core, s: every route for every number of functions, timed some times."""
+def integrals_seconds(deck: SturmianDeck, points: int, finer: int, largest: int) -> Seconds:
+    """Return about how long the integrals take on one core: every route for every number of functions, timed some times."""
     task = deck.task
     assert task.type == "integrals"
     counts = [largest] if task.N is None else list(task.N)
@@ -107,15 +114,15 @@ def integrals_seconds(deck: SturmianDeck, points: int, finer: int, largest: int)
             for cost in each:
                 once = factor * cost * float(N) ** 4
                 seconds += once * (TIMED if once < 1.0 else 1.0)
-    if task.rank_report:
-        seconds += DENSE * sum((N * (N + 1) / 2.0) ** 3 for N in counts if N <= 64) / (2.0 * FLOPS)
-    return basis_seconds(deck, points, finer, 1) + seconds * len(as_list(task.l))
+    ranks = DENSE * sum((N * (N + 1) / 2.0) ** 3 for N in counts if N <= 64) / (2.0 * FLOPS)
+    host = basis_seconds(deck, points, finer, 1) + (ranks * len(as_list(task.l)) if task.rank_report else 0.0)
+    return Seconds(host + seconds * len(as_list(task.l)), host)
 
 
 def collision_seconds(
     equations: float, points: int, functions: int, *, rounds: int, ls: int, resonances: bool, dense: float
-) -> float:
-    """Return about how long a collision takes on one core, s.
+) -> Seconds:
+    """Return about how long a collision takes on one core.
 
     Parameters
     ----------
@@ -135,4 +142,5 @@ def collision_seconds(
     share = float(functions) * (functions + points) / (2.0 * float(points) ** 2)
     once = DRIVEN * equations * share * float(points) ** 3 * (RESONANCE if resonances else 1.0)
     basis = EIGEN * 4.0 if functions == points else ECS
-    return START + rounds * (once + basis * ls * float(points) ** 3 + 8.0 / 3.0 * dense**3 / FLOPS)
+    host = START + rounds * basis * ls * float(points) ** 3
+    return Seconds(host + rounds * (once + 8.0 / 3.0 * dense**3 / FLOPS), host)

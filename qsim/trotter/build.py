@@ -129,11 +129,11 @@ def _work(problem: Problem, steps: int) -> Work:
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
             layers = max(layers, math.sqrt(square) * problem.times[-1])
-    from qsim.trotter.work import evolution_seconds
+    from qsim.trotter.work import Counted, evolution
 
-    core = 0.0
+    found = Counted(0.0, 0.0, 0.0)
     with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
-        core = evolution_seconds(problem)
+        found = evolution(problem)
     whole = layers * amplitudes * problem.members
     item = 8 if problem.precision == "single" else 16
     moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
@@ -141,12 +141,11 @@ def _work(problem: Problem, steps: int) -> Work:
         flops=6.0 * whole,
         bytes=moved,
         reduce="ensemble" if problem.members > layers else "evolve.t_final",
-        core=core,
+        core=found.seconds,
         operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
-        lanes=amplitudes * problem.members
-        if steps
-        else 0.0,  # where the run chooses its steps, nothing is known
-        launches=layers,
+        lanes=amplitudes * problem.members,
+        launches=max(layers, found.launches),
+        host=found.host,
     )
 
 
@@ -230,15 +229,23 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         )
     parts = task_memory(problem, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
-    from qsim.trotter.work import task_seconds
+    from qsim.trotter.work import task
 
+    work = Work()
+    if states[0] and not findings:
+        found = task(problem, states)
+        work = Work(
+            reduce="system.spins",
+            core=found.seconds,
+            lanes=float(max(states)),
+            launches=found.launches,
+            host=found.host,
+        )
     return Plan(
         memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"),
         sizes=sizes,
         findings=findings,
-        work=Work(core=task_seconds(problem, states), reduce="system.spins")
-        if states[0] and not findings
-        else Work(),
+        work=work,
     )
 
 

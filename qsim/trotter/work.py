@@ -8,7 +8,7 @@ as long as its order, the accuracy and the strength of the couplings allow for m
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.trotter.problem import Problem
     from qsim.trotter.tasks.problem import TaskProblem
 
-__all__ = ["evolution_seconds", "krylov_products", "products", "task_seconds"]
+__all__ = ["Counted", "evolution", "krylov_products", "products", "task"]
 
 # measured on a core of a server of 2024, double precision
 START = 0.08  # s, of a run that hardly computes
@@ -49,6 +49,27 @@ EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its s
 COMPLEX = 4.0
 WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
 LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
+# launches on a GPU that wait for each other
+TERM = 3.0  # of a product with the recurrence beside it
+SEEN = 10.0  # of the measurements at one time, and of an entropy
+
+
+class Counted(NamedTuple):
+    """Work of a run.
+
+    Attributes
+    ----------
+    seconds
+        On one core, s.
+    launches
+        Of a GPU, one after the other.
+    host
+        Part of `seconds` for which no GPU is used, s.
+    """
+
+    seconds: float
+    launches: float
+    host: float
 
 
 def products(reach: float, accuracy: float = 1e-8) -> float:
@@ -85,12 +106,12 @@ def _product(model: Model, *, sector: bool) -> float:
 # -------------------------------------------------------------------------------------------- evolution
 
 
-def evolution_seconds(problem: Problem) -> float:
-    """Return about how long an evolution takes on one core, s; kernels compiled, figures left out."""
+def evolution(problem: Problem) -> Counted:
+    """Return about what an evolution takes; kernels compiled, figures left out."""
     hamiltonian = problem.hamiltonian()
     model = hamiltonian.envelope
     intervals = np.diff(problem.times)
-    once = _carried(problem, hamiltonian, model, intervals)
+    once, launches = _carried(problem, hamiltonian, model, intervals)
     back = 0.0
     if problem.asked.echo is not None and problem.times[-1] > 0.0:
         # a second state goes on beside the first, or one goes back from each of the times
@@ -98,32 +119,38 @@ def evolution_seconds(problem: Problem) -> float:
         back = 1.0 if beside else sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
     total = once * (1.0 + back) + _observed(problem)
     total *= problem.members
+    launches *= 1.0 + back  # members go together
+    launches += SEEN * len(problem.output_times) * (1.0 + len(problem.asked.cuts))
     if problem.evolution.verify:
         total += 2.0 * once * (1.0 + back)
+        launches *= 3.0
     if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
         total += DRIVE * problem.models.disorder
-    return START + (PILOT if problem.evolution.accuracy is not None and not problem.stepped else 0.0) + total
+    pilot = PILOT if problem.evolution.accuracy is not None and not problem.stepped else 0.0
+    return Counted(START + pilot + total, launches, START)
 
 
-def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals: Any) -> float:
-    """Return the seconds in which one state is carried to the end."""
+def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals: Any) -> tuple[float, float]:
+    """Return the seconds in which one state is carried to the end, and the launches."""
     D, evolve = float(problem.dimension), problem.evolution
     each = SMALL_LAYER if problem.spins <= SMALL else LAYER
     accuracy = evolve.accuracy or 1e-8
     product = D * _product(model, sector=problem.sector is not None)
     if problem.stepped:
-        return krylov_products(hamiltonian, problem.times, accuracy) * (product + SMALL_PRODUCT)
+        count = krylov_products(hamiltonian, problem.times, accuracy)
+        return count * (product + SMALL_PRODUCT), 3.0 * TERM * count  # scalar products and sums beside each
     found = []
     if problem.expanded or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
         width = half_width(model)
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
-        found.append(count * product)
+        found.append((count * product, TERM * count))
     if not problem.expanded and evolve.integrator != "chebyshev":
         for name in _formulas(evolve.integrator, accuracy):
             dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
             steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
-            found.append(steps * layers_per_step(hamiltonian, name) * D * each)
-    return min(found, default=0.0)
+            layers = steps * layers_per_step(hamiltonian, name)
+            found.append((layers * D * each, layers))
+    return min(found, default=(0.0, 0.0))
 
 
 def krylov_products(hamiltonian: Hamiltonian, times: Sequence[float], accuracy: float) -> float:
@@ -205,8 +232,8 @@ def schmidt(spins: int, sites: int, dimension: float) -> float:
 # -------------------------------------------------------------------------------------------------- tasks
 
 
-def task_seconds(problem: TaskProblem[Any], sizes: Sequence[int]) -> float:
-    """Return about how long a task beside an evolution takes on one core, s.
+def task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
+    """Return about what a task beside an evolution takes.
 
     Parameters
     ----------
@@ -214,35 +241,43 @@ def task_seconds(problem: TaskProblem[Any], sizes: Sequence[int]) -> float:
     sizes : sequence of int
         States of each sector.
     """
+    found = _task(problem, sizes)
+    seconds = START + found.seconds
+    return Counted(seconds, found.launches, seconds if problem.stored else START + found.host)
+
+
+def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
     block = problem.block
     if isinstance(block, Floquet):
-        return START + _floquet(problem, block, float(sizes[0]))
+        return _floquet(problem, block, float(sizes[0]))
     if isinstance(block, Levels):
-        return START + problem.models.disorder * sum(_levels(problem, block, float(size)) for size in sizes)
-    each = _product(problem.model, sector=True)
+        each = [_levels(problem, block, float(size)) for size in sizes]
+        seen = sum(sizes) if "entropy" in block.statistics else 0
+        return Counted(problem.models.disorder * sum(each), problem.models.disorder * SEEN * seen, 0.0)
+    product = _product(problem.model, sector=True)
     if problem.stored:
-        each = RECURRENCE + STORED * _bonds(problem.model)[0]
+        product = RECURRENCE + STORED * _bonds(problem.model)[0]
     if isinstance(block, Spectrum):
         count = 2.0 * LOWEST * block.levels
-        seen = (
-            sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
-            if block.vectors
-            else 0.0
-        )
-        return START + seen + count * (each * sum(sizes) + CALL * len(sizes))
+        seconds = count * (product * sum(sizes) + CALL * len(sizes))
+        if block.vectors:
+            seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
+        return Counted(seconds, TERM * count * len(sizes), 0.0)
     if isinstance(block, Dynamics):
         count = len(block.wave_numbers(problem.spins)) * float(block.steps)
-        return START + each * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
-    return START + _thermal(block, sizes, each)
+        seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
+        return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
+    return _thermal(block, sizes, product)
 
 
-def _thermal(block: Thermal, sizes: Sequence[int], each: float) -> float:
+def _thermal(block: Thermal, sizes: Sequence[int], product: float) -> Counted:
+    """Return the work of all levels of small sectors, on the host, and of the recurrences in the others."""
     from qsim.trotter.tasks.thermal import EXACT
 
+    large = [size for size in sizes if size > EXACT]
     exact = sum(float(size) ** 3 for size in sizes if size <= EXACT)
-    return EIGEN / 3.0 * exact / DENSE + each * block.vectors * block.steps * sum(
-        size for size in sizes if size > EXACT
-    )
+    host, count = EIGEN / 3.0 * exact / DENSE, float(block.vectors * block.steps)
+    return Counted(host + product * count * sum(large), TERM * count * len(large), host)
 
 
 def _levels(problem: TaskProblem[Any], block: Levels, size: float) -> float:
@@ -254,15 +289,18 @@ def _levels(problem: TaskProblem[Any], block: Levels, size: float) -> float:
     return seconds
 
 
-def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> float:
-    cycle = 0.0
+def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> Counted:
+    """Return the work of all cycles, and of the dense matrix of one on the host."""
+    cycle = launches = 0.0
     for number, part in enumerate(block.cycle):
         model = problem.step_model(number)
         if not np.asarray(model.J)[:2].any():
-            cycle += RECURRENCE * size
+            cycle, launches = cycle + RECURRENCE * size, launches + 1.0
             continue
-        cycle += products(half_width(model) * part.time, block.accuracy) * size * _product(model, sector=True)
-    rows = block.cycles // block.every + 1
-    seen = MEASURE * size + sum(schmidt(problem.spins, len(cut), size) for cut in problem.asked.cuts)
+        count = products(half_width(model) * part.time, block.accuracy)
+        cycle, launches = cycle + count * size * _product(model, sector=True), launches + TERM * count
+    rows, cuts = block.cycles // block.every + 1, problem.asked.cuts
+    seen = MEASURE * size + sum(schmidt(problem.spins, len(cut), size) for cut in cuts)
     dense = (len(block.cycle) + 3.0 * COMPLEX) * EIGEN * size**3 / DENSE if block.quasienergies else 0.0
-    return block.cycles * cycle + rows * seen + dense
+    launches = block.cycles * launches + SEEN * rows * (1.0 + len(cuts))
+    return Counted(block.cycles * cycle + rows * seen + dense, launches, dense)

@@ -62,6 +62,50 @@ def test_decks_go_where_they_were_measured_to_be_faster(deck, overrides, takes_g
     assert ("--device cpu" if takes_gpu else "--device cuda") in reason
 
 
+DECKS = [f"{path.parent.name}/{path.stem}" for path in sorted(INPUTS.glob("*/*.yaml"))]
+
+
+@pytest.mark.parametrize("deck", DECKS)
+def test_the_devices_of_every_deck_are_chosen_by_an_estimate(deck):
+    """A GPU that takes no time wins, unless all of the work stays on the host; one that takes for ever loses."""
+    work = plan(deck).work
+    assert work.lanes > 0.0
+    assert 0.0 <= work.host <= work.core
+    assert on_host(work, FAST, 1) > 0.0
+    assert on_cuda(work, FAST) > choice.START
+    ideal = replace(FAST, cuda_bytes=1e30, cuda_dense=1e30, launch=0.0)
+    assert on_cuda(work, ideal) == pytest.approx(choice.START + work.times * work.host)
+    for speed, better in ((ideal, None), (replace(FAST, cuda_bytes=1e3, cuda_dense=1e3, launch=1e3), False)):
+        takes, reason = faster(work, GPU, speed)
+        wanted = on_cuda(work, speed) <= on_host(work, speed, 2) if better is None else better
+        assert takes == (wanted and work.host < work.core)
+        assert reason.startswith("auto: ")
+        assert "not known" not in reason
+        assert ("--device cpu" if takes else "--device cuda") in reason
+
+
+def test_tasks_with_nothing_for_a_gpu_stay_on_the_host():
+    for deck, overrides in (
+        ("sturmian/outgoing_basis", ["grid.R=2000"]),
+        ("tridiag/solve_random", ["solver.type=thomas", "system.n=100000000"]),
+        ("tridiag/solve_file", []),
+    ):
+        work = plan(deck, *overrides).work
+        assert work.host == work.core
+        assert faster(work, GPU, replace(FAST, cuda_dense=1e30)) == (
+            False,
+            "auto: the CPU, as this task has nothing for a GPU; --device cuda overrules",
+        )
+
+
+def test_what_stays_on_the_host_counts_on_a_gpu_too():
+    whole = Work(core=8.0, lanes=choice.LANES)
+    part = replace(whole, host=3.0)
+    gone = 3.0 * choice.CORE_FLOPS / (choice.SHARE * FAST.cuda_dense)
+    assert on_cuda(part, FAST) == pytest.approx(on_cuda(whole, FAST) + 3.0 - gone)
+    assert on_host(part, FAST, 1) == pytest.approx(8.0)
+
+
 def test_what_is_not_known_stays_on_the_gpu():
     takes, reason = faster(Work(flops=1.0), GPU, FAST)
     assert takes

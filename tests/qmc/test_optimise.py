@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
+from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.qmc.deck.series import Optimize
+from qsim.qmc.sampling import optimise
 from qsim.qmc.sampling.linear_method import (
     LONGEST,
     Limits,
@@ -34,8 +36,8 @@ def helium(J1=SPLINES, J2=SPLINES):
     return trial_function({"atoms": [["He", 0, 0, 0]]}, HELIUM, {"J1": J1, "J2": J2})
 
 
-def started(w, count, seed=11, threads=1, single=False):
-    walkers = Walkers(cpu(threads), w, count, rng.key_from_seed(seed), single=single)
+def started(w, count, seed=11, threads=1, single=False, device=None):
+    walkers = Walkers(device or cpu(threads), w, count, rng.key_from_seed(seed), single=single)
     walkers.place()
     return walkers
 
@@ -298,3 +300,30 @@ def test_steps_that_a_fresh_sample_refutes_are_taken_back(monkeypatch):
     assert found.blocks["energy"][4] > -2.85
     assert found.blocks["energy"][5] < -2.89
     assert found.info["best"] != 4
+
+
+@pytest.mark.gpu
+def test_cuda_takes_the_same_steps(cuda):
+    """Rounding grows along the walk and in the eigenvalue problem; moves stay the same in so few sweeps."""
+    there = optimised(started(zeros(), 64, device=cuda), iterations=3)
+    here = optimised(started(zeros(), 64), iterations=3)
+    assert_allclose(there.arrays["parameters"], here.arrays["parameters"], atol=1e-4)
+    assert_allclose(there.blocks["energy"], here.blocks["energy"], atol=1e-6)
+    assert_allclose(there.blocks["step"], here.blocks["step"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_derivatives_that_are_not_finite_show_their_walker(name, monkeypatch, request):
+    walkers = started(zeros(), 40, device=None if name == "cpu" else request.getfixturevalue("cuda"))
+    take = optimise.derivatives
+
+    def spoiled(*arguments):
+        O, G = take(*arguments)
+        O[17, 3] = np.nan
+        return O, G
+
+    monkeypatch.setattr(optimise, "derivatives", spoiled)
+    with pytest.raises(
+        NumericsError, match=r"walker 17 has derivatives that are not finite.*electrons at \("
+    ):
+        optimised(walkers, iterations=1)

@@ -32,6 +32,8 @@ LANES = 250_000.0
 """Numbers that a GPU must have at once to be busy: threads of all multiprocessors (H100, H200: 270 000)."""
 SHARE = 0.015
 """Part of its peak that a busy GPU reaches in loops of this program. Measured (H200): tridiag 0.015, qmc (H2O) 0.017."""
+CORE_FLOPS = 2e9
+"""Operations of loops for each second of `Work.core`, which is told for a core like that beside the GPU of `SHARE`."""
 GAIN = 0.8
 """Part of a further thread that counts."""
 
@@ -84,6 +86,8 @@ def faster(work: Work, device: Device, speed: Speeds) -> tuple[bool, str]:
     threads = f"{device.threads} thread{'s' if device.threads > 1 else ''}"
     if work.lanes <= 0.0 or host <= 0.0:
         return True, f"auto: {device.label}, as the work is not known before the run"
+    if work.host >= work.core > 0.0:
+        return False, "auto: the CPU, as this task has nothing for a GPU; --device cuda overrules"
     times = f"about {rough_time(cuda)} on {device.label} and {rough_time(host)} on {threads} of the CPU"
     if host < cuda:
         return False, f"auto: the CPU, by an estimate of {times}; --device cuda overrules"
@@ -102,9 +106,10 @@ def on_host(work: Work, speed: Speeds, threads: int) -> float:
 def on_cuda(work: Work, speed: Speeds) -> float:
     """Return the seconds of a plan on the GPU, from its first library to the end."""
     busy = min(1.0, work.lanes / LANES) if work.lanes > 0.0 else 1.0
-    loops = max(work.flops, work.operations, work.core * speed.host_flops)
+    loops = max(work.flops, work.operations, (work.core - work.host) * CORE_FLOPS)
     computing = (loops / (SHARE * speed.cuda_dense) + work.dense / speed.cuda_dense) / busy
-    return START + work.times * max(computing + work.launches * speed.launch, work.bytes / speed.cuda_bytes)
+    once = max(computing + work.launches * speed.launch, work.bytes / speed.cuda_bytes)
+    return START + work.times * (work.host + once)
 
 
 # --------------------------------------------------------------------------------------- measurement

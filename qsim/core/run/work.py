@@ -69,6 +69,9 @@ class Work:
         Numbers that can be computed at the same time; 0 if it is not known.
     launches
         Launches, or steps within one, that wait for the one before.
+    host
+        Seconds of one core, part of `core`, that stay on the host of a GPU: set-up, libraries, files; all of `core` where a task
+        has nothing for a GPU.
     """
 
     flops: float = 0.0
@@ -82,6 +85,7 @@ class Work:
     operations: float = 0.0
     lanes: float = 0.0
     launches: float = 0.0
+    host: float = 0.0
 
     def least(self, device: Device, precision: str, ranks: int = 1) -> float:
         """Return the seconds that the run takes at least.

@@ -40,7 +40,7 @@ MOVE_COST, BASIS_COST = (
 )  # ns of an electron's move on one CPU thread, roughly, and of an atomic orbital in it
 CHANNEL_COST = 150  # ns of a function of a crystal in such a move
 WORTH_THREADS = 400_000  # ns of work below which starting threads costs more than it saves
-PAIR = 12  # numbers of an electron within the range of an ion, as in walk.cu
+PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
 
 
 class Tables(NamedTuple):
@@ -92,7 +92,7 @@ def recompute(device: Device, state: State, tables: Tables) -> Any:
     """
     error = device.xp.zeros(state.R.shape[0])
     if device.is_cuda:
-        _Launch(state, tables)("recompute", (error,))
+        Launch(state, tables)("recompute", (error,))
     else:
         _recompute_cpu(device, state, tables, error)
     return error
@@ -103,7 +103,7 @@ def walk(
 ) -> None:
     """Move all electrons ``sweeps`` times; modes: ``walk_cpu.PLAIN``, ``DRIFT``, ``FIXED_NODE``."""
     if device.is_cuda:
-        _Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+        Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
     else:
         _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
 
@@ -111,7 +111,7 @@ def walk(
 def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
     """Set ``state.energy`` to the local energies."""
     if device.is_cuda:
-        _Launch(state, tables)("energies", (), stream, (np.uint64(0),))
+        Launch(state, tables)("energies", (), stream, (np.uint64(0),))
     else:
         _energies_cpu(device, state, tables, stream)
 
@@ -135,7 +135,7 @@ def generations(
         Sums of the components of the energy, of the square of the total, and the number of generations.
     """
     if device.is_cuda:
-        launch = _Launch(state, tables)
+        launch = Launch(state, tables)
         for k in range(count):
             at = stream._replace(step=stream.step + k * sweeps)
             launch("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), at)
@@ -174,7 +174,7 @@ def diffuse(
     """
     limits = (reference, trial, window, tau_ratio)
     if device.is_cuda:
-        launch = _Launch(state, tables)
+        launch = Launch(state, tables)
         launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
         launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
         if tmoves and launch.sizes["pseudos"] > 0:
@@ -412,7 +412,7 @@ MODEL = np.dtype(
     + [(name, np.float64) for name in ("omega", "mass", "ion_ion")]
     + [(name, np.int64) for name in SIZES]
 )
-#: ``State`` of walk.cu.
+#: ``State`` of walkers.cuh.
 STATE = np.dtype(
     [(name, np.uint64) for name in (*State._fields, "scratch")]
     + [(name, np.int64) for name in ("walkers", "stride")]
@@ -429,7 +429,7 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in (32, 16, 8, 4) if items >= count), 1)
 
 
-class _Launch:
+class Launch:
     """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
 
     def __init__(self, state: State, tables: Tables) -> None:
@@ -498,7 +498,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
 
 
 def _record(state: State, stride: int) -> NDArray[Any]:
-    """Return the walkers as `State` of walk.cu, (1,), with so many numbers of scratch a walker, which launches share."""
+    """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
     from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]

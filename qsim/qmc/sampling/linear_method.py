@@ -31,10 +31,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+
+from qsim.core.device.device import namespace
+from qsim.core.device.parallel import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +58,7 @@ REAL = 1e-6  # largest imaginary part of an eigenvalue, relative
 
 
 class Moments:
-    """Second moments of ``1, O, e, e O, G``, where e is the energy above a reference.
+    """Second moments of ``1, O, e, e O, G``, where e is the energy above a reference; formed where the configurations live.
 
     Parameters
     ----------
@@ -69,25 +72,25 @@ class Moments:
     def __init__(self, parameters: int, reference: float, window: float) -> None:
         self.count, self.reference, self.window = parameters, reference, window
         self.samples = 0
-        self._sums = np.zeros((3 * parameters + 2, 3 * parameters + 2))
+        self._sums: Any = None
 
-    def add(
-        self, energy: NDArray[np.float64], log_slopes: NDArray[np.float64], energy_slopes: NDArray[np.float64]
-    ) -> None:
-        """Add configurations: energies (W,), O and G (W, P)."""
+    def add(self, energy: Any, log_slopes: Any, energy_slopes: Any) -> None:
+        """Add configurations: energies (W,), O and G (W, P), float64, all on one device."""
+        xp = namespace(log_slopes)
         e = energy - self.reference
-        beyond = np.abs(e) > self.window
-        e = np.clip(e, -self.window, self.window)
-        G = np.where(beyond[:, None], 0.0, energy_slopes)
-        z = np.concatenate([np.ones((e.size, 1)), log_slopes, e[:, None], e[:, None] * log_slopes, G], axis=1)
-        self._sums += z.T @ z
+        beyond = xp.abs(e) > self.window
+        e = xp.clip(e, -self.window, self.window)
+        G = xp.where(beyond[:, None], 0.0, energy_slopes)
+        z = xp.concatenate([xp.ones((e.size, 1)), log_slopes, e[:, None], e[:, None] * log_slopes, G], axis=1)
+        sums = z.T @ z
+        self._sums = sums if self._sums is None else self._sums + sums
         self.samples += e.size
 
     def surroundings(self) -> Surroundings:
         """Return energy, variance, and how they change with the parameters."""
         P = self.count
         O, E, EO, G = slice(1, P + 1), P + 1, slice(P + 2, 2 * P + 2), slice(2 * P + 2, 3 * P + 2)
-        M = self._sums / self.samples
+        M = on_host(self._sums) / self.samples
         mean = M[0]
         C = M - np.outer(mean, mean)
         e, slope = float(mean[E]), C[O, E]  # <dO e>

@@ -177,7 +177,7 @@ class Optimisation:
         self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
         splines = [place for function, place in self.functions if function.kind == "bspline"]
         self.smooth = smoothing(splines, self.count)
-        self.places = parameter_tables(start.jastrow)
+        self.places = ParameterTables(*map(walkers.device.asarray, parameter_tables(start.jastrow)))
         self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
         self.rows = Rows()
         self.parameters: list[NDArray[np.float64]] = []  # of each row
@@ -340,7 +340,7 @@ class Optimisation:
         for k in range(self.steps):
             stream = self._sweep(self.sweeps)
             slopes = derivatives(device, walkers.mine, walkers.tables, self.places, self.count, stream)
-            O, G = map(walkers.join, slopes)
+            O, G = map(walkers.join_on_device, slopes)
             walkers.publish("energy")
             walkers.check_finite()
             all_energies = device.to_host(walkers.state.energy)
@@ -352,10 +352,8 @@ class Optimisation:
                 moments = Moments(
                     self.count, centre, max(WINDOW * float(np.mean(np.abs(e - centre))), LEAST_WINDOW)
                 )
-            if not (np.isfinite(O).all() and np.isfinite(G).all()):
-                bad = int(np.argmin(np.isfinite(O).all(axis=1) & np.isfinite(G).all(axis=1)))
-                walkers.complain(bad, "has derivatives that are not finite")
-            moments.add(e, O, G)
+            self._check_finite(O, G)
+            moments.add(walkers.state.energy[:, 5], O, G)
             if k in kept:
                 sets.append(
                     Set(walkers.mine.R.copy(), np.array(device.to_host(walkers.mine.log_psi)), e, stream)
@@ -381,6 +379,14 @@ class Optimisation:
             target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
         )
         return sets, moments, row
+
+    def _check_finite(self, O: Any, G: Any) -> None:
+        """Raise if a derivative (W, P) is not finite, with the coordinates of its walker; a collective call."""
+        xp = self.walkers.device.xp
+        finite = xp.isfinite(O).all(axis=1) & xp.isfinite(G).all(axis=1)
+        if not bool(finite.all()):
+            bad = int(np.argmin(self.walkers.device.to_host(finite)))
+            self.walkers.complain(bad, "has derivatives that are not finite")
 
     # --------------------------------------------------------------------------------------- steps
 

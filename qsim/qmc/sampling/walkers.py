@@ -173,6 +173,12 @@ class Walkers:
             return array
         return np.concatenate(self.comm.allgather(array), axis=axis)
 
+    def join_on_device(self, array: Any) -> Any:
+        """Return an array (count, ...) of all walkers, on the device, from those of each rank; a collective call."""
+        if self.comm.size == 1:
+            return array
+        return self.device.asarray(self.join(self.device.to_host(array)))
+
     def publish(self, *names: str) -> None:
         """Make some arrays of the state agree on all ranks; a collective call."""
         if self.comm.size == 1:

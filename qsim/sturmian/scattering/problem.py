@@ -23,7 +23,7 @@ from qsim.sturmian.scattering.driven import BATCH
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.krylov import FIRST, RESTART
 from qsim.sturmian.scattering.setup import Bound, Numbers, Setup
-from qsim.sturmian.work import collision_seconds
+from qsim.sturmian.work import RESONANCE, collision_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +43,8 @@ POINTS = 7.0  # of the shortest wave, where the elements are left to the program
 MOST_ELEMENTS = 2000
 ROUNDING = 1e-14  # of the residual, times the condition of the contour
 LARGEST_ROUNDING = 1e-6
+STEPS = 20.0  # of the iteration for a driven equation, roughly, for the choice of a device
+LAUNCHES = 100.0  # of kernels in a step, likewise
 
 
 @dataclass
@@ -399,17 +401,26 @@ def _work(asked: Asked, numbers: Numbers, counts: list[int], tops: set[int], poi
     size, batch = points if numbers.whole else max(numbers.sizes), max(1, len(asked.energies))
     resonances = asked.task.process == "resonances"
     sources = len(asked.task.gauges) if asked.task.process == "photo" else 1
-    core = collision_seconds(
+    rounds = 1 + bool(asked.task.errors) + (0 if resonances else sum(len(v) for v in asked.scan.values()))
+    found = collision_seconds(
         float(sum(counts)) * batch * sources,
         points,
         size,
-        rounds=1 + bool(asked.task.errors) + (0 if resonances else sum(len(v) for v in asked.scan.values())),
+        rounds=rounds,
         ls=max(tops) + 1,
         resonances=resonances,
         dense=0.5 * max(counts) * size * size if asked.solver.type == "dense" else 0.0,
     )
     # functions of one electron to its grid and back
-    return Work(dense=4.0 * float(sum(counts)) * size**2 * points * batch, reduce="channels.l_max", core=core)
+    steps = STEPS * (RESONANCE if resonances else 1.0) * sources * rounds * len(counts)
+    return Work(
+        dense=4.0 * float(sum(counts)) * size**2 * points * batch,
+        reduce="channels.l_max",
+        core=found.all,
+        lanes=float(max(counts)) * size**2 * (1 if resonances else batch),
+        launches=LAUNCHES * steps,
+        host=found.host,
+    )
 
 
 def _directions(asked: Asked) -> int:

@@ -13,6 +13,7 @@ from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem, Sca
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from qsim.tridiag.deck.model import Precision, Solver, SystemSource, TridiagDeck
 
@@ -43,6 +44,9 @@ CYCLIC_ROWS = 2.5  # rows of a system with corners, which is solved twice, per r
 TEXT_SECONDS, FILE_SECONDS = 2.5e-8, 8e-9
 START = 0.08  # s, of a run that hardly computes
 TIMED_SECONDS = 4e-8  # s per row of one timed pass of `task: scaling`
+WRITTEN, MADE = 0.3, 0.5  # of the time of a solution: its file; numbers that are not made where it is solved
+ROW_BYTES = 64.0  # of a file: four complex numbers of a row
+PASSES = 50.0  # launches of a solution on a GPU, one after the other
 ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products and 2 x 3 more
 
 
@@ -73,18 +77,37 @@ def _plan_scaling(deck: TridiagDeck) -> Plan:
     kind = deck.system.dtype if isinstance(deck.system, RandomSystem) else "complex"
     need = 13 * max(sizes) * _item(kind, deck.precision)
     memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
-    work = Work(core=scaling_seconds(deck.scaling or Scaling()), reduce="scaling.n")
+    block = deck.scaling or Scaling()
+    core = scaling_seconds(block)
+    made = ROW_SECONDS[kind] * MADE * sum(sizes)
+    work = Work(
+        core=core,
+        reduce="scaling.n",
+        lanes=float(max(sizes)),
+        launches=PASSES * _timed(block),
+        # the systems are made there, and the libraries of the host are timed there
+        host=min(core, START + made + TIMED_SECONDS * _others(block) * sum(sizes)),
+    )
     found = {"rows": max(sizes), "sizes": len(sizes)}
     return Plan(memory, found, 0, list(_scaling_findings(deck)), work)
 
 
 def scaling_seconds(block: Scaling) -> float:
     """Return about how long a timing run takes on one core, s: every size, number of partitions and of blocks, some times."""
+    return START + TIMED_SECONDS * (_timed(block) + _others(block)) * sum(block.n)
+
+
+def _timed(block: Scaling) -> int:
+    """Return the timed passes of the partition method."""
     from qsim.tridiag.tasks.scaling import block_numbers
 
     counts = block_numbers(block.n) if isinstance(block.blocks, str) else block.blocks
-    passes = (block.repeats + 1) * (len(block.iterations) * len(counts) + 4 * len(block.compare))
-    return START + TIMED_SECONDS * passes * sum(block.n)
+    return (block.repeats + 1) * len(block.iterations) * len(counts)
+
+
+def _others(block: Scaling) -> int:
+    """Return the passes of the solvers beside it, each as long as four of its own."""
+    return 4 * (block.repeats + 1) * len(block.compare)
 
 
 def solve_seconds(rows: int, columns: int, kind: str, *, cyclic: bool = False) -> float:
@@ -115,15 +138,26 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
             on_gpu = less = 0
     # the diagonals and the right-hand side are read, the solution is written
     moved = float(rows * (3 + 2 * columns) * item)
+    core = solve_seconds(rows, columns, _kind(block), cyclic=cyclic)
+    share = WRITTEN + (0.0 if isinstance(block, RandomSystem) else MADE)
     work = Work(
         ROW_FLOPS * rows * columns,
         bytes=moved if moved > CACHED else 0.0,
         about=about,
         reduce="system.n",
-        core=solve_seconds(rows, columns, _kind(block), cyclic=cyclic),
+        core=core,
+        lanes=float(rows * columns),
+        launches=PASSES * (2.0 if cyclic else 1.0),
+        # libraries and the sequential method have the host alone
+        host=START + share * (core - START) if solver.type == "nshape" else core,
     )
     memory = Memory(host=peak, parts={"system": peak}, reduce="system.n", on_gpu=on_gpu, on_gpu_host=less)
     return Plan(memory, found, 0, findings, work)
+
+
+def _of_file(core: float, path: Path) -> Work:
+    """Return the work of a system in a file: nearly all of the time goes into reading it and writing the solution."""
+    return Work(core=core, lanes=path.stat().st_size / ROW_BYTES, launches=PASSES, host=core)
 
 
 def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
@@ -133,8 +167,8 @@ def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
     if path is None or not path.is_file():
         return Plan(sizes=sizes)
     if path.suffix not in (".npz", ".h5", ".hdf5"):
-        return Plan(sizes=sizes, work=Work(core=START + TEXT_SECONDS * path.stat().st_size))
-    work = Work(core=START + FILE_SECONDS * path.stat().st_size)
+        return Plan(sizes=sizes, work=_of_file(START + TEXT_SECONDS * path.stat().st_size, path))
+    work = _of_file(START + FILE_SECONDS * path.stat().st_size, path)
     need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
     limit = _limit(solver)
     peak = min(need, int(STREAMED * 0.5 * limit)) if streamable(solver) and need > limit else need

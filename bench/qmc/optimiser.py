@@ -1,0 +1,97 @@
+"""Optimisation of Jastrow parameters: derivatives and moments of a sample, whole iterations; on a GPU also through its host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import Bench, Timing, case, wall
+from bench.qmc import problem
+from qsim.core.device.hardware import available_threads
+from qsim.core.run.progress import Monitor
+from qsim.qmc.deck.series import Optimize
+from qsim.qmc.kernels import derivatives as kernels
+from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.sampling import optimise
+from qsim.qmc.sampling.linear_method import Moments
+from qsim.qmc.sampling.optimise import Optimisation, parameter_tables
+from qsim.qmc.sampling.series import sample
+from qsim.qmc.sampling.walkers import Walkers
+
+COUNTS = {"cpu": {"He": 1024, "H2O": 256}, "cuda": {"He": 65536, "H2O": 8192}}
+WINDOW = 1e3  # hartree: nothing is cut off
+FACTOR = 10.0  # goal: how many times as fast as through the host
+
+
+def through_host(*arguments: Any) -> tuple[Any, Any]:
+    """Take derivatives of walkers on a GPU with the threads of its host: what they took before there was a kernel."""
+    device, state, tables, parameters, count, stream = arguments
+    host = kernels._on_host(device, state)
+    parts = [kernels._on_host(device, part) for part in (tables.orbitals, tables.jastrow, tables.hamiltonian)]
+    copied = kernels.Tables(parts[0], parts[1], parts[2], tables.ion_ion, tables.n_up)
+    places = kernels._on_host(device, parameters)
+    slopes = kernels._derivatives_cpu(available_threads(), host, copied, places, count, stream)
+    state.energy[...] = device.asarray(host.energy)
+    return device.asarray(slopes[0]), device.asarray(slopes[1])
+
+
+Take = Callable[..., tuple[Any, Any]]
+
+
+def _moments(walkers: Walkers, take: Take) -> Callable[[], object]:
+    """Return what one sample of an optimisation adds."""
+    psi, device = walkers.wavefunction, walkers.device
+    places = ParameterTables(*map(device.asarray, parameter_tables(psi.jastrow)))
+    count = psi.parameters.size
+
+    def work() -> None:
+        stream = walkers.stream(problem.SECTION)
+        slopes = take(device, walkers.state, walkers.tables, places, count, stream)
+        moments = Moments(count, 0.0, WINDOW)
+        moments.add(walkers.state.energy[:, 5], *slopes)
+        moments.surroundings()
+
+    return work
+
+
+def _iterations(walkers: Walkers, tau: float, take: Take) -> Callable[[], object]:
+    """Return a short optimisation: two samples with a step between them, and the sample of the chosen parameters."""
+    block = Optimize(iterations=1, steps=10, sweeps=4, warmup=0, timestep=tau)
+    start = walkers.wavefunction
+
+    def work() -> None:
+        optimise.derivatives = take
+        try:
+            walkers.set_wavefunction(start)
+            walkers.recompute()
+            sample(Optimisation(walkers, block, problem.SECTION), Monitor.silent())
+        finally:
+            optimise.derivatives = derivatives
+
+    return work
+
+
+@case("qmc-optimiser", "derivatives and moments of a sample, and iterations of an optimisation, He and H2O")
+def optimiser(bench: Bench) -> None:
+    """On a GPU each is measured through the host as well, with all of its threads."""
+    for name in ("He", "H2O"):
+        count = 64 if bench.quick else COUNTS[bench.device.kind][name]
+        tau = problem.TAU[name]
+        walkers = problem.ensemble(bench.device, problem.of_deck(name), count, tau)
+        works: dict[str, Callable[[Take], Callable[[], object]]] = {
+            "derivatives and moments": lambda take, w=walkers: _moments(w, take),
+            "iteration, 3 samples of 10 sets": lambda take, w=walkers, t=tau: _iterations(w, t, take),
+        }
+        for kind, work in works.items():
+            ours = wall(bench.device, work(derivatives), budget=1.0)
+            label = f"{name} {count} walkers: {kind}"
+            bench.row(label, ours, kind=kind, system=name, walkers=count)
+            if not bench.device.is_cuda:
+                continue
+            host: Timing = wall(bench.device, work(through_host), budget=1.0)
+            threads = available_threads()
+            ratio = host.seconds / ours.seconds
+            more = f"{label}, baseline: derivatives on {threads} threads of the host"
+            bench.row(more, host, kind=kind, system=name, walkers=count, threads=threads, ratio=ratio)
+            if kind == "derivatives and moments":
+                bench.goal(f"{name}: {kind}: host / GPU", ratio, FACTOR, "times", at_least=True)

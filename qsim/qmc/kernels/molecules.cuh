@@ -1,0 +1,70 @@
+// Walkers of molecules: what moves, local energies and derivatives of a trial function in open boundaries have in common.
+
+#ifndef QSIM_QMC_MOLECULES_CUH
+#define QSIM_QMC_MOLECULES_CUH
+#include "orbitals.cuh"
+#include "walkers.cuh"
+
+#ifndef WARPS
+#define WARPS 4  // of a block
+#endif
+#ifndef RESIDENT
+#define RESIDENT 4  // blocks that a multiprocessor must hold
+#endif
+#define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
+#define PAIR 12  // numbers kept of an electron within the range of an ion: rotation (9), distance, its Jastrow exponent; one is free
+
+#define GROUP ((int)(threadIdx.x / LANES))
+#define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
+
+// What the lanes of a walker share.
+struct Local {
+    real *ao, *rows, *column, *d;  // (5, B), (5, M), (M,), (N, B)
+};
+
+QSIM_DEVICE Local local_of(const Model& m, char* shared, int group) {
+    const int64 size = (5 * m.basis + 6 * m.orbitals + m.electrons * m.basis) | 1;  // odd: groups of a warp meet different banks
+    real* at = (real*)shared + group * size;
+    return {at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, at + 5 * m.basis + 6 * m.orbitals};
+}
+
+struct Electron {
+    int spin, i, n;
+};
+
+QSIM_DEVICE Electron electron(const Model& m, int e) {
+    const int up = (int)m.n_up;
+    return e < up ? Electron{0, e, up} : Electron{1, e - up, (int)m.electrons - up};
+}
+
+// Sums of a row (k-th of the five) with a column; every lane holds the result.
+QSIM_DEVICE double along(const real* row, const real* column, int n) {
+    double total = 0;
+    for (int o = lane_of(); o < n; o += LANES) total += (double)row[o] * column[o];
+    return group_total(total);
+}
+
+// ----------------------------------------------------------------------------------------- pseudopotentials
+
+QSIM_DEVICE bool within(const Model& m, const double* R, int e, int a, double& r) {
+    const int64 p = m.potential[a];
+    if (p < 0 || m.channels[p] == 0) return false;
+    const double dx = R[3 * e] - m.atom[3 * a], dy = R[3 * e + 1] - m.atom[3 * a + 1], dz = R[3 * e + 2] - m.atom[3 * a + 2];
+    r = sqrt(dx * dx + dy * dy + dz * dz);
+    return r < m.cutoff[p];
+}
+
+// Place of point q of ion a around the electron at distance r, turned by the rotation in `pair`.
+QSIM_DEVICE void turned(const Model& m, const double* pair, int a, int q, double r, double* u, double* place) {
+    const double* p = m.points + 3 * q;
+    for (int k = 0; k < 3; ++k) {
+        u[k] = pair[3 * k] * p[0] + pair[3 * k + 1] * p[1] + pair[3 * k + 2] * p[2];
+        place[k] = m.atom[3 * a + k] + r * u[k];
+    }
+}
+
+QSIM_DEVICE double* pair_of(const Model& m, const State& s, int64 w, int e, int a) {
+    return s.scratch + w * s.stride + (int64)(e * m.atoms + a) * (PAIR + m.quadrature);
+}
+
+#endif
