@@ -10,7 +10,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.sturmian import checks as limits
 from qsim.sturmian import memory
-from qsim.sturmian.deck.blocks import FeDvr, Gsf, as_list
+from qsim.sturmian.deck.blocks import LESS, FeDvr, Gsf, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.symmetry import exchange_sign, sectors, states_of
 from qsim.sturmian.deck.symmetry import sectors as symmetries
@@ -59,8 +59,8 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         steps=0,
         findings=findings,
         work=work,
-        ranks=max(1, _points(deck)),
-        shared="scanned values and partial waves",
+        ranks=_ranks(deck, found),
+        shared="pairs of momenta and scanned values",
     )
 
 
@@ -70,6 +70,15 @@ def _points(deck: SturmianDeck) -> int:
         return 0
     waves = 0 if deck.extrapolate is None else len(deck.extrapolate.l_max)
     return waves + (0 if deck.scan is None else sum(map(len, deck.scan.given().values())))
+
+
+def _ranks(deck: SturmianDeck, sectors: list[Sector]) -> int:
+    """Return how many processes can share a deck: pairs of a product, blocks of a matrix, or solutions beside the states."""
+    if deck.task.type != "bound":
+        return 1
+    pairs = max((len(sector.pairs) for sector in sectors), default=1)
+    shared = pairs * (pairs + 1) // 2 if deck.solver.type == "dense" else pairs
+    return max(1, shared, _points(deck))
 
 
 def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: list[Sector]) -> Work:
@@ -222,6 +231,8 @@ def _estimate(
     reduce = keys.get(deck.task.type, "grid.R")
     if isinstance(deck.basis, FeDvr) or points > 20 * max(biggest, 1):
         reduce = "grid.R"
+    if deck.task.type == "bound" and deck.solver.type == "dense":
+        reduce = LESS
     return sizes, memory.as_memory(parts, reduce, kernels=deck.task.type != "basis", on_gpu=on_gpu)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.device.parallel import in_shares
 from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.model import BasisTask
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.sturmian.deck.blocks import Channels, Generating
     from qsim.sturmian.deck.model import Bound, Integrals, Solver
     from qsim.sturmian.radial.grid import RadialGrid
@@ -184,6 +186,20 @@ class Problem:
             c = self.functions(l).c if self.is_gsf else None
             self._orbitals[l] = gsf.orbitals(self.grid, l, self.V, c)
         return self._orbitals[l]
+
+    def make_orbitals(self, ls: Sequence[int], comm: Comm) -> None:
+        """Make the functions of some l, each on one of several processes, for all of them; a collective call."""
+        missing = [l for l in ls if l not in self._orbitals]
+        if comm.size == 1 or not missing:
+            return
+
+        def make(l: int) -> tuple[Orbitals, Sturmians | None]:
+            return self.orbitals(l), self._functions.get(l)
+
+        for l, (orbitals, functions) in in_shares(comm, missing, make).items():
+            self._orbitals[l] = orbitals
+            if functions is not None:
+                self._functions[l] = functions
 
     # ------------------------------------------------------------------------------------ scans
 

@@ -468,19 +468,76 @@ absorber: {type: cap, width: 8, strength: 0.5}
 time: {dt: 0.1, t_final: 10, outputs: 4, verify: false}
 solver: {blocks: [2, 70, 80, 1, 47, 100]}
 """
+DECKS["sturmian-pairs"] = """
+method: sturmian
+system: {Z: 2}
+grid: {R: 12, order: 10}
+basis: {type: gsf, generating: {type: yukawa, alpha: 1.0}, energy: -0.9, N: 12}
+channels: {L: 0, S: 0, l_max: 3}
+task: {type: bound, n_roots: 2}
+"""
+DECKS["sturmian-dense"] = DECKS["sturmian-pairs"] + "solver: dense\n"
+DECKS["tridiag-rows"] = """
+method: tridiag
+task: solve
+system: {source: random, n: 3001, dominance: 1.2, rhs: 2}
+solver: {blocks: 20, iterations: 2}
+run: {seed: 3}
+"""
+DECKS["tridiag-auto"] = """
+method: tridiag
+task: solve
+system: {source: crank_nicolson, n: 5003}
+run: {seed: 3}
+"""
+DECKS["tridiag-file"] = """
+method: tridiag
+task: solve
+system: {source: file, file: rod.mtx, rhs: rod_rhs.txt}
+solver: {blocks: [40, 60, 30, 70], iterations: 1}
+"""
+DECKS["tridiag-systems"] = """
+method: tridiag
+task: solve
+system: {source: random, n: 101, dominance: 1.2, batch: 5, rhs: 2, corners: [0.3, 0.1]}
+run: {seed: 3}
+"""
+DECKS["tridiag-pivoted"] = """
+method: tridiag
+task: solve
+system: {source: random, n: 900, dominance: 0.0}
+run: {seed: 3}
+"""
+SOLVED = ("tridiag-rows", "tridiag-auto", "tridiag-file", "tridiag-systems", "tridiag-pivoted")
 ALLOWED = {
     "qmc": 0.0,
     "sturmian": 0.0,
     "sturmian-collision": 0.0,
+    "sturmian-pairs": 0.0,
+    "sturmian-dense": 0.0,
     "trotter": 1e-11,
     "qoc": 1e-8,
     "tridiag": 1e-10,
     "tridiag-exact": 1e-10,
     "tridiag-literal": 1e-10,
+    "tridiag-rows": 1e-12,
+    "tridiag-auto": 1e-12,
+    "tridiag-file": 1e-12,
+    "tridiag-systems": 1e-12,
+    "tridiag-pivoted": 0.0,
 }
 """Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
 HOW = ("blocks", "halo", "steps_per_pass", "wall_density", "turned_back", "error_time_step", "error_spacing")
-"""How tridiag makes its steps; and densities at the walls and small differences of runs, which rounding changes."""
+HOW += (
+    "algorithm",
+    "iterations",
+    "min_pivot",
+    "residual",
+    "backward_error",
+    "rowwise_error",
+    "profile_residual",
+)
+"""How tridiag makes its steps and solves systems; densities at the walls and small differences, which rounding changes."""
 RUN_ALL = """
 import sys
 from qsim.core.run.pipeline import Options, execute
@@ -494,6 +551,8 @@ def decks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for method, text in DECKS.items():
         Path(f"{method}.yaml").write_text(text)
+    for name in ("rod.mtx", "rod_rhs.txt"):
+        shutil.copy(ROOT / "inputs" / "tridiag" / name, name)
 
 
 def test_methods_on_1_2_and_3_ranks(decks):
@@ -516,6 +575,28 @@ def test_methods_on_1_2_and_3_ranks(decks):
             if method.startswith("tridiag"):
                 differing = [name for name in differing if name not in HOW]
             assert not differing, (method, ranks, differing)
+    for method in SOLVED:
+        by = {"tridiag-systems": "nshape-literal", "tridiag-pivoted": "lapack"}.get(method, "nshape-shared")
+        for ranks in (2, 3):
+            with open_results(f"{method}-{ranks}.h5") as found:
+                assert str(found.scalars["algorithm"].value).startswith(by.removesuffix("literal"))
+
+
+@pytest.mark.parametrize(
+    ("system", "code", "told"),
+    [
+        ("n: 901, dominance: 0.0", 5, "the matrix is singular: no pivot is left for row"),
+        ("n: 150", 4, "3 ranks were started, but the 2 rows of this tridiag deck occupy at most 2"),
+        ("n: 900, corners: [1, 1]", 4, "this tridiag deck runs on one rank, but 3 were started"),
+        ("n: 50, batch: 2", 4, "the 2 systems of this tridiag deck occupy at most 2"),
+    ],
+)
+def test_systems_that_ranks_cannot_solve_are_told_once(tmp_path, monkeypatch, system, code, told):
+    monkeypatch.chdir(tmp_path)
+    Path("deck.yaml").write_text(f"method: tridiag\ntask: solve\nsystem: {{source: random, {system}}}\n")
+    reply = qsim(3, "tridiag", "deck.yaml", "--no-figures")
+    assert reply.returncode == code, reply.stderr
+    assert reply.stderr.count(told) == 1
 
 
 @pytest.mark.slow

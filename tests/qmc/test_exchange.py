@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
+from qsim.core.device.parallel import gathered
 from qsim.qmc.kernels.estimators import BLOCK
 from qsim.qmc.kernels.rows import put_rows, take_rows
-from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 
 RANDOM = np.random.default_rng(5)
 

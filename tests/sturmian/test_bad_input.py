@@ -299,6 +299,7 @@ def test_dense_matrices_above_the_memory(sturmian, monkeypatch):
         sturmian.execute(**changed(**changes))
     assert "H, S and the eigenvectors" in str(caught.value)
     assert "lower basis.N" in str(caught.value.hint)
+    assert "solver.type: matrix_free" in str(caught.value.hint)
     assert caught.value.exit_code == 4
 
 

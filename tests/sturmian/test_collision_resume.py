@@ -7,8 +7,8 @@ from qsim.core.run import checkpoint
 from qsim.core.run.loop import Progress
 from qsim.sturmian import output
 from qsim.sturmian.scattering.resonances import Resonances
-from qsim.sturmian.tasks import collision
 from qsim.sturmian.tasks.collision import Collisions, Job
+from qsim.sturmian.tasks.jobs import shares_of
 
 GRID = {"R": 16, "order": 9, "elements": 10, "ecs": {"angle": 0.3, "length": 16}}
 DECKS = {
@@ -139,7 +139,7 @@ def test_processes_share_energies_by_their_work(seed):
         for sector in range(int(rng.integers(1, ranks + 1)))
     ]
     costs = rng.uniform(1.0, 4.0, len(chains))
-    tasks = collision._shares(chains, costs, ranks)
+    tasks = shares_of(chains, costs, ranks)
     assert len(tasks) == ranks
     there = [(number, point) for task in tasks for number, jobs in task for point in jobs[0].points]
     assert there == [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]

@@ -353,7 +353,7 @@ def test_outgoing_hamiltonian_is_solved_without_exchanges():
     part = dense.one_electron(grid, V, functions, well, V)
     by_grid = dense.one_electron(grid, V, functions)
     np.testing.assert_allclose(part.h, by_grid.h, rtol=0, atol=1e-8 * abs(by_grid.h).max())
-    made = dense.assemble(CPU, grid, {0: part}, 0, 0, [(0, 0)])
+    made = dense.assemble(CPU, grid, {0: part}, dense.Symmetry(0, 0, [(0, 0)]))
     A = made.H - 1.0 * made.S
     np.testing.assert_allclose(A, A.T, rtol=0, atol=1e-12 * abs(A).max())
     b = np.ones(len(A))

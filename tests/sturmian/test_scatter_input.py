@@ -289,6 +289,7 @@ def test_a_dense_matrix_that_does_not_fit(sturmian):
     with pytest.raises(MemoryLimitError, match=r"matrix 39.8 GB") as caught:
         cpu(1).require(replace(plan.memory, device=10**15))  # more than any machine has
     assert "basis.N" in str(caught.value.hint)
+    assert "solver.type: matrix_free" in str(caught.value.hint)
 
 
 def test_no_cross_section_from_an_equation_that_does_not_converge(sturmian):

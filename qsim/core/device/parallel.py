@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -21,6 +21,7 @@ from qsim.core.errors import DeviceError
 from qsim.core.install import install_extra
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -32,16 +33,20 @@ __all__ = [
     "by_all",
     "connected",
     "first",
+    "gathered",
+    "in_shares",
     "is_agreed",
     "launched_ranks",
     "number_on_node",
     "on_host",
+    "owners",
     "share",
     "share_of",
     "world",
 ]
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Variables that limit the threads of a process; libraries read them when they are loaded."""
@@ -263,6 +268,69 @@ def share_of(masks: list[frozenset[int]], rank: int) -> int:
 def share(comm: Comm, count: int) -> slice:
     """Return the part of `count` items that is this process's: contiguous, of nearly equal length, in the order of the ranks."""
     return slice(count * comm.rank // comm.size, count * (comm.rank + 1) // comm.size)
+
+
+def gathered(comm: Comm, rows: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the rows of all ranks, one below the other, in one exchange of memory.
+
+    Parameters
+    ----------
+    rows : (own, numbers)
+        On the host, of one type on all ranks.
+    counts : (ranks,) int64
+        Rows of every rank, which all know.
+    """
+    import numpy as np
+
+    most = int(counts.max(initial=0))
+    sent = np.zeros((most, rows.shape[1]), rows.dtype)
+    sent[: len(rows)] = rows
+    found = comm.gather_numbers(sent)
+    return np.concatenate([found[r, :count] for r, count in enumerate(counts)])
+
+
+def owners(costs: Sequence[float], ranks: int) -> list[int]:
+    """Return which process makes each of some items: the dearest first, each by the process that has least to do so far.
+
+    Parameters
+    ----------
+    costs
+        Work of each item, in any unit.
+    ranks
+        Number of processes.
+    """
+    load, found = [0.0] * ranks, [0] * len(costs)
+    for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
+        found[item] = load.index(min(load))
+        load[found[item]] += costs[item]
+    return found
+
+
+def in_shares(
+    comm: Comm, keys: Sequence[K], make: Callable[[K], T], cost: Callable[[K], float] | None = None
+) -> dict[K, T]:
+    """Return what `make` returns for each key, made by one process each and sent to all; a collective call.
+
+    The numbers are those of one process to the bit, as each is made whole.  An error of one process is that of all.
+
+    Parameters
+    ----------
+    comm
+        Processes that share the work.
+    keys
+        The same on all processes.
+    make
+        Its values are on the host, and can be pickled.
+    cost
+        Work of a key, by which the keys are shared; equal by default.
+    """
+    if comm.size == 1:
+        return {key: make(key) for key in keys}
+    owner = owners([1.0 if cost is None else cost(key) for key in keys], comm.size)
+    mine = agreed(
+        comm, lambda: {key: make(key) for key, rank in zip(keys, owner, strict=True) if rank == comm.rank}
+    )
+    return {key: comm.bcast(mine.get(key), rank) for key, rank in zip(keys, owner, strict=True)}  # type: ignore[misc]  # the owner has it
 
 
 # ------------------------------------------------------------------------------------------- this run

@@ -7,7 +7,7 @@ others more than those sums.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from qsim.qmc.kernels.estimators import BLOCK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.parallel import Comm
-
-__all__ = ["bounds", "crossing", "gathered", "has_whole_blocks"]
+__all__ = ["bounds", "crossing", "has_whole_blocks"]
 
 EVEN = 20  # blocks per rank from which one more or less does not matter
 
@@ -54,20 +52,3 @@ def crossing(
         wanted = indices[places[r] : places[r + 1]]
         foreign.append(wanted[(wanted < first) | (wanted >= last)])
     return np.unique(np.concatenate(foreign))
-
-
-def gathered(comm: Comm, rows: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the rows of all ranks, one below the other, in one exchange of memory.
-
-    Parameters
-    ----------
-    rows : (own, numbers)
-        On the host, of one type on all ranks.
-    counts : (ranks,) int64
-        Rows of every rank, which all know.
-    """
-    most = int(counts.max(initial=0))
-    sent = np.zeros((most, rows.shape[1]), rows.dtype)
-    sent[: len(rows)] = rows
-    found = comm.gather_numbers(sent)
-    return np.concatenate([found[r, :count] for r, count in enumerate(counts)])

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import rng
-from qsim.core.device.parallel import world
+from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
 from qsim.qmc.kernels.rows import put_rows, take_rows
 from qsim.qmc.kernels.types import State
-from qsim.qmc.sampling.exchange import bounds, crossing, gathered, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:

@@ -36,6 +36,8 @@ Range = Annotated[InverseLength, Field(gt=1e-6, lt=1e4)]
 Momentum = Annotated[Count, Field(le=MAX_L)]
 Spin = Annotated[Count, Field(le=1)]
 AUTO = "auto"
+LESS = "basis.N, or take solver.type: matrix_free (Davidson; Krylov in collisions), which needs no matrix"
+"""What to do about a dense matrix that does not fit; follows "lower"."""
 
 
 def as_list(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from qsim.sturmian.linalg import ldlt
 from qsim.sturmian.scattering.driven import Driven, Solution
 from qsim.sturmian.scattering.krylov import norms_of
-from qsim.sturmian.two_electron.dense import OneElectron, assemble
+from qsim.sturmian.two_electron.dense import OneElectron, Symmetry, assemble
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
         l: OneElectron(orbital.C, np.eye(N, dtype=complex), np.diag(orbital.e))
         for l, orbital in operator.orbitals.items()
     }
-    made = assemble(device, operator.grid, basis, operator.L, operator.S, operator.pairs)
+    made = assemble(device, operator.grid, basis, Symmetry(operator.L, operator.S, operator.pairs))
     b = device.to_host(operator.source(s))
     right = np.stack([_rows(made, vector) for vector in b])
     x = np.zeros_like(b)

@@ -12,7 +12,7 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.sturmian.deck.blocks import SquareWell, as_list
+from qsim.sturmian.deck.blocks import LESS, SquareWell, as_list
 from qsim.sturmian.deck.collision_symmetry import Asked, Sector, pairs_of, sectors_of
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.radial import automatic, potentials
@@ -383,7 +383,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
             host=host,
             device=sum(parts.values()) - host,
             parts=parts,
-            reduce="basis.N" if "matrix" in parts else "grid.R",
+            reduce=LESS if "matrix" in parts else "grid.R",
             # the search for an initial state or a resonance calls the library of eigenvalues besides
             library="cublas" if asked.task.process == "e_h" else "cusolver, complex",
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.parallel import in_shares
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import SquareWell
 from qsim.sturmian.deck.symmetry import exchange_sign
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
 
 TAIL_GROWTH = 1.2  # ratio of neighbouring elements of the contour
 CONTAINED = 1e-8  # 1/bohr: density of the initial state at the end of its box
@@ -171,10 +173,7 @@ class Setup:
 
     def orbitals(self, l: int, E: float) -> Outgoing:
         """Return the outgoing functions of an l for a total energy E."""
-        numbers = self.numbers
-        energy = None
-        if not numbers.whole:
-            energy = E if numbers.energy is None else numbers.energy
+        numbers, energy = self.numbers, self.energy(E)
         if (l, energy) not in self._orbitals:
             c = None
             if energy is not None:
@@ -188,6 +187,33 @@ class Setup:
                 c = np.asarray(made.c, complex)
             self._orbitals[l, energy] = outgoing(self.grid, l, self.V, c)
         return self._orbitals[l, energy]
+
+    def energy(self, E: float) -> float | None:
+        """Return the energy of the functions for a total energy E; None for the whole grid, whose functions have none."""
+        if self.numbers.whole:
+            return None
+        return E if self.numbers.energy is None else self.numbers.energy
+
+    def make_in_shares(
+        self, wanted: Sequence[tuple[int, float]], multipoles: Sequence[int], comm: Comm
+    ) -> None:
+        """Make outgoing functions and repulsion kernels, each on one of several processes, for all of them; a collective call.
+
+        Parameters
+        ----------
+        wanted
+            l and total energy of functions, hartree.
+        multipoles
+            Of the kernels.
+        comm
+        """
+        energies = {(l, self.energy(E)): E for l, E in wanted}
+        # processes that went their own ways before have different ones: what any of them lacks is sent to all
+        known = comm.allgather((set(self._orbitals), set(self.planes)))
+        missing = [key for key in energies if not all(key in functions for functions, _ in known)]
+        kernels = [l for l in multipoles if not all(l in planes for _, planes in known)]
+        self._orbitals |= in_shares(comm, missing, lambda key: self.orbitals(key[0], energies[key]))
+        self.planes |= in_shares(comm, kernels, lambda l: np.asarray(self.grid.poisson(l), complex))
 
     def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
         """Return E - H of one symmetry; the functions are those for the energy E."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm, first
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import AUTO, Gsf
 from qsim.sturmian.radial import automatic
 from qsim.sturmian.tasks.doubts import radius_needed, wall_shift
 from qsim.sturmian.tasks.states import BoundResult, Scan, State
 from qsim.sturmian.two_electron import davidson, reference
-from qsim.sturmian.two_electron.dense import _eigenpairs, assemble, one_electron, orthonormalised
+from qsim.sturmian.two_electron.dense import Symmetry, _eigenpairs, assemble, one_electron, orthonormalised
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 from qsim.sturmian.two_electron.observables import observe
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.grid import RadialGrid
@@ -69,6 +72,7 @@ class _Run:
 
     def __init__(self, problem: Problem, monitor: Monitor) -> None:
         self.problem, self.monitor = problem, monitor
+        self.comm: Comm = monitor.comm
         self.order = problem.order
         self.points = _points(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
@@ -94,22 +98,31 @@ class _Run:
             monitor.step(1, self._state)
         comm = monitor.comm
         with monitor.stage("convergence"):
-            for first in range(len(self.done["energies"]), len(self.points), comm.size):
-                with monitor.alone():
-                    if first + comm.rank < len(self.points):
-                        self._scan_point(self.points[first + comm.rank])
-                self._gather(first)
+            for start in range(len(self.done["energies"]), len(self.points), comm.size):
+                with monitor.alone(), self._apart():
+                    if start + comm.rank < len(self.points):
+                        self._scan_point(self.points[start + comm.rank])
+                self._gather(start)
                 monitor.step(1 + len(self.done["energies"]), self._state)
         monitor.end()
         return self._result()
 
-    def _gather(self, first: int) -> None:
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Let this process make its points by itself in the block."""
+        self.comm = SerialComm()
+        try:
+            yield
+        finally:
+            self.comm = self.monitor.comm
+
+    def _gather(self, start: int) -> None:
         """Put the points that the ranks have solved into their order; a collective call."""
-        own = {name: self.done[name][first:] for name in ("energies", "unknowns")}
+        own = {name: self.done[name][start:] for name in ("energies", "unknowns")}
         parts = self.monitor.comm.allgather((own, self.done.get("radial", {})))
         for name in own:
             solved = [entry for part, _ in parts for entry in part[name]]
-            self.done[name] = [*self.done[name][:first], *solved]
+            self.done[name] = [*self.done[name][:start], *solved]
         self.done["radial"] = {key: value for _, radial in parts for key, value in radial.items()}
 
     def _state(self, search: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -136,7 +149,9 @@ class _Run:
     # ------------------------------------------------------------------------------- one solution
 
     def _operator(self, problem: Problem, sector: Sector) -> TwoElectron:
-        orbitals = {l: problem.orbitals(l) for pair in sector.pairs for l in pair}
+        ls = sorted({l for pair in sector.pairs for l in pair})
+        problem.make_orbitals(ls, self.comm)
+        orbitals = {l: problem.orbitals(l) for l in ls}
         return TwoElectron(
             problem.device,
             problem.grid,
@@ -145,6 +160,7 @@ class _Run:
             sector.S,
             sector.pairs,
             self._kernels(problem),
+            self.comm,
         )
 
     def _kernels(self, problem: Problem) -> dict[int, NDArray[Any]]:
@@ -178,7 +194,7 @@ class _Run:
     def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
         operator = self._operator(problem, sector)
-        return operator, solve_sector(problem, sector, roots, operator)
+        return operator, solve_sector(problem, sector, roots, operator, self.comm)
 
     # ---------------------------------------------------------------------------------- the states
 
@@ -281,7 +297,7 @@ class _Run:
         if self.fine is None or self.fine[0] is not problem.grid:
             self.fine = (problem.grid, cache(lambda: reference.finer(problem.grid)), {})
         _, fine, planes = self.fine
-        return reference.relax(operator, found, problem.potential, planes=planes, fine=fine)
+        return reference.relax(operator, found, problem.potential, planes=planes, fine=fine, comm=self.comm)
 
     # --------------------------------------------------------------------------------------- scans
 
@@ -489,7 +505,9 @@ def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in entry.items()}
 
 
-def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElectron) -> Eigenpairs:
+def solve_sector(
+    problem: Problem, sector: Sector, roots: int, operator: TwoElectron, comm: Comm | None = None
+) -> Eigenpairs:
     """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
 
     Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
@@ -504,9 +522,10 @@ def solve_sector(problem: Problem, sector: Sector, roots: int, operator: TwoElec
         l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
     }
     device, xp = problem.device, problem.device.xp
-    made = assemble(device, problem.grid, basis, sector.L, sector.S, sector.pairs)
+    comm = SerialComm() if comm is None else comm
+    made = assemble(device, problem.grid, basis, Symmetry(sector.L, sector.S, sector.pairs), comm)
     wanted = min(roots + 1, made.bounds[-1])
-    energies, x = _eigenpairs(device, made, max(wanted, roots))
+    energies, x = first(comm, lambda: _eigenpairs(device, made, max(wanted, roots)))
     rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
     vectors = np.zeros((roots, *operator.shape))
     for k in range(roots):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +17,8 @@ from qsim.sturmian.scattering.krylov import Krylov
 from qsim.sturmian.scattering.observed import Observed, observe
 from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
+from qsim.sturmian.tasks.jobs import Job, chain_of, chains_of, one_of, shares_of
+from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,16 +90,6 @@ class Round:
         return self.stage == "errors"
 
 
-class Job(NamedTuple):
-    """One solution: numbers of round, sector and variant, label (spin or gauge), and numbers of the energies."""
-
-    round: int
-    sector: int
-    points: tuple[int, ...]
-    variant: int
-    label: str
-
-
 def rounds_of(problem: Problem) -> list[Round]:
     """Return what is to be solved, in this order."""
     pairs, tolerance = problem.pairs(), problem.asked.solver.tolerance
@@ -124,49 +115,6 @@ def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
                 for variant in range(len(part.variants)):
                     for label in problem.labels_of(sector):
                         yield Job(number, k, points, variant, label)
-
-
-def _chain_of(job: Job) -> tuple[int, int, tuple[int, ...]]:
-    """Return what the jobs share of which one starts from another."""
-    return job.round, job.sector, job.points
-
-
-def _chains(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Return jobs in their order, those together that start from one another."""
-    return [list(chain) for _, chain in groupby(jobs, _chain_of)]
-
-
-def _shares(
-    chains: Sequence[Sequence[Job]], costs: Sequence[float], parts: int
-) -> list[list[tuple[int, list[Job]]]]:
-    """Return what each process solves: of chains, by number, some energies, so that all have as much to do.
-
-    Energies follow each other, those of a chain and of the next one; each goes where its middle lies.
-    """
-    units = [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]
-    work = np.array([costs[number] for number, _ in units])
-    middles = (np.cumsum(work) - 0.5 * work) / work.sum()
-    owners = np.minimum((middles * parts).astype(int), parts - 1)
-    tasks: list[list[tuple[int, list[Job]]]] = [[] for _ in range(parts)]
-    for rank, task in enumerate(tasks):
-        own = [unit for unit, owner in zip(units, owners, strict=True) if owner == rank]
-        for number, some in groupby(own, lambda unit: unit[0]):
-            points = tuple(point for _, point in some)
-            task.append((number, [job._replace(points=points) for job in chains[number]]))
-    return tasks
-
-
-def _one_of(parts: Sequence[Solved]) -> Solved:
-    """Return the numbers of a solution whose energies several processes have solved."""
-    return replace(
-        parts[0],
-        points=[point for part in parts for point in part.points],
-        residuals=np.concatenate([part.residuals for part in parts]),
-        iterations=np.concatenate([part.iterations for part in parts]),
-        history=[one for part in parts for one in part.history],
-        seconds=sum(part.seconds for part in parts),
-        condition=max(part.condition for part in parts),
-    )
 
 
 @dataclass(frozen=True)
@@ -281,14 +229,16 @@ class Collisions:
     def _together(self, poll: Callable[[], None]) -> tuple[int, float]:
         """Let every process solve other symmetries or energies; return how many jobs that were, and the largest residual."""
         comm, left = self.ranks.comm, self.jobs[self.done :]
-        chains = _chains(left)[: comm.size]
-        begun = self.done > 0 and _chain_of(self.jobs[self.done - 1]) == _chain_of(left[0])
+        chains = chains_of(left)[: comm.size]
+        begun = self.done > 0 and chain_of(self.jobs[self.done - 1]) == chain_of(left[0])
         if begun:  # by one process, which has kept what the rest starts from
             chains = chains[:1]
-        tasks = _shares(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
+        tasks = shares_of(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
         own: list[tuple[int, list[Solved]]] = []
+        if not begun:
+            self._prepare(chains, poll)
         with self.ranks.alone():
             for number, jobs in tasks[comm.rank] if comm.rank < len(tasks) else []:
                 self.solved = []
@@ -301,9 +251,28 @@ class Collisions:
                 self.observed.setdefault(key, []).extend(of)
         for number in range(len(chains)):
             pieces = [solutions for part in parts for of, solutions in part[1] if of == number]
-            self.solved += [_one_of(entries) for entries in zip(*pieces, strict=True)]
+            self.solved += [one_of(entries) for entries in zip(*pieces, strict=True)]
         self.wave = comm.bcast(self.wave)  # that of the first solution
         return sum(len(chain) for chain in chains), max(part[2] for part in parts)
+
+    def _prepare(self, chains: Sequence[Sequence[Job]], poll: Callable[[], None]) -> None:
+        """Make the functions and kernels of the round at work in shares, as several processes need the same ones."""
+        number = chains[0][0].round
+        part, setup = self.rounds[number], self._grid(number).setup
+        wanted: dict[tuple[int, float], None] = {}
+        multipoles: set[int] = set()
+        for job in (job for chain in chains for job in chain if job.round == number):
+            sector, pairs = part.problem.sectors[job.sector], part.variants[job.variant][job.sector]
+            for point in job.points:
+                energy = self._kinematics(job, poll)[self._first_of(job, point)].E
+                wanted |= {(l, energy): None for pair in pairs for l in pair}
+            multipoles |= set(coefficients(sector.L, sector.S, pairs)[0])
+        setup.make_in_shares(list(wanted), sorted(multipoles), self.ranks.comm)
+
+    def _first_of(self, job: Job, point: int) -> int:
+        """Return the first energy of the group of one: what approximates the inverse is that one's, wherever a process begins."""
+        problem = self.rounds[job.round].problem
+        return next(i for i in range(point + 1) if problem.group(i) == problem.group(point))
 
     def _cost(self, chain: Sequence[Job]) -> float:
         """Return the work of one energy of a chain, in units of that of one pair of momenta: a product takes pairs together."""
@@ -338,9 +307,7 @@ class Collisions:
             sector = part.problem.sectors[job.sector]
             grid.operators.clear()
             pairs = part.variants[job.variant][job.sector]
-            # what approximates the inverse is that of the first energy of the group, wherever a process or a resumed run begins
-            first = next(i for i in range(job.points[0] + 1) if part.problem.group(i) == key[2])
-            energy = grid.kinematics[job.variant][first].E
+            energy = grid.kinematics[job.variant][self._first_of(job, job.points[0])].E
             grid.operators[key] = grid.setup.operator(sector.L, sector.S, pairs, energy)
         return grid.operators[key]
 

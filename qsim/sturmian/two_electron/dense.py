@@ -25,13 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import Memory
+from qsim.core.device.parallel import SerialComm, agreed, in_shares, owners
 from qsim.core.errors import NumericsError
+from qsim.sturmian.deck.blocks import LESS
 from qsim.sturmian.two_electron.angular import angular
 from qsim.sturmian.two_electron.integrals import (
     kronecker,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
@@ -208,7 +212,11 @@ def _on_diagonal(rows: NDArray[np.int64], Nb: int) -> NDArray[np.bool_]:
 
 
 def assemble(
-    device: Device, grid: RadialGrid, basis: Mapping[int, OneElectron], L: int, S: int, pairs: Sequence[Pair]
+    device: Device,
+    grid: RadialGrid,
+    basis: Mapping[int, OneElectron],
+    symmetry: Symmetry,
+    comm: Comm | None = None,
 ) -> Assembled:
     """Return the matrices of Eq. (12) for one symmetry.
 
@@ -219,21 +227,36 @@ def assemble(
     grid : RadialGrid
     basis : dict of l to OneElectron
         From `one_electron` or `orthonormalised`.
-    L, S : int
-        Total orbital and spin angular momentum.
-    pairs : list of (la, lb)
-        la <= lb.
+    symmetry : Symmetry
+    comm : Comm, optional
+        Processes that share kernels and blocks, each made whole by one of them; all get the bits of one process.
 
     Raises
     ------
     MemoryLimitError
         If matrices and integrals do not fit on the device.
     """
-    made = _Assembly(device, grid, basis, L, S, pairs)
-    with device.use():
-        for p in range(len(pairs)):
-            for q in range(p + 1):
+    comm = SerialComm() if comm is None else comm
+    pairs = symmetry.pairs
+    made = agreed(comm, lambda: _Assembly(device, grid, basis, symmetry))
+    blocks = [(p, q) for p in range(len(pairs)) for q in range(p + 1)]
+    needed = sorted({l for p, q in blocks for l in made.multipoles(p, q)})
+    made.kernels = in_shares(comm, needed, partial(repulsion_kernel, grid))
+    owner = owners([made.cost(p, q) for p, q in blocks], comm.size)
+
+    def fill() -> None:
+        for (p, q), rank in zip(blocks, owner, strict=True):
+            if rank == comm.rank:
                 made.block(p, q)
+
+    with device.use():
+        agreed(comm, fill)
+        if comm.size > 1:
+            for (p, q), rank in zip(blocks, owner, strict=True):
+                made.put(p, q, comm.bcast(made.get(p, q) if rank == comm.rank else None, rank))
+            counts = comm.allgather((made.flops, made.integrals))
+            made.flops = sum(flops for flops, _ in counts)
+            made.integrals = sum(integrals for _, integrals in counts)
     return made.result()
 
 
@@ -245,10 +268,9 @@ class _Assembly:
         device: Device,
         grid: RadialGrid,
         basis: Mapping[int, OneElectron],
-        L: int,
-        S: int,
-        pairs: Sequence[Pair],
+        symmetry: Symmetry,
     ) -> None:
+        L, S, pairs = symmetry
         self.device, self.grid, self.basis, self.L, self.pairs = device, grid, basis, L, list(pairs)
         self.signs = [_sign(pair, L, S) for pair in pairs]
         self.sizes = [(basis[la].size, basis[lb].size) for la, lb in pairs]
@@ -277,7 +299,33 @@ class _Assembly:
         largest = max(Na * Nb for Na, Nb in self.sizes) ** 2 * item
         matrices = (1 if orthonormal else 2) * n * n * item
         parts = {"H": matrices, "integrals": largest}
-        self.device.require(Memory(device=matrices + 4 * largest, parts=parts, reduce="basis.N"))
+        self.device.require(Memory(device=matrices + 4 * largest, parts=parts, reduce=LESS))
+
+    def multipoles(self, p: int, q: int) -> set[int]:
+        """Return the multipoles of the block of two pairs, and of its exchange."""
+        bra, ket = self.pairs[p], self.pairs[q]
+        return {l for order in (ket, ket[::-1]) for l in _coefficients(self.L, bra, order)}
+
+    def cost(self, p: int, q: int) -> float:
+        """Return the work of a block: its integrals, twice where those of the exchanged ket are others."""
+        here, there = self.sizes[p], self.sizes[q]
+        return float(np.prod(here)) * float(np.prod(there)) * (1.0 if self.places[q] is not None else 2.0)
+
+    def get(self, p: int, q: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return a block of H that was made here, and of the overlap on the diagonal, on the host."""
+        here, there = (slice(self.bounds[k], self.bounds[k + 1]) for k in (p, q))
+        S = None if self.overlaps is None or p != q else self.device.to_host(self.overlaps[here, here])
+        return self.device.to_host(self.H[here, there]), S
+
+    def put(self, p: int, q: int, block: tuple[NDArray[Any], NDArray[Any] | None] | None) -> None:
+        """Take the block of H that another process has made, and that across the diagonal."""
+        assert block is not None  # some process has made it
+        here, there = (slice(self.bounds[k], self.bounds[k + 1]) for k in (p, q))
+        self.H[here, there] = self.device.asarray(block[0])
+        if q < p:
+            self.H[there, here] = self.H[here, there].T
+        if self.overlaps is not None and block[1] is not None:
+            self.overlaps[here, here] = self.device.asarray(block[1])
 
     def block(self, p: int, q: int) -> None:
         """Fill the block of two pairs, q <= p, and the one across the diagonal."""
@@ -331,9 +379,6 @@ class _Assembly:
         coefficients = _coefficients(self.L, bra, ket)
         if not coefficients:
             return None
-        for l in coefficients:
-            if l not in self.kernels:
-                self.kernels[l] = repulsion_kernel(self.grid, l)
         K = np.einsum("k,kij->ij", list(coefficients.values()), [self.kernels[l] for l in coefficients])
         basis = self.basis
         c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
@@ -440,13 +485,13 @@ def solve(
         If the functions are dependent, or for ``generalised`` if LAPACK cannot factor their overlap.
     """
     grid, V, v, U = field
-    L, S, pairs = symmetry
+    pairs = symmetry.pairs
     one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}
     reduced = {l: orthonormalised(part) for l, part in one.items()}
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
     worst = max(condition[a] * condition[b] for a, b in pairs)
     basis = one if generalised else {l: Q for l, (Q, _) in reduced.items()}
-    made = assemble(device, grid, basis, L, S, pairs)
+    made = assemble(device, grid, basis, symmetry)
     if generalised and not worst < LARGEST_CONDITION:
         raise NumericsError(
             f"the overlap of two electrons has the condition number {worst:.1e}: too large for a Cholesky factorisation",

@@ -15,10 +15,12 @@ norm counts both orders: stored components with la < lb carry a factor sqrt(2), 
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm, gathered, in_shares
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.two_electron.angular import angular
@@ -29,12 +31,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Orbitals
 
 __all__ = ["TwoElectron", "coefficients"]
 
 ABSENT = 1e6  # hartree, of places that pad bases of different sizes to one; nothing couples to them
+SHARED_FLOPS = (
+    2e6  # of a product with one vector, from which its pairs are shared: a millisecond of a core, or less
+)
 MODEL_SIZE = 360  # rows of the model space of the first guess
 
 
@@ -77,6 +83,9 @@ class TwoElectron:
         Stored pairs, la <= lb.
     planes
         Cache of the kernels ``r<^l / r>^(l+1)``, shared by the operators of one grid.
+    comm
+        Processes that share the kernels, and on CPUs the pairs of every product; all of them then make the same calls, and get
+        the bits of one process.
 
     Attributes
     ----------
@@ -99,6 +108,7 @@ class TwoElectron:
         S: int,
         pairs: Sequence[tuple[int, int]],
         planes: dict[int, NDArray[Any]] | None = None,
+        comm: Comm | None = None,
     ) -> None:
         self.device, self.grid, self.L, self.S, self.pairs = device, grid, L, S, list(pairs)
         xp, n = device.xp, grid.r.size
@@ -114,9 +124,8 @@ class TwoElectron:
         self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
-        for l in self.multipoles:
-            if l not in planes:
-                planes[l] = grid.poisson(l)
+        self._comm: Comm = SerialComm() if comm is None else comm
+        planes |= in_shares(self._comm, [l for l in self.multipoles if l not in planes], grid.poisson)
         self._planes = planes
         self._G = device.asarray(np.stack([planes[l].ravel() for l in self.multipoles]))
         self._A = terms(device, A)
@@ -129,6 +138,21 @@ class TwoElectron:
         self.components = len(pairs) + len(self._swapped)
         self.size = sum(self._unknowns(p) for p in range(len(pairs)))
         self.points = n
+        self._parts = self._shared_pairs(A)
+        own = self._parts[self._comm.rank]
+        self._own = terms(device, np.ascontiguousarray(A[:, own])) if len(self._parts) > 1 else self._A
+
+    def _shared_pairs(self, A: NDArray[np.float64]) -> list[slice]:
+        """Return the pairs of which each process makes the products: all, where sending would take longer than making."""
+        ranks, P = self._comm.size, len(self.pairs)
+        if ranks == 1 or self.device.is_cuda or self.flops < SHARED_FLOPS:
+            return [slice(0, P)] * (1 if ranks == 1 else ranks)
+        n, M = self.points, self.shape[1]
+        work = 4.0 * (n * M * M + n * n * M) + 2.0 * n * n * np.count_nonzero(A, axis=(0, 2))
+        middles = (np.cumsum(work) - 0.5 * work) / work.sum()
+        cuts = np.searchsorted(middles, np.arange(ranks + 1) / ranks).tolist()
+        cuts[0], cuts[-1] = 0, P
+        return [slice(low, high) for low, high in itertools.pairwise(cuts)]
 
     def _unknowns(self, p: int) -> int:
         a, b = self.pairs[p]
@@ -182,7 +206,29 @@ class TwoElectron:
 
     def repulsion(self, x: NDArray[np.float64]) -> Any:
         """Return the repulsion times ``x`` (m, P, M, M)."""
+        if self._parts[0].stop < len(self.pairs):
+            return self.symmetrise(self._together(x))
         return self.symmetrise(self.project(self.repel(self.on_grid(x))))
+
+    def _together(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
+        m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
+        F = np.empty((m, self.components, n, n), x.dtype)
+        F[:, :P] = self._joined(np.matmul(np.matmul(self._a[own], x[:, own]), self._bt[own]))
+        F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
+        out = np.empty((m, own.stop - own.start, n * n), x.dtype)
+        if out.size:
+            coupling(self.device, self._G, F.reshape(m, -1, n * n), self._own, out)
+        W = out.reshape(m, -1, n, n)
+        return self._joined(np.matmul(np.matmul(self._at[own], W), self._b[own]))
+
+    def _joined(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return matrices (m, P, ., .) of all pairs from those of the own ones."""
+        m, _, rows, columns = part.shape
+        counts = np.array([slice_.stop - slice_.start for slice_ in self._parts], np.int64)
+        mine = np.ascontiguousarray(part.transpose(1, 0, 2, 3)).reshape(-1, m * rows * columns)
+        whole = gathered(self._comm, mine, counts)
+        return np.ascontiguousarray(whole.reshape(-1, m, rows, columns).transpose(1, 0, 2, 3))
 
     def apply(self, x: NDArray[np.float64]) -> Any:
         """Return ``H x`` for ``x`` (m, P, M, M)."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm, in_shares
 from qsim.core.errors import NumericsError
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.sturmian.radial.potentials import OneBody
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
@@ -146,6 +148,7 @@ def relax(
     *,
     planes: dict[int, NDArray[Any]] | None = None,
     fine: Callable[[], RadialGrid] | None = None,
+    comm: Comm | None = None,
 ) -> Reference | None:
     """Return the energies of states on the finer grid, None where that would be too much work.
 
@@ -161,6 +164,8 @@ def relax(
         Cache of the finer grid's Poisson kernels.
     fine : callable, optional
         Returns the finer grid, as made before.
+    comm : Comm, optional
+        Processes that share the orbitals, kernels and products.
     """
     device, grid = operator.device, operator.grid
     P, roots = len(operator.pairs), len(found.values)
@@ -169,8 +174,9 @@ def relax(
         return None
     made = finer(grid) if fine is None else fine()
     V = dense_potential(potential, made)
-    whole = {l: _orbitals(made, l, V) for l in operator.sizes}
-    full = TwoElectron(device, made, whole, operator.L, operator.S, operator.pairs, planes)
+    comm = SerialComm() if comm is None else comm
+    whole = in_shares(comm, sorted(operator.sizes), lambda l: _orbitals(made, l, V))
+    full = TwoElectron(device, made, whole, operator.L, operator.S, operator.pairs, planes, comm)
     B = device.asarray(interpolation(grid, made))
     xp = device.xp
     stored = operator.on_grid(found.vectors)[:, :P]

@@ -120,10 +120,28 @@ class SharedSolver:
         To the other processes.
     iterations : int or "auto"
         Nested partitions within a process.
+    watched : bool
+        Find `smallest`, too, which takes another exchange of three real numbers.
+
+    Attributes
+    ----------
+    partition : list of arrays
+        Joint lines of the nested partitions of this process, the finest first.
+    smallest : float
+        Smallest relative pivot of all processes in the last solution; 1 where it is not watched.
     """
 
-    def __init__(self, device: Device, span: Span, links: Links, iterations: int | str = "auto") -> None:
-        self.device, self.span, self.links = device, span, links
+    def __init__(
+        self,
+        device: Device,
+        span: Span,
+        links: Links,
+        iterations: int | str = "auto",
+        *,
+        watched: bool = False,
+    ) -> None:
+        self.device, self.span, self.links, self.watched = device, span, links, watched
+        self.smallest = 1.0
         lines = span.high - span.first
         found, nested = auto(lines, device)
         blocks = found if isinstance(span.blocks, str) else span.blocks
@@ -157,14 +175,17 @@ class SharedSolver:
             found.append((level, lines))
             scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
         last = found[-1][0]
-        x = self._reduced(last)
+        x, pivot = self._reduced(last)
+        if self.watched:
+            own = min(float(level.pivots.min()) for level, _lines in found)
+            self.smallest = float(self.links.gather(np.array([min(own, pivot)])).min())
         last.x[...] = device.asarray(x.reshape(1, 2), a.dtype)
         for level, outer in reversed(found):
             ss(device, level, *outer)
         return d
 
-    def _reduced(self, level: Level) -> NDArray[Any]:
-        """Return the unknowns of the two joint lines of this process (stage RS)."""
+    def _reduced(self, level: Level) -> tuple[NDArray[Any], float]:
+        """Return the unknowns of the two joint lines of this process (stage RS), and the smallest relative pivot if watched."""
         xp = self.device.xp
         mine = xp.stack(
             [level.a[0, 0], level.c[0, 0], level.d[0, 0], level.b[0, 1], level.a[0, 1], level.d[0, 1]]
@@ -178,6 +199,13 @@ class SharedSolver:
         b[0, 1:] = sent[:, 3]
         a[0, 1:] += sent[:, 4]
         d[0, 1:] += sent[:, 5]
-        rs(cpu(1), a, b, c, d, np.ones_like(a.real), x, np.empty(1))
+        size = np.ones_like(a.real)
+        if self.watched:  # a joint line has the elements that both its processes know
+            sizes = self.links.gather(np.asarray(self.device.to_host(level.scale[0]), float))
+            size[0, :-1] = sizes[:, 0]
+            size[0, 1:] = np.maximum(size[0, 1:], sizes[:, 1])
+            size[0, -1] = sizes[-1, 1]
+        pivot = np.empty(1)
+        rs(cpu(1), a, b, c, d, size, x, pivot)
         rank = self.links.rank
-        return np.asarray(x[0, rank : rank + 2])
+        return np.asarray(x[0, rank : rank + 2]), float(pivot[0])

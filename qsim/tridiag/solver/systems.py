@@ -37,10 +37,12 @@ __all__ = [
     "CrankNicolsonSource",
     "LaplaceSource",
     "RandomSource",
+    "Share",
     "Source",
     "Stored",
     "System",
     "crank_nicolson",
+    "is_random",
     "laplace",
     "materialise",
     "random",
@@ -275,6 +277,46 @@ class RandomSource:
         from qsim.tridiag.kernels.streamed import random_rows
 
         random_rows(device, lo, self.rows, self._key, self.dominance, a, b, c, d)
+
+
+class Share:
+    """Some whole systems of a batch.
+
+    Parameters
+    ----------
+    source
+        The batch.
+    low, high : int
+        The first of the systems, and the one after the last.
+    """
+
+    def __init__(self, source: BatchSource, low: int, high: int) -> None:
+        rows = source.n // source.batch
+        self.source, self.low = source, low * rows
+        self.n, self.batch, self.columns = (high - low) * rows, high - low, source.columns
+        self.dtype, self.name = source.dtype, source.name
+
+    def read(self, lo: int, hi: int) -> Block:
+        """Return the rows lo .. hi - 1 of these systems."""
+        return self.source.read(self.low + lo, self.low + hi)
+
+    def fill(self, device: Device, lo: int, a: Array, b: Array, c: Array, d: Array) -> None:
+        """Write the rows lo .. into arrays on a device, of a random batch (:func:`is_random`)."""
+        filled: Any = self.source
+        filled.fill(device, self.low + lo, a, b, c, d)
+
+    def corners(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return the corners of these systems, of a batch from a file."""
+        held: Any = self.source
+        found = held.corners()
+        rows = self.n // self.batch
+        mine = slice(self.low // rows, self.low // rows + self.batch)
+        return None if found is None else (found[0][mine], found[1][mine])
+
+
+def is_random(source: Source) -> bool:
+    """Return True for a random system, which is made on the device that needs it by its method `fill`."""
+    return isinstance(source.source if isinstance(source, Share) else source, RandomSource)
 
 
 class NormalSequence:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import agreed, first
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.model import FileSystem
-from qsim.tridiag.solver.systems import ArraySource, RandomSource
+from qsim.tridiag.solver.systems import ArraySource, Share, is_random
 from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
-from qsim.tridiag.tasks.solve_result import CHUNK, NAMES, SolveResult, checks_of, profile_of
+from qsim.tridiag.tasks.solve_result import (
+    CHUNK,
+    NAMES,
+    Solved,
+    SolveResult,
+    beside,
+    checks_of,
+    full_shape,
+    profile_of,
+)
 from qsim.tridiag.tasks.solve_sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
@@ -36,34 +44,61 @@ __all__ = ["run_solve"]
 
 def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
     """Solve the system of the deck."""
-    solver, device = problem.solver, problem.device
+    device = problem.device
     with ExitStack() as stack:
-        stack.enter_context(located(problem))
         with monitor.stage("open"):
-            source = _source(problem, stack)
-        need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
-        limit = _limit(problem)
-        if streamable(solver) and need > limit:
-            if problem.system.corners is not None:
-                problem.blame(
-                    "system.corners", "a cyclic system is not solved block by block; raise solver.memory"
-                )
-            monitor.note(
-                f"{need / 1e9:.3g} GB in memory would exceed {limit / 1e9:.3g} GB: solved block by block"
-            )
-            if solver.blocks != "auto" or solver.iterations != "auto":
-                monitor.warn(
-                    "solver.blocks and solver.iterations do not count where a system is solved block by block"
-                )
-            result = _streamed(problem, source, int(limit), monitor)
+            source = agreed(monitor.comm, partial(_opened, problem, stack))
+        if monitor.comm.size > 1:
+            from qsim.tridiag.tasks.solve_shared import shared
+
+            found = shared(problem, source, monitor, _limit(problem), partial(_solved, problem))
+            result = _by_first(problem, source, monitor) if found is None else found
         else:
-            result = _in_memory(problem, source, monitor)
+            with located(problem):
+                result = _by_one(problem, source, monitor)
     for text in result.notes:
         monitor.warn(text)
     monitor.note(f"backward error {result.info['backward_error']:.2g} by {result.info['algorithm']}")
     if device.is_cuda:
         device.synchronize()
     return result
+
+
+def _by_one(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
+    """Solve on one rank: in memory, or block by block what does not fit."""
+    solver = problem.solver
+    need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
+    limit = _limit(problem)
+    if not streamable(solver) or need <= limit:
+        return _in_memory(problem, source, monitor)
+    if problem.system.corners is not None:
+        problem.blame("system.corners", "a cyclic system is not solved block by block; raise solver.memory")
+    monitor.note(f"{need / 1e9:.3g} GB in memory would exceed {limit / 1e9:.3g} GB: solved block by block")
+    if solver.blocks != "auto" or solver.iterations != "auto":
+        monitor.warn(
+            "solver.blocks and solver.iterations do not count where a system is solved block by block"
+        )
+    return _streamed(problem, source, int(limit), monitor)
+
+
+def _by_first(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
+    """Solve on rank 0 what shares did not; the solution stays there."""
+    kept: list[SolveResult] = []
+
+    def solve() -> SolveResult:
+        with located(problem):
+            kept.append(_by_one(problem, source, monitor))
+        return replace(kept[0], x=None)
+
+    with monitor.alone():
+        told = first(monitor.comm, solve)
+    return kept[0] if kept else told
+
+
+def _opened(problem: SolveProblem, stack: ExitStack) -> BatchSource:
+    """Return the system of the deck, or raise what is wrong with it at its place."""
+    with located(problem):
+        return _source(problem, stack)
 
 
 def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
@@ -91,6 +126,34 @@ def _limit(problem: SolveProblem) -> float:
 
 
 def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
+    """Solve in memory and put the solution into the result, or into a file beside it."""
+    found = _solved(problem, source, monitor)
+    flat, info, notes = found.x, found.info, found.notes
+    stored = None
+    if flat.size <= STORED:
+        stored = flat.reshape(full_shape(source))
+    else:
+        notes += _write_beside(flat, info, monitor)
+    rows = source.n // source.batch
+    return SolveResult(
+        stored,
+        info,
+        source.name,
+        str(np.dtype(source.dtype)),
+        rows,
+        source.batch,
+        source.columns,
+        found.seconds,
+        found.checks,
+        found.profile,
+        notes=notes,
+    )
+
+
+def _solved(
+    problem: SolveProblem, source: BatchSource, monitor: Monitor, low: int = 0, whole: int | None = None
+) -> Solved:
+    """Solve in memory; of systems `low ..` of a larger batch, which has `whole` rows in all, if that is given."""
     from qsim.core.device.device import cpu
     from qsim.tridiag.solver.defect import Defect
     from qsim.tridiag.solver.solve import solve
@@ -100,7 +163,7 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
         a, b, c, d = _whole(source, where)
-        if not (where.is_cuda and isinstance(source, RandomSource)):
+        if not (where.is_cuda and is_random(source)):
             _require_finite(a, b, c, d)
         rows = source.n // batch
         corners = _corners(problem, source)
@@ -136,31 +199,12 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
         parts = [where.to_host(part) for part in (a, b, c, d)]
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         defect = Defect(host, flat)
-        profile = profile_of(defect, flat)
+        profile = profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole)
         rowwise = defect.rowwise() if corners is None else _rowwise_cyclic(parts, flat, rows)
         with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
-            checks = checks_of(flat)
-    shape = {(False, False): (rows,), (False, True): (rows, source.columns), (True, False): (batch, rows)}
-    full = shape.get((batch > 1, source.columns > 1), (batch, rows, source.columns))
-    names = (*NAMES, "equilibrated")
-    stored = flat.reshape(full) if flat.size <= STORED else None
-    notes = list(found.notes)
-    info = {name: getattr(found, name) for name in names} | {"rowwise_error": rowwise}
-    if stored is None:
-        notes += _write_beside(flat, info, monitor)
-    return SolveResult(
-        stored,
-        info,
-        source.name,
-        str(np.dtype(source.dtype)),
-        rows,
-        batch,
-        source.columns,
-        found.seconds,
-        checks,
-        profile,
-        notes=notes,
-    )
+            checks = checks_of(flat, low, whole)
+    info = {name: getattr(found, name) for name in (*NAMES, "equilibrated")} | {"rowwise_error": rowwise}
+    return Solved(flat, info, found.seconds, checks, profile, list(found.notes))
 
 
 class _Solution:
@@ -200,7 +244,7 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
     if asked is None:
         return None
     if asked == "file":
-        assert isinstance(source, ArraySource)  # a file
+        assert isinstance(source, ArraySource | Share)  # a file
         pair = source.corners()
         if pair is None:
             problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
@@ -273,11 +317,12 @@ class _Arrays:
 
 def _whole(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:
     """Return the whole system; a random one is made on the device that needs it."""
-    if not (device.is_cuda and isinstance(source, RandomSource)):
+    if not (device.is_cuda and is_random(source)):
         return source.read(0, source.n)
     a, b, c = (device.xp.empty(source.n, source.dtype) for _ in range(3))
     d = device.xp.empty((source.columns, source.n), source.dtype)
-    source.fill(device, 0, a, b, c, d)
+    filled: Any = source
+    filled.fill(device, 0, a, b, c, d)
     return a, b, c, d
 
 
@@ -327,7 +372,7 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
         if stored:
             out = np.empty(shape, source.dtype)
         else:
-            path, text = _beside(monitor, size * source.dtype.itemsize)
+            path, text = beside(monitor, size * source.dtype.itemsize)
             if path is not None:
                 out = stack.enter_context(new_dataset(path, shape, source.dtype))
             else:
@@ -359,10 +404,8 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
     if path is not None:
         info["x_file"] = path.name
         monitor.note(f"solution written to {path}")
-    columns = () if source.columns == 1 else (source.columns,)
-    whole = (batch, rows, *columns) if batch > 1 else (rows, *columns)
     return SolveResult(
-        found.x.reshape(whole) if stored else None,
+        found.x.reshape(full_shape(source)) if stored else None,
         info,
         source.name,
         str(np.dtype(source.dtype)),
@@ -376,24 +419,11 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
     )
 
 
-def _beside(monitor: Monitor, size: int) -> tuple[Path | None, str]:
-    """Return the file for a solution that the results file does not hold, or why there is none."""
-    if monitor.checkpoint is None:
-        return None, "the solution is too large to be kept; only its check sums are"
-    stem = monitor.checkpoint.name.removesuffix(".ckpt.h5")
-    path = monitor.checkpoint.with_name(f"{stem}.x.h5")
-    free = shutil.disk_usage(path.parent).free
-    if size > 0.95 * free:
-        text = f"the solution takes {size / 1e9:.3g} GB, but {path.parent} has {free / 1e9:.3g} GB free: only check sums are kept"
-        return None, text
-    return path, ""
-
-
 def _write_beside(x: NDArray[Any], info: dict[str, Any], monitor: Monitor) -> list[str]:
     """Write a solution that was in memory into a file of its own; return what to tell."""
     from qsim.core.results.hdf5 import new_dataset
 
-    path, text = _beside(monitor, x.nbytes)
+    path, text = beside(monitor, x.nbytes)
     if path is None:
         return [text]
     with new_dataset(path, x.shape, x.dtype) as out:

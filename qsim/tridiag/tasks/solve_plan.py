@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
+from qsim.core.device.parallel import connected
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem, Scaling
@@ -22,6 +23,7 @@ __all__ = [
     "STORED",
     "block_findings",
     "bytes_in_memory",
+    "max_ranks",
     "plan",
     "scaling_seconds",
     "solve_seconds",
@@ -42,6 +44,8 @@ ROWS_PER_SECOND = 1.6e6  # solved block by block on a CPU of a few cores
 ROW_SECONDS = {"complex": 7.5e-7, "real": 4e-7}
 CYCLIC_ROWS = 2.5  # rows of a system with corners, which is solved twice, per row
 TEXT_SECONDS, FILE_SECONDS = 2.5e-8, 8e-9
+LEAST = 64  # rows of a process at least: with fewer there is nothing to share
+ANY = 1 << 30  # processes for a file, of which the run finds out how many rows and systems it holds
 START = 0.08  # s, of a run that hardly computes
 TIMED_SECONDS = 4e-8  # s per row of one timed pass of `task: scaling`
 WRITTEN, MADE = 0.3, 0.5  # of the time of a solution: its file; numbers that are not made where it is solved
@@ -128,7 +132,11 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     peak, about = _peak(solver.type, literal, rows, columns, cyclic) * item, 0.0
     on_gpu = _on_gpu(solver.type, literal, rows, columns, cyclic) * item
     less = int(rows * (CHECKED - NUMBERS["nshape"])) * item if on_gpu and columns == 1 and not cyclic else 0
-    if streamable(solver):  # what does not fit is solved block by block
+    comm = connected()
+    if comm is not None and comm.size > 1:  # several ranks work in memory
+        peak = max(peak, need)
+        on_gpu, less = (need // comm.size, 2 * rows * columns * item - peak) if on_gpu else (0, 0)
+    elif streamable(solver):  # what does not fit is solved block by block
         limit = _limit(solver)
         if need > limit:
             stored = rows * columns if rows * columns <= STORED and rows * columns * item <= limit else 0
@@ -152,7 +160,28 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
         host=START + share * (core - START) if solver.type == "nshape" else core,
     )
     memory = Memory(host=peak, parts={"system": peak}, reduce="system.n", on_gpu=on_gpu, on_gpu_host=less)
-    return Plan(memory, found, 0, findings, work)
+    ranks, shared = _ranks(block, solver)
+    return Plan(memory, found, 0, findings, work, ranks=ranks, shared=shared)
+
+
+def _ranks(block: SystemSource, solver: Solver) -> tuple[int, str]:
+    """Return how many processes can share a generated system, and what they share."""
+    assert not isinstance(block, FileSystem)
+    batch = block.batch if isinstance(block, RandomSystem) else 1
+    if batch > 1:
+        return batch, "systems"
+    if solver.type != "nshape" or block.corners is not None:
+        return 1, ""
+    return max_ranks(solver, block.n), "rows" if solver.blocks == "auto" else "blocks"
+
+
+def max_ranks(solver: Solver, rows: int) -> int:
+    """Return how many processes can share the rows of one system: whole blocks where the deck gives them."""
+    most = max(1, rows // LEAST)
+    if solver.blocks == "auto":
+        return most
+    blocks = len(solver.blocks) if isinstance(solver.blocks, list) else int(solver.blocks)
+    return max(1, min(rows // 2, blocks))
 
 
 def _of_file(core: float, path: Path) -> Work:
@@ -165,14 +194,15 @@ def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
     path = None if block is None else block.file
     sizes = {"file": str(path or "")}
     if path is None or not path.is_file():
-        return Plan(sizes=sizes)
+        return Plan(sizes=sizes, ranks=ANY, shared="rows")
     if path.suffix not in (".npz", ".h5", ".hdf5"):
-        return Plan(sizes=sizes, work=_of_file(START + TEXT_SECONDS * path.stat().st_size, path))
+        work = _of_file(START + TEXT_SECONDS * path.stat().st_size, path)
+        return Plan(sizes=sizes, work=work, ranks=ANY, shared="rows")
     work = _of_file(START + FILE_SECONDS * path.stat().st_size, path)
     need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
     limit = _limit(solver)
     peak = min(need, int(STREAMED * 0.5 * limit)) if streamable(solver) and need > limit else need
-    return Plan(Memory(host=peak, parts={"system": peak}), sizes, work=work)
+    return Plan(Memory(host=peak, parts={"system": peak}), sizes, work=work, ranks=ANY, shared="rows")
 
 
 def _limit(solver: Solver) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -12,12 +13,26 @@ from qsim.core.results.tables import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.solver.defect import Defect
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.solver.systems import BatchSource
 
-__all__ = ["CHUNK", "NAMES", "QUANTITIES", "SolveResult", "checks_of", "profile_of"]
+__all__ = [
+    "CHUNK",
+    "NAMES",
+    "QUANTITIES",
+    "SolveResult",
+    "Solved",
+    "beside",
+    "checks_of",
+    "full_shape",
+    "joined_checks",
+    "joined_profile",
+    "profile_of",
+]
 
 PROFILE_POINTS = 2000
 CHUNK = 1 << 18  # rows that are looked at together
@@ -171,37 +186,119 @@ QUANTITIES: tuple[Q, ...] = (
 )
 
 
+Profile: TypeAlias = "tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]"
+Checks: TypeAlias = "dict[str, complex | float]"
+
+
 def profile_of(
-    defect: Defect, x: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]:
-    """Return rows, x and the residual, decimated to at most `PROFILE_POINTS`."""
-    n = len(x)
+    residual: Callable[[int, int], NDArray[Any]], x: NDArray[Any], low: int = 0, n: int | None = None
+) -> Profile:
+    """Return rows, x and the residual, decimated to at most `PROFILE_POINTS`.
+
+    Parameters
+    ----------
+    residual
+        Returns ``d - T x`` of some rows of x, (columns, rows), given the first of them and the one after the last.
+    x : (rows,) or (rows, columns)
+        The solution, or a part of it.
+    low, n
+        Row of the system at which `x` begins, and rows of the system; by default `x` is the whole.  Of a part, numbers that
+        belong to other rows are zero; :func:`joined_profile` puts parts together.
+    """
+    n = len(x) if n is None else n
     step = -(-n // PROFILE_POINTS)
     chunk = step * max(1, CHUNK // step)
-    residual = []
-    for lo in range(0, n, chunk):
-        hi = min(n, lo + chunk)
-        r = defect.read(lo, hi)[3]
+    high, largest = low + len(x), np.zeros(-(-n // step))
+    for start in range(low - low % chunk, high, chunk):
+        first, last = max(start, low), min(start + chunk, high)
+        r = residual(first - low, last - low)
         size = (np.abs(r.real) + np.abs(r.imag)).max(0)
-        residual.append(np.maximum.reduceat(size, np.arange(0, hi - lo, step)))
+        edges = np.maximum(np.arange(first - first % step, last, step) - first, 0)
+        part = slice(first // step, first // step + len(edges))
+        largest[part] = np.maximum(largest[part], np.maximum.reduceat(size, edges))
     rows = np.minimum(np.arange(0, n, step) + step, n) - 1
-    column = x[rows] if x.ndim == 1 else x[rows, 0]
-    return rows, column, np.concatenate(residual).astype(float)
+    inside = (rows >= low) & (rows < high)
+    column = np.zeros(len(rows), x.dtype)
+    column[inside] = x[rows[inside] - low] if x.ndim == 1 else x[rows[inside] - low, 0]
+    return rows, column, largest
 
 
-def checks_of(x: NDArray[Any]) -> dict[str, complex | float]:
-    """Return the check sums of a solution (n,) or (n, columns)."""
+def joined_profile(parts: list[Profile]) -> Profile:
+    """Return the profile of a system from those of its parts."""
+    column = np.array(parts[0][1])
+    for _rows, other, _largest in parts[1:]:
+        column = np.where(other != 0, other, column)
+    return parts[0][0], column, np.max([largest for *_, largest in parts], axis=0)
+
+
+def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
+    """Return the check sums of a solution (n,) or (n, columns), or of a part of it that begins at row `low` of `n`."""
     kind: Callable[[Any], Any] = complex if x.dtype.kind == "c" else float
-    n = len(x)
+    count, n = len(x), len(x) if n is None else n
     total, square, weighted, largest = 0j, 0.0, 0j, 0.0
-    for lo in range(0, n, CHUNK):
-        part = np.asarray(x[lo : lo + CHUNK].reshape(-1, x.size // n), np.result_type(x, np.float64))
+    for lo in range(0, count, CHUNK):
+        part = np.asarray(x[lo : lo + CHUNK].reshape(-1, x.size // count), np.result_type(x, np.float64))
         rows = part.sum(1)
         total += rows.sum()
         square += float(np.sum(part.real**2 + part.imag**2))
-        weighted += rows @ np.cos(0.1 * np.arange(lo, lo + len(part)))
+        weighted += rows @ np.cos(0.1 * np.arange(low + lo, low + lo + len(part)))
         largest = max(largest, float(np.abs(part).max()))
     column = x if x.ndim == 1 else x[:, 0]
-    out = {"sum": total, "wsum": weighted, "first": column[0], "mid": column[n // 2], "last": column[-1]}
+    out: dict[str, Any] = {"sum": total, "wsum": weighted}
+    for name, row in (("first", 0), ("mid", n // 2), ("last", n - 1)):
+        out[name] = column[row - low] if low <= row < low + count else 0.0
     exact = {name: kind(value if kind is complex else np.real(value)) for name, value in out.items()}
     return {**exact, "sum_abs2": square, "max_abs": largest}
+
+
+def joined_checks(parts: list[Checks]) -> Checks:
+    """Return the check sums of a solution from those of its parts, added in their order."""
+    out = dict(parts[0])
+    for part in parts[1:]:
+        for name, value in part.items():
+            out[name] = (
+                max(float(np.real(out[name])), float(np.real(value)))
+                if name == "max_abs"
+                else out[name] + value
+            )
+    return out
+
+
+@dataclass
+class Solved:
+    """A solution in memory, or a part of one.
+
+    Attributes
+    ----------
+    x : (rows,) or (rows, columns)
+        On the host; systems of a batch one after another.
+    info, seconds, checks, profile, notes
+        As of `SolveResult`.
+    """
+
+    x: NDArray[Any]
+    info: dict[str, Any]
+    seconds: float
+    checks: Checks
+    profile: Profile
+    notes: list[str]
+
+
+def full_shape(source: BatchSource) -> tuple[int, ...]:
+    """Return the shape of a stored solution: (n,), (n, columns), (batch, n) or (batch, n, columns)."""
+    columns = () if source.columns == 1 else (source.columns,)
+    batch = (source.batch,) if source.batch > 1 else ()
+    return (*batch, source.n // source.batch, *columns)
+
+
+def beside(monitor: Monitor, size: int) -> tuple[Path | None, str]:
+    """Return the file for a solution that the results file does not hold, or why there is none."""
+    if monitor.checkpoint is None:
+        return None, "the solution is too large to be kept; only its check sums are"
+    stem = monitor.checkpoint.name.removesuffix(".ckpt.h5")
+    path = monitor.checkpoint.with_name(f"{stem}.x.h5")
+    free = shutil.disk_usage(path.parent).free
+    if size > 0.95 * free:
+        text = f"the solution takes {size / 1e9:.3g} GB, but {path.parent} has {free / 1e9:.3g} GB free: only check sums are kept"
+        return None, text
+    return path, ""
