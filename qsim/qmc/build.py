@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.device.device import Memory, cpu
+from qsim.core.device.device import Memory
+from qsim.core.device.hardware import free_host_memory
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
@@ -18,12 +19,16 @@ from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
+from qsim.qmc.kernels.crystal_types import scratch_of
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction import trial
+from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.qmc.deck import wavefunction as blocks
@@ -129,7 +134,8 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
                 for k in range(1, len(twists_of(loaded.deck.system))):
                     loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
-                findings += checks.of_wavefunction(loaded.deck, wavefunction)
+                if _fits_host(wavefunction):  # else it is refused for want of memory
+                    findings += checks.of_wavefunction(loaded.deck, wavefunction)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     except (ArithmeticError, np.linalg.LinAlgError) as error:
@@ -144,7 +150,23 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         work=_work(parts_of(loaded.deck), system, crystal=loaded.deck.system.cell != "open"),
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
+        host_only=_host_only(loaded.deck),
     )
+
+
+def _host_only(deck: QmcDeck) -> str:
+    """Return why a GPU cannot compute this deck; empty if it can."""
+    if isinstance(deck.wavefunction.orbitals, Eshdf | Pyscf) and deck.wavefunction.orbitals.muffin_tins:
+        return "muffin tins of crystals are computed on CPUs only"
+    return ""
+
+
+def _fits_host(wavefunction: Wavefunction) -> bool:
+    """Tell whether the splines of a crystal can be made in the memory that is free."""
+    free = free_host_memory()
+    if not isinstance(wavefunction, CrystalWavefunction) or not free:
+        return True
+    return wavefunction.orbitals.table_bytes < free
 
 
 def _work(parts: list[Part], system: System, *, crystal: bool) -> Work:
@@ -181,7 +203,9 @@ def _estimate(
     """Return sizes, memory and steps of a run; the trial function is None where it would cost a self-consistent field."""
     parts = parts_of(deck)
     parameters = 0 if wavefunction is None else int(wavefunction.parameters.size)
-    memory = _walker_memory(deck, system, parameters)
+    crystal = wavefunction if isinstance(wavefunction, CrystalWavefunction) else None
+    parts_of_numbers = 2 if crystal is not None and not crystal.orbitals.real else 1
+    memory = _walker_memory(deck, system, parameters, parts_of_numbers)
     cells = sum(_cells(block, system) for block in deck.measured())
     longest = max((part.blocks for part in parts), default=1)
     memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, longest.bit_length()))
@@ -192,7 +216,15 @@ def _estimate(
         "atoms": sum(bool(symbol) for symbol in system.symbols),
         "walkers": walkers,
     }
-    if wavefunction is not None:
+    host_tables = on_gpu_host = 0
+    if crystal is not None:
+        double = crystal.orbitals.table_bytes
+        single = deck.run.precision == "mixed"
+        memory["tables"] = double // 2 if single else double
+        # splines are made in double precision, and kept so beside those that kernels read where these are others
+        host_tables, on_gpu_host = (double, 0) if single else (0, double)
+        sizes["Jastrow parameters"] = parameters
+    elif wavefunction is not None:
         memory["tables"] = int(
             sum(array.nbytes for array in wavefunction.orbital_tables() if hasattr(array, "nbytes"))
         )
@@ -201,6 +233,9 @@ def _estimate(
         sum(part.walkers * part.block.steps * part.blocks for part in parts)
     )
     on_host = memory["walkers kept for resuming"] + memory["estimators"]
+    if host_tables:
+        memory["tables in double precision"] = host_tables
+        on_host += host_tables
     most = max(parts, key=lambda part: part.walkers)
     reduce = f"series.{most.section}.{most.kind}.walkers"
     if memory["estimators"] > memory["walkers"]:
@@ -208,20 +243,47 @@ def _estimate(
     on_device = sum(memory.values()) - on_host
     steps = sum(part.reports for part in parts)
     directions = QUADRATURE if wavefunction is None else len(wavefunction.rule.points)
-    scratch = 8 * _scratch(system, directions) * walkers
-    return sizes, Memory(host=on_host, device=on_device, parts=memory, reduce=reduce, on_gpu=scratch), steps
+    scratch = 8 * _scratch(system, directions, crystal) * walkers
+    fits = None
+    if crystal is not None and memory["tables"] > memory["walkers"] + scratch:
+        reduce, fits = "wavefunction.orbitals.meshfactor", _smaller_tables(deck, crystal)
+    made = Memory(
+        host=on_host,
+        device=on_device,
+        parts=memory,
+        reduce=reduce,
+        on_gpu=scratch,
+        on_gpu_host=on_gpu_host,
+        fits=fits,
+    )
+    return sizes, made, steps
 
 
-def _scratch(system: System, directions: int) -> int:
+def _smaller_tables(deck: QmcDeck, crystal: CrystalWavefunction) -> Callable[[int], str]:
+    """Return what names the ways to smaller splines than those of this deck."""
+    ways = []
+    if deck.run.precision != "mixed":
+        ways.append("run.precision: mixed has splines of half the size")
+    if crystal.shares.get("cell", 1) == 1 and len(crystal.system.symbols) > 1:
+        ways.append("bands of a primitive cell with system.tilematrix store that cell alone")
+    if crystal.orbitals.tins is None:
+        ways.append("wavefunction.orbitals.muffin_tins, on a CPU, take a tenth")
+    return lambda free: "; ".join(ways)
+
+
+def _scratch(system: System, directions: int, crystal: CrystalWavefunction | None) -> int:
     """Return the numbers of scratch per walker on a GPU: pairs of electrons and ions, or two Slater matrices."""
+    if crystal is not None:
+        M = max(system.n_up, system.n_dn, 1)
+        return scratch_of(system.n_electrons, crystal.hamiltonian_tables(), M, not crystal.orbitals.real)
     pairs = system.n_electrons * len(system.positions) * (PAIR + directions)
     return max(pairs, 2 * max(system.n_up, system.n_dn, 1) ** 2)
 
 
-def _walker_memory(deck: QmcDeck, system: System, parameters: int) -> dict[str, int]:
+def _walker_memory(deck: QmcDeck, system: System, parameters: int, parts_of_numbers: int) -> dict[str, int]:
     """Return the bytes of walkers, of those kept for resuming, and of what a section needs besides, where they are most."""
     parts = parts_of(deck)
-    real = 4 if deck.run.precision == "mixed" else 8
+    real = parts_of_numbers * (4 if deck.run.precision == "mixed" else 8)  # 2 parts: complex
     N = system.n_electrons
     M = max(system.n_up, system.n_dn, 1)
     # positions, energies, and six single numbers; rows and inverses
@@ -283,9 +345,6 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         raise NumericsError(str(error)) from error  # raise_for has raised already
     loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
     system, seed = wavefunction.system, deck.run.seed
-    if device.is_cuda and deck.system.cell == "periodic":
-        notes.warnings.append(f"crystals are computed on the CPU by this version; {device} is not used")
-        device = cpu(device.threads)
     return Problem(
         device=device,
         wavefunction=wavefunction,

@@ -9,6 +9,7 @@ import pytest
 from qsim.core.deck.load import load_deck
 from qsim.core.device import tuning
 from qsim.core.device.device import Device
+from qsim.core.errors import DeviceError
 from qsim.core.run import choice, pipeline
 from qsim.core.run.choice import Speeds, faster, on_cuda, on_host
 from qsim.core.run.pipeline import Options, execute
@@ -104,6 +105,16 @@ def test_what_stays_on_the_host_counts_on_a_gpu_too():
     gone = 3.0 * choice.CORE_FLOPS / (choice.SHARE * FAST.cuda_dense)
     assert on_cuda(part, FAST) == pytest.approx(on_cuda(whole, FAST) + 3.0 - gone)
     assert on_host(part, FAST, 1) == pytest.approx(8.0)
+
+
+def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
+    tins = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
+    assert plan("qmc/diamond_primitive").host_only == ""
+    device, (notice,) = choice.without_gpu(tins.host_only, "auto", GPU)
+    assert (device.is_cuda, device.threads) == (False, 2)
+    assert notice == "muffin tins of crystals are computed on CPUs only: running on the CPU"
+    with pytest.raises(DeviceError, match="muffin tins .* but device 'cuda:0' is requested"):
+        choice.without_gpu(tins.host_only, "cuda:0", GPU)
 
 
 def test_what_is_not_known_stays_on_the_gpu():

@@ -5,15 +5,37 @@ import itertools
 import numpy as np
 from scipy.special import spherical_jn
 
+from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.system.cell import Cell, points_within
 from qsim.qmc.system.ewald import ewald_energy, madelung
 from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.crystal_trial import build_crystal
+from qsim.qmc.wavefunction.eshdf import write_eshdf
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
 from qsim.qmc.wavefunction.pyscf_crystal import kpoints_of
+from qsim.qmc.wavefunction.trial import Notes
 
 SKEWED = np.array([[4.1, 0.3, -0.2], [1.7, 4.4, 0.5], [-1.1, 0.6, 5.0]])
 CUTOFF = 3.2  # hartree
+ATOMS = np.array([[0.1, 0.2, 0.3], [2.0, 2.4, 2.2]])
+UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+SKEW_TILE = [[1, 1, 0], [-1, 1, 0], [0, 0, 1]]
+JASTROW = {
+    "J1": {"size": 5, "coefficients": {"C": [0.3, -0.2, 0.15, 0.1, -0.05]}},
+    "J2": {
+        "size": 5,
+        "coefficients": {"uu": [0.2, 0.25, 0.1, -0.05, 0.02], "ud": [0.4, 0.3, 0.2, 0.1, 0.03]},
+    },
+}
+CASES = {
+    "gamma": (UNTILED, [0, 0, 0]),
+    "pairs": ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]),
+    "half": (UNTILED, [0.5, 0, 0.5]),
+    "skewed": (SKEW_TILE, [0, 0.5, 0]),
+    "complex": (UNTILED, [0.13, -0.31, 0.27]),
+    "complex supercell": (SKEW_TILE, [0.2, 0.1, -0.4]),
+}
 
 
 def potential(symbol="C"):
@@ -49,6 +71,22 @@ def model_crystal(lattice, positions, tile, twists, bands=7, seed=0, symbol="C",
         points.append(KPoint(kappa, g, energies[None, :bands], (C[:, :bands] * phases).T[None].copy()))
     places = np.array(positions, float)
     return Crystal(cell.lattice, (symbol,) * len(places), places, {symbol: charge}, tuple(points), "model")
+
+
+def trial(case, jastrow=JASTROW, meshfactor=1.0, tmp_path=None, **keys):
+    """A trial function with model bands, and those bands."""
+    tile, twist = CASES[case]
+    crystal = model_crystal(SKEWED, ATOMS, tile, [twist])
+    path = tmp_path / "bands.h5"
+    write_eshdf(path, crystal, (4, 4))
+    system = System.model_validate({"cell": "periodic", "tilematrix": tile, "twist": twist, **keys})
+    orbitals = {"source": "eshdf", "file": str(path), "meshfactor": meshfactor}
+    block = Wavefunction.model_validate({"orbitals": orbitals, "jastrow": jastrow})
+    notes = Notes()
+    made = build_crystal(
+        system, block, Coulomb(), potentials={"C": potential()}, folder=tmp_path, notes=notes
+    )
+    return made, crystal, notes
 
 
 def exact_energies(crystal, tile, functions, supercell, system):

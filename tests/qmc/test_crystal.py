@@ -12,11 +12,11 @@ from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.estimators.crystal import CrystalDensity
+from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.estimators import quanta
-from qsim.qmc.kernels.types import COMPONENTS
+from qsim.qmc.kernels.estimators import UNIT, quanta
+from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
@@ -28,29 +28,11 @@ from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, KPoint, mesh_for
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.eshdf import read_eshdf, stored_ecp, write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
-from tests.qmc.crystals import SKEWED, exact_energies, model_crystal
+from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential
 
 KEY = key_from_seed(5)
 FCC = np.array([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]])
-ATOMS = np.array([[0.1, 0.2, 0.3], [2.0, 2.4, 2.2]])
-UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-SKEW_TILE = [[1, 1, 0], [-1, 1, 0], [0, 0, 1]]
-JASTROW = {
-    "J1": {"size": 5, "coefficients": {"C": [0.3, -0.2, 0.15, 0.1, -0.05]}},
-    "J2": {
-        "size": 5,
-        "coefficients": {"uu": [0.2, 0.25, 0.1, -0.05, 0.02], "ud": [0.4, 0.3, 0.2, 0.1, 0.03]},
-    },
-}
-CASES = {
-    "gamma": (UNTILED, [0, 0, 0]),
-    "pairs": ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]),
-    "half": (UNTILED, [0.5, 0, 0.5]),
-    "skewed": (SKEW_TILE, [0, 0.5, 0]),
-    "complex": (UNTILED, [0.13, -0.31, 0.27]),
-    "complex supercell": (SKEW_TILE, [0.2, 0.1, -0.4]),
-}
 
 
 # --------------------------------------------------------------------------------------------- cells
@@ -128,22 +110,6 @@ def test_a_bad_breakup_stops():
 
 
 # ------------------------------------------------------------------------------------------- orbitals
-
-
-def trial(case, jastrow=JASTROW, meshfactor=1.0, tmp_path=None, **keys):
-    """A trial function with model bands, and those bands."""
-    tile, twist = CASES[case]
-    crystal = model_crystal(SKEWED, ATOMS, tile, [twist])
-    path = tmp_path / "bands.h5"
-    write_eshdf(path, crystal, (4, 4))
-    system = System.model_validate({"cell": "periodic", "tilematrix": tile, "twist": twist, **keys})
-    orbitals = {"source": "eshdf", "file": str(path), "meshfactor": meshfactor}
-    block = Wavefunction.model_validate({"orbitals": orbitals, "jastrow": jastrow})
-    notes = Notes()
-    made = build_crystal(
-        system, block, Coulomb(), potentials={"C": model_potential()}, folder=tmp_path, notes=notes
-    )
-    return made, crystal, notes
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -225,9 +191,13 @@ def test_a_supercell_is_its_primitive_cells(tmp_path):
 # -------------------------------------------------------------------------------------------- kernels
 
 
-@pytest.fixture(params=["cpu"])
-def device():
-    return cpu(1)
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(1) if request.param == "cpu" else request.getfixturevalue("cuda")
+
+
+def host(walkers):
+    return State(*(walkers.device.to_host(array) for array in walkers.state))
 
 
 def rotations(step, walker, electrons, atoms, images, stream):
@@ -261,16 +231,17 @@ def test_log_psi_and_energies_are_those_of_the_reference(case, device, tmp_path)
     walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
     hamiltonian = made.hamiltonian_tables()
     pairs = made.n_electrons * (made.n_electrons + len(made.system.symbols) * 4)
+    state = host(walkers)
     for w in range(2):
-        R = walkers.state.R[w]
+        R = state.R[w]
         log, sign = made.log_psi(R)
-        assert walkers.state.log_psi[w] == pytest.approx(log, abs=1e-9 * max(1.0, abs(log)))
-        assert walkers.state.sign[w] == sign
+        assert state.log_psi[w] == pytest.approx(log, abs=1e-9 * max(1.0, abs(log)))
+        assert state.sign[w] == sign
         turned = rotations(17, w, made.n_electrons, len(made.system.symbols), len(hamiltonian.images), 3)
         parts = made.local_energy(R, turned)
         for k, name in enumerate(COMPONENTS):
             size = made.breakup.error * pairs if name in ("electron_electron", "local", "total") else 0.0
-            assert walkers.state.energy[w, k] == pytest.approx(parts[name], abs=1e-8 + size), name
+            assert state.energy[w, k] == pytest.approx(parts[name], abs=1e-8 + size), name
 
 
 @pytest.mark.parametrize("case", ["pairs", "complex supercell"])
@@ -291,15 +262,17 @@ def test_laplacians_by_differences(case, tmp_path):
 def test_updates_equal_recomputation(case, mode, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 4)
-    start = walkers.state.sign.copy()
+    start = host(walkers).sign.copy()
     walk.walk(device, walkers.state, walkers.tables, 0.2, mode, 10, walkers.stream(1))
-    log, sign = walkers.state.log_psi.copy(), walkers.state.sign.copy()
-    assert walkers.state.moves[:, ACCEPTED].sum() > 0
+    before = State(*(array.copy() for array in host(walkers)))
+    assert before.moves[:, ACCEPTED].sum() > 0
     assert walkers.recompute() < 1e-8
-    np.testing.assert_allclose(log, walkers.state.log_psi, atol=1e-8)
-    np.testing.assert_array_equal(sign, walkers.state.sign)
+    after = host(walkers)
+    np.testing.assert_allclose(before.log_psi, after.log_psi, atol=1e-8)
+    np.testing.assert_array_equal(before.sign, after.sign)
+    np.testing.assert_allclose(before.rows, after.rows, rtol=1e-12, atol=1e-12)
     if mode == FIXED_NODE:
-        np.testing.assert_array_equal(sign, start)
+        np.testing.assert_array_equal(before.sign, start)
 
 
 @pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
@@ -311,10 +284,10 @@ def test_t_moves_equal_recomputation_and_happen(case, device, tmp_path):
             device, walkers.state, walkers.tables, 0.1, walk.Stream(KEY, 2, step), tmoves=True, reference=-10.0,
             trial=-10.0, window=10.0, tau_ratio=1.0,
         )  # fmt: skip
-    log = walkers.state.log_psi.copy()
-    assert walkers.state.moves[:, NONLOCAL].sum() > 2
+    before = State(*(array.copy() for array in host(walkers)))
+    assert before.moves[:, NONLOCAL].sum() > 2
     assert walkers.recompute() < 1e-7
-    np.testing.assert_allclose(log, walkers.state.log_psi, atol=1e-7)
+    np.testing.assert_allclose(before.log_psi, host(walkers).log_psi, atol=1e-7)
 
 
 def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
@@ -323,12 +296,12 @@ def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
     walkers = ensemble(device, made, 2)
     stream = walk.Stream(KEY, 0, 0)
     walk.energies(device, walkers.state, walkers.tables, stream)
-    before = walkers.state.energy.copy()
+    before = host(walkers).energy.copy()
     steps = np.random.default_rng(0).integers(-3, 4, size=walkers.state.R.shape)
-    walkers.state.R[...] += steps @ made.cell.lattice
+    walkers.state.R[...] += device.asarray(steps @ made.cell.lattice)
     walkers.recompute()
     walk.energies(device, walkers.state, walkers.tables, stream)
-    np.testing.assert_allclose(walkers.state.energy, before, atol=1e-8)
+    np.testing.assert_allclose(host(walkers).energy, before, atol=1e-8)
 
 
 @pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
@@ -346,7 +319,8 @@ def test_derivatives_by_differences(case, device, tmp_path):
             walkers.set_wavefunction(made.with_parameters(q))
             walkers.recompute()
             walk.energies(device, walkers.state, walkers.tables, stream)
-            found.append((walkers.state.log_psi.copy(), walkers.state.energy[:, 5].copy()))
+            state = host(walkers)
+            found.append((state.log_psi.copy(), state.energy[:, 5].copy()))
         np.testing.assert_allclose(O[:, k], (found[0][0] - found[1][0]) / (2 * h), atol=1e-6)
         scale = max(1.0, np.abs(G[:, k]).max())
         np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
@@ -360,7 +334,7 @@ def test_mixed_precision_is_close(case, device, tmp_path):
     for single in (False, True):
         walkers = ensemble(device, made, 8, single=single)
         walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 0, 0))
-        energies.append(walkers.state.energy[:, 5].copy())
+        energies.append(host(walkers).energy[:, 5].copy())
     scale = np.maximum(1.0, np.abs(energies[0]))
     assert np.median(np.abs(energies[1] - energies[0]) / scale) < 1e-4
     assert np.abs(energies[1] - energies[0]).max() > 0.0
@@ -379,8 +353,9 @@ def test_energies_of_a_determinant_are_exact(case, device, tmp_path):
     walkers = ensemble(device, made, 300)
     walk.walk(device, walkers.state, walkers.tables, 0.4, DRIFT, 60, walkers.stream(0))
     walkers.generation += 60
-    sums = np.zeros((300, walk.SUMS))
-    walk.generations(device, walkers.state, walkers.tables, 0.4, DRIFT, 2, 30, walkers.stream(0), sums)
+    totals = device.xp.zeros((300, walk.SUMS))
+    walk.generations(device, walkers.state, walkers.tables, 0.4, DRIFT, 2, 30, walkers.stream(0), totals)
+    sums = device.to_host(totals)
     means = sums[:, :6] / sums[:, 7:]
     error = means.std(0, ddof=1) / math.sqrt(300)
     for k, name in enumerate(COMPONENTS[:4]):
@@ -539,15 +514,20 @@ def test_grids_of_twists():
     assert [t.weight for t in weighted] == [0.25, 0.75]
 
 
-def test_the_structure_factor_of_free_electrons(qmc):
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.mark.parametrize("where", DEVICES)
+def test_the_structure_factor_of_free_electrons(qmc, where):
     """``S(k) = 1 - (occupied pairs q, q + k of equal spin) / N`` for a determinant of plane waves."""
     result = qmc.run(
         system={"electrons": 14, "rs": 2.0},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
         estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}, {"density": {"mesh": [2, 3, 4]}}],
-        run={"seed": 1, "device": "cpu"},
+        run={"seed": 1, "device": where},
     )
+    assert result.problem.device.is_cuda == (where == "cuda")
     arrays = output.arrays(result)
     S, error = (arrays[f"series_0/{name}"] for name in ("sofk", "sofk_error"))
     occupied = {
@@ -594,7 +574,8 @@ def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
     mesh, N = (2, 3, 5), made.n_electrons
     u = generator.random((4, N, 3)) - generator.integers(-3, 4, (4, N, 3))
     found = CrystalDensity(device, made, mesh)
-    found.add(u @ SKEWED, quanta(device, np.array([1.0, 0.5, 2.0, 0.5])))
+    weights = device.asarray(np.array([1.0, 0.5, 2.0, 0.5]))
+    found.add(device.asarray(u @ SKEWED), quanta(device, weights))
     found.close_block(4.0)
     expected = np.zeros((2, *mesh))
     for w, weight in enumerate((1.0, 0.5, 2.0, 0.5)):
@@ -609,14 +590,31 @@ def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
     assert made.shares == {"atom": 4, "cell": 2}
 
 
-def test_an_average_over_twists(qmc):
+def test_pairs_are_counted_by_their_nearest_images(device, tmp_path):
+    made = trial("skewed", tmp_path=tmp_path)[0]
+    R = np.random.default_rng(1).normal(size=(5, made.n_electrons, 3)) * 5
+    found = CrystalPairDensity(device, made, 12, made.cell.radius)
+    found.add(device.asarray(R), quanta(device, device.asarray(np.arange(1.0, 6.0))))
+    i, j = np.triu_indices(made.n_electrons, 1)
+    kind = (i >= made.n_up).astype(int) + (j >= made.n_up)
+    distance = np.linalg.norm(made.cell.nearest(R[:, i] - R[:, j]), axis=-1)
+    expected = np.zeros((3, 12))
+    for w in range(5):
+        for k in range(3):
+            bins = np.histogram(distance[w, kind == k], 12, (0, made.cell.radius))[0]
+            expected[k] += (w + 1) * bins
+    assert np.array_equal(device.to_host(found.counts), expected * UNIT)
+
+
+@pytest.mark.parametrize("where", DEVICES)
+def test_an_average_over_twists(qmc, where):
     """Kinetic energies of plane waves have no variance: their average is that of the sums over occupied waves."""
     twists = [[0.1, 0.2, 0.05], {"twist": [0.5, 0.5, 0.5], "weight": 3.0}]
     result = qmc.run(
         system={"electrons": 2, "lattice": [[6, 0, 0], [0, 7, 0], [1, 0, 8]], "twists": twists},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 16, "blocks": 20, "steps": 2, "timestep": 2.0, "warmup": 20}}],
-        run={"seed": 1, "device": "cpu"},
+        run={"seed": 1, "device": where},
     )
     B = 2 * np.pi * np.linalg.inv([[6, 0, 0], [0, 7, 0], [1, 0, 8]]).T
     kinetic = [((np.array(t) @ B) ** 2).sum() for t in ([0.1, 0.2, 0.05], [0.5, 0.5, 0.5])]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.device import tuning
 from qsim.core.device.device import cpu
 from qsim.core.device.pool import WAKE
+from qsim.core.errors import DeviceError
 from qsim.core.text import rough_time
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.run.work import Work
 
-__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
+__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds", "the_faster", "without_gpu"]
 
 START = 1.5
 """Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the cache): 1.2 to 2."""
@@ -68,6 +69,31 @@ def the_faster(work: Work, device: Device) -> tuple[Device, list[str]]:
         return device, []
     takes, reason = faster(work, device, speeds(device))
     return (device if takes else cpu(device.threads)), [reason]
+
+
+def without_gpu(reason: str, asked: str, device: Device) -> tuple[Device, list[str]]:
+    """Return the host of a GPU and a notice, for a deck that no GPU can compute.
+
+    Parameters
+    ----------
+    reason
+        Why not, as a clause.
+    asked
+        Device that was requested.
+    device
+        The GPU.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU was requested by name.
+    """
+    if asked != "auto":
+        raise DeviceError(
+            f"{reason}, but device '{asked}' is requested",
+            hint="use --device cpu, or auto, which takes the CPU",
+        )
+    return cpu(device.threads), [f"{reason}: running on the CPU"]
 
 
 def faster(work: Work, device: Device, speed: Speeds) -> tuple[bool, str]:

@@ -245,7 +245,10 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         local_rank=comm.local_rank,
     )
     asked, _ = requested_device(job.options.device, settings.device)
-    if (
+    if plan.host_only and device.is_cuda:
+        device, reason = choice.without_gpu(plan.host_only, asked, device)
+        notices += reason
+    elif (
         asked == "auto" and comm.size == 1
     ):  # several ranks keep the GPU: each would choose by its own measurements
         device, reason = choice.the_faster(plan.work, device)

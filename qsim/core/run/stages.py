@@ -88,6 +88,8 @@ class Plan:
         What they share, for messages: ``"walkers"``.
     doubling
         Whether only 1, 2, 4, 8, ... processes can.
+    host_only
+        Why a GPU cannot compute this, as a clause ("muffin tins are computed on CPUs only"); empty if it can.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -98,6 +100,7 @@ class Plan:
     ranks: int = 1
     shared: str = ""
     doubling: bool = False
+    host_only: str = ""
 
 
 class DeckStage(Protocol[D]):

@@ -79,7 +79,7 @@ class CrystalPairDensity(Histogram):
 
     def add(self, R: Any, count: Any) -> None:
         """Add walkers."""
-        crystal_pair_histogram(self.orbitals, R, count, self.n_up, self.rmax, self.counts)
+        crystal_pair_histogram(self.device, self.orbitals, R, count, self.n_up, self.rmax, self.counts)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the tables; those of a kind of pair that does not exist are zero."""

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from qsim.qmc.kernels.types import State
 
-__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space"]
+__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
+
+HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 
 class CrystalOrbitals(NamedTuple):
@@ -56,6 +58,8 @@ class CrystalOrbitals(NamedTuple):
     tin_lmax : int
     tin_table : (S, I, K, (lmax + 1)^2, 3, C) real
         Radial functions, see :mod:`qsim.qmc.wavefunction.muffin_tins`.
+    owner : (S, C) int64
+        Function of each channel, -1 where there is none.
     """
 
     atom: NDArray[np.float64]
@@ -81,6 +85,7 @@ class CrystalOrbitals(NamedTuple):
     tin_outer: float
     tin_lmax: int
     tin_table: NDArray[np.floating]
+    owner: NDArray[np.int64]
 
 
 class CrystalHamiltonian(NamedTuple):
@@ -124,6 +129,10 @@ class CrystalHamiltonian(NamedTuple):
         Constant of the energy of the electrons among themselves: their images and the average of the short part, hartree.
     attraction : float
         Constant of the energy of electrons and ions, hartree.
+    most_wave : int
+        Largest number of a reciprocal vector in `waves`.
+    slots : int
+        Ions with nonlocal pseudopotentials in whose ranges an electron can be at once, at most.
     """
 
     mass: float
@@ -145,6 +154,8 @@ class CrystalHamiltonian(NamedTuple):
     ions: NDArray[np.float64]
     repulsion: float
     attraction: float
+    most_wave: int
+    slots: int
 
 
 class CrystalWork(NamedTuple):
@@ -202,7 +213,7 @@ def crystal_work_space(
     double = np.complex128 if kind.kind == "c" else np.float64
     channels = int((orbitals.channel + orbitals.parts).max(initial=1))
     points = len(hamiltonian.points) * len(hamiltonian.images) * len(hamiltonian.charge)
-    most = int(np.abs(hamiltonian.waves).max(initial=1))
+    most = hamiltonian.most_wave
     return CrystalWork(
         rows=np.zeros((5, M), kind),
         column=np.zeros(M, kind),
@@ -219,3 +230,11 @@ def crystal_work_space(
         fresh=np.zeros((M, M), double),
         identity=np.zeros((M, M), double),
     )
+
+
+def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
+    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or two Slater matrices."""
+    points = electrons * hamiltonian.slots * (HEAD + 4 * hamiltonian.points.shape[0])
+    waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
+    most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
+    return most + most % 2  # even, for complex numbers

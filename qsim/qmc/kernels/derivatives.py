@@ -12,14 +12,15 @@ from qsim.qmc.kernels import crystal_derivatives_cpu
 from qsim.qmc.kernels.advance_cpu import DERIVATIVES
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
+from qsim.qmc.kernels.tables import SUMS, Tables, counters
 from qsim.qmc.kernels.types import State
-from qsim.qmc.kernels.walk import SHARED_BYTES, SUMS, WARP, Job, Launch, Tables, _counters, _space, job_of
+from qsim.qmc.kernels.walk import SHARED_BYTES, WARP, Job, Launch, _space, job_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.kernels.walk import Stream
+    from qsim.qmc.kernels.tables import Stream
 
 __all__ = ["ParameterTables", "derivatives"]
 
@@ -92,7 +93,7 @@ def _on_host(device: Device, tables: Any) -> Any:
 def _derivatives_cpu(
     threads: int, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    walkers, at = state.R.shape[0], _counters(stream)
+    walkers, at = state.R.shape[0], counters(stream)
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
     if isinstance(tables.orbitals, CrystalOrbitals):
         psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)

@@ -205,7 +205,7 @@ struct Curve {
     double u, du, ddu;
 };
 
-QSIM_DEVICE double function_value(const Model& m, int f, double r) {
+template <typename Tables> QSIM_DEVICE double function_value(const Tables& m, int f, double r) {
     const int64 kind = m.kind[f];
     if (kind == BSPLINE) {
         if (r >= m.rcut[f]) return 0;
@@ -220,7 +220,7 @@ QSIM_DEVICE double function_value(const Model& m, int f, double r) {
     return 0;
 }
 
-QSIM_DEVICE Curve function(const Model& m, int f, double r) {
+template <typename Tables> QSIM_DEVICE Curve function(const Tables& m, int f, double r) {
     const int64 kind = m.kind[f];
     if (kind == BSPLINE) {
         if (r >= m.rcut[f]) return {0, 0, 0};

@@ -1,4 +1,4 @@
-"""Moves and local energies of walkers: public wrappers of ``walk.cu`` and their CPU twins.
+"""Moves and local energies of walkers: public wrappers of ``walk.cu`` and their CPU twins; of crystals in ``crystal_walk``.
 
 A thread (CPU) or some lanes of a warp (GPU) carry a walker through all generations of a call; random numbers are counted by
 (walker, generation, electron, purpose), so the result depends neither on threads nor on the device beyond rounding.
@@ -13,10 +13,20 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import advance_cpu, crystal_cpu, walk_cpu
-from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space
+from qsim.qmc.kernels import advance_cpu, crystal_walk, walk_cpu
+from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives
-from qsim.qmc.kernels.types import State, work_space
+from qsim.qmc.kernels.tables import (
+    MOVE_COST,
+    SUMS,
+    WORTH_THREADS,
+    Stream,
+    Tables,
+    counters,
+    in_crystal,
+    record_of,
+)
+from qsim.qmc.kernels.types import work_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,58 +35,16 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.crystal_types import CrystalWork
-    from qsim.qmc.kernels.types import HamiltonianTables, JastrowTables, OrbitalTables, Work
+    from qsim.qmc.kernels.types import State, Work
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
-SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
 WARPS = (4, 2, 1)  # of a block: as many as SHARED_BYTES hold
 WARP, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
 BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
 ITEMS = 4.0  # shells, electrons and ions for each lane of a walker
-MOVE_COST, BASIS_COST = (
-    200,
-    12,
-)  # ns of an electron's move on one CPU thread, roughly, and of an atomic orbital in it
-CHANNEL_COST = 150  # ns of a function of a crystal in such a move
-WORTH_THREADS = 400_000  # ns of work below which starting threads costs more than it saves
+BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
-
-
-class Tables(NamedTuple):
-    """A trial function and a Hamiltonian as the kernels take them, on the device; in open boundaries or of a crystal."""
-
-    orbitals: OrbitalTables | CrystalOrbitals
-    jastrow: JastrowTables
-    hamiltonian: HamiltonianTables | CrystalHamiltonian
-    ion_ion: float
-    n_up: int
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether determinants are complex."""
-        return isinstance(self.orbitals, CrystalOrbitals) and bool(self.orbitals.is_complex)
-
-
-class Stream(NamedTuple):
-    """Where random numbers are counted.
-
-    Attributes
-    ----------
-    key : (2,) uint32
-        Of the seed.
-    number : int
-        Of the section of the run.
-    step : int
-        Generation.
-    offset : int
-        Number of the first walker in the whole ensemble.
-    """
-
-    key: Any
-    number: int
-    step: int
-    offset: int = 0
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -91,7 +59,9 @@ def recompute(device: Device, state: State, tables: Tables) -> Any:
         Largest change of an element of an inverse, relative to the largest element.
     """
     error = device.xp.zeros(state.R.shape[0])
-    if device.is_cuda:
+    if in_crystal(tables):
+        crystal_walk.recompute(device, state, tables, error)
+    elif device.is_cuda:
         Launch(state, tables)("recompute", (error,))
     else:
         _recompute_cpu(device, state, tables, error)
@@ -102,7 +72,9 @@ def walk(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
     """Move all electrons ``sweeps`` times; modes: ``walk_cpu.PLAIN``, ``DRIFT``, ``FIXED_NODE``."""
-    if device.is_cuda:
+    if in_crystal(tables):
+        crystal_walk.walk(device, state, tables, tau, mode, sweeps, stream)
+    elif device.is_cuda:
         Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
     else:
         _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
@@ -110,7 +82,9 @@ def walk(
 
 def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
     """Set ``state.energy`` to the local energies."""
-    if device.is_cuda:
+    if in_crystal(tables):
+        crystal_walk.energies(device, state, tables, stream)
+    elif device.is_cuda:
         Launch(state, tables)("energies", (), stream, (np.uint64(0),))
     else:
         _energies_cpu(device, state, tables, stream)
@@ -134,7 +108,9 @@ def generations(
     sums : (W, 8) float64, in/out
         Sums of the components of the energy, of the square of the total, and the number of generations.
     """
-    if device.is_cuda:
+    if in_crystal(tables):
+        crystal_walk.generations(device, state, tables, tau, mode, sweeps, count, stream, sums)
+    elif device.is_cuda:
         launch = Launch(state, tables)
         for k in range(count):
             at = stream._replace(step=stream.step + k * sweeps)
@@ -173,7 +149,9 @@ def diffuse(
         Effective over nominal time step.
     """
     limits = (reference, trial, window, tau_ratio)
-    if device.is_cuda:
+    if in_crystal(tables):
+        crystal_walk.diffuse(device, state, tables, tau, stream, tmoves, limits)
+    elif device.is_cuda:
         launch = Launch(state, tables)
         launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
         launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
@@ -191,7 +169,7 @@ _local = threading.local()
 def _space(state: State, tables: Tables) -> Work | CrystalWork:
     """Return the work space of this thread, kept."""
     if isinstance(tables.orbitals, CrystalOrbitals):
-        return _crystal_space(state, tables)
+        return crystal_walk.crystal_space(state, tables)
     key = (
         state.R.shape[1:],
         state.inverse.shape[1:],
@@ -203,29 +181,6 @@ def _space(state: State, tables: Tables) -> Work | CrystalWork:
     if getattr(_local, "key", None) != key:
         _local.key, _local.work = key, work_space(state, *key[3:])
     found: Work = _local.work
-    return found
-
-
-def _crystal_space(state: State, tables: Tables) -> CrystalWork:
-    """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
-    orbitals, hamiltonian = tables.orbitals, tables.hamiltonian
-    assert isinstance(orbitals, CrystalOrbitals)
-    assert isinstance(hamiltonian, CrystalHamiltonian)
-    key = (
-        state.R.shape[1:],
-        state.inverse.shape[1:],
-        state.rows.dtype,
-        orbitals.table.shape[-1],
-        orbitals.channel.shape,
-        hamiltonian.points.shape,
-        hamiltonian.images.shape,
-        hamiltonian.waves.shape,
-        int(np.abs(hamiltonian.waves).max(initial=1)),
-    )
-    if getattr(_local, "crystal_key", None) != key:
-        _local.crystal_key = key
-        _local.crystal_work = crystal_work_space(state, orbitals, hamiltonian)
-    found: CrystalWork = _local.crystal_work
     return found
 
 
@@ -276,7 +231,7 @@ def job_of(
     """Return what does a job for a range of walkers, with the work space of a thread."""
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
     how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
-    at = _counters(stream)
+    at = counters(stream)
 
     def do(first: int, last: int, parameters: Derivatives, work: Any) -> None:
         advance_cpu.advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
@@ -287,64 +242,31 @@ def job_of(
 _JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
 
 
-def _in_crystal(tables: Tables) -> bool:
-    return isinstance(tables.orbitals, CrystalOrbitals)
-
-
-def _cost(tables: Tables) -> float:
-    """Return the time of an electron's move on one CPU thread, roughly, ns."""
-    if isinstance(tables.orbitals, CrystalOrbitals):
-        return MOVE_COST + CHANNEL_COST * tables.orbitals.channel.shape[1]
-    return MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1]
-
-
 def _each(
     device: Device, state: State, tables: Tables, work: Callable[[int, int, Any], object], sweeps: int = 1
 ) -> None:
     """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
     walkers, electrons = state.R.shape[:2]
     moves = walkers * electrons * sweeps
-    nanoseconds = moves * _cost(tables)
+    assert not isinstance(tables.orbitals, CrystalOrbitals)
+    nanoseconds = moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1])
     each_part(
         lambda a, b: work(a, b, _space(state, tables)), walkers, nanoseconds, device.threads, WORTH_THREADS
     )
 
 
-def _counters(stream: Stream) -> tuple[int, int, int, int, int]:
-    return int(stream.key[0]), int(stream.key[1]), stream.number, stream.step, stream.offset
-
-
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    if not _in_crystal(tables):
-        _advance(device, state, tables, Job(advance_cpu.RECOMPUTE), sums=error[:, None])
-        return
-    psi = (tables.orbitals, tables.jastrow, tables.n_up)
-    _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
+    _advance(device, state, tables, Job(advance_cpu.RECOMPUTE), sums=error[:, None])
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
-    if not _in_crystal(tables):
-        _advance(device, state, tables, Job(advance_cpu.WALK, tau, mode, sweeps), stream)
-        return
-    psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
-    at = _counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
-    )
+    _advance(device, state, tables, Job(advance_cpu.WALK, tau, mode, sweeps), stream)
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    if not _in_crystal(tables):
-        _advance(device, state, tables, Job(advance_cpu.ENERGIES), stream)
-        return
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
-    at = _counters(stream)
-    _each(device, state, tables, lambda a, b, work: crystal_cpu.energies(a, b, state, *psi, *at, work))
+    _advance(device, state, tables, Job(advance_cpu.ENERGIES), stream)
 
 
 def _generations_cpu(
@@ -358,18 +280,7 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
-    if not _in_crystal(tables):
-        _advance(device, state, tables, Job(advance_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
-        return
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
-    how, at = (tau, mode, sweeps, count), _counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.generations(a, b, state, *psi, *how, *at, sums, work),
-        count * sweeps,
-    )
+    _advance(device, state, tables, Job(advance_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
 
 
 def _diffuse_cpu(
@@ -381,18 +292,8 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
-    if not _in_crystal(tables):
-        job = Job(advance_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
-        _advance(device, state, tables, job, stream)
-        return
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
-    at = _counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.diffuse(a, b, state, *psi, tau, tmoves, *limits, *at, work),
-    )
+    job = Job(advance_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
+    _advance(device, state, tables, job, stream)
 
 
 # --------------------------------------------------------------------------------------------- CUDA
@@ -412,12 +313,6 @@ MODEL = np.dtype(
     + [(name, np.float64) for name in ("omega", "mass", "ion_ion")]
     + [(name, np.int64) for name in SIZES]
 )
-#: ``State`` of walkers.cuh.
-STATE = np.dtype(
-    [(name, np.uint64) for name in (*State._fields, "scratch")]
-    + [(name, np.int64) for name in ("walkers", "stride")]
-)
-_scratch: dict[int, Any] = {}
 
 
 def lanes_of(sizes: Mapping[str, int]) -> int:
@@ -454,21 +349,21 @@ class Launch:
             "LANES": self.lanes,
         }
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
-        self.state = _record(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+        self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
 
     def __call__(
         self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
     ) -> None:
         kernel = kernels.function("qmc/kernels", "walk", name, self.macros, shared_bytes=self.shared)
-        counters = () if stream is None else tuple(np.uint32(x) for x in _counters(stream))
-        arguments = (self.model, self.state, *numbers, *counters, *more)
+        at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
+        arguments = (self.model, self.state, *numbers, *at, *more)
         kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
     """Return the tables as `Model`, (1,)."""
     orbitals, jastrow, hamiltonian = tables.orbitals, tables.jastrow, tables.hamiltonian
-    assert not isinstance(orbitals, CrystalOrbitals)  # which have no GPU kernels
+    assert not isinstance(orbitals, CrystalOrbitals)  # which have kernels of their own
     assert not isinstance(hamiltonian, CrystalHamiltonian)
     record = np.zeros(1, MODEL)
     for part in (orbitals, jastrow, hamiltonian):
@@ -494,19 +389,4 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
     }
     for field, value in values.items():
         record[field] = value
-    return record
-
-
-def _record(state: State, stride: int) -> NDArray[Any]:
-    """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
-    from qsim.core.device.device import namespace
-
-    xp, walkers = namespace(state.R), state.R.shape[0]
-    index = int(state.R.device.id)
-    if index not in _scratch or _scratch[index].size < walkers * stride:
-        _scratch[index] = xp.empty(max(1, walkers * stride))
-    record = np.zeros(1, STATE)
-    for field, array in zip(State._fields, state, strict=True):
-        record[field] = array.data.ptr
-    record["scratch"], record["walkers"], record["stride"] = _scratch[index].data.ptr, walkers, stride
     return record

@@ -392,6 +392,10 @@ class BlochOrbitals:
             parts[s, : len(sizes)] = sizes
             channel[s, : len(sizes)] = np.cumsum([0, *sizes[:-1]])
             kappa[s, : len(sizes)] = [f.kappa for f in functions]
+        owner = np.full((len(self.functions), self.channels), -1, np.int64)
+        for s, functions in enumerate(self.functions):
+            held = np.repeat(np.arange(len(functions)), parts[s, : len(functions)])
+            owner[s, : len(held)] = held
         cell = self.supercell
         single = np.dtype(real) == np.float32
         kind: DTypeLike = real
@@ -422,6 +426,7 @@ class BlochOrbitals:
             tin_outer=tins.outer,
             tin_lmax=tins.lmax,
             tin_table=np.ascontiguousarray(tins.table, dtype=real),
+            owner=owner,
         )
 
     # ----------------------------------------------------------------------------- evaluation

@@ -109,7 +109,27 @@ class CrystalWavefunction(Wavefunction):
             ions=np.ascontiguousarray(np.stack([phases.real, phases.imag], -1)),
             repulsion=0.5 * N * breakup.xi - 0.5 * N * (N - 1) * breakup.average,
             attraction=float(charge.sum()) * N * breakup.average,
+            most_wave=int(np.abs(breakup.waves).max(initial=1)),
+            slots=self._most_ions(open_.potential, open_.channels, open_.cutoff),
         )
+
+    def _most_ions(
+        self, potential: NDArray[np.int64], channels: NDArray[np.int64], cutoff: NDArray[np.float64]
+    ) -> int:
+        """Return a bound of the ions, images included, in whose nonlocal ranges a point can lie at once.
+
+        Two of them are closer than the sum of their ranges, so none of them has more neighbours in that sense.
+        """
+        ions = [a for a, p in enumerate(potential) if p >= 0 and channels[p] > 0]
+        if not ions:
+            return 0
+        places, ranges = self.system.positions[ions], cutoff[potential[ions]]
+        images = self.cell.images(2.0 * float(ranges.max()))
+        most = 1
+        for place, reach in zip(places, ranges, strict=True):
+            apart = np.linalg.norm(self.cell.fold(places - place)[:, None] + images, axis=-1)
+            most = max(most, int((apart < (ranges + reach)[:, None]).sum()))
+        return most
 
     def hamiltonian_tables(self) -> CrystalHamiltonian:  # type: ignore[override]
         """Return charges, pseudopotentials and the Coulomb potential as kernels take them."""

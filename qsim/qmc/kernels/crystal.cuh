@@ -1,0 +1,368 @@
+// Crystals at a point: nearest images, Jastrow functions, Bloch orbitals; device twins of crystal_cpu.py and bloch_cpu.py.
+//
+// A group of LANES lanes of a warp carries a walker and makes everything here together: orbitals by a lane for each channel, so that the
+// loads of a coefficient of all orbitals are one piece of memory; sums over electrons and ions by a lane for each of them.
+
+#ifndef QSIM_QMC_CRYSTAL_CUH
+#define QSIM_QMC_CRYSTAL_CUH
+#include "orbitals.cuh"
+#include "walkers.cuh"
+
+#ifndef COMPLEX
+#define COMPLEX 0  // determinants are complex
+#endif
+
+// Trial function and Hamiltonian; field for field the dtype `CRYSTAL` of crystal_walk.py, arrays as in crystal_types.py.
+struct Crystal {
+    const double* atom;      // (A, 3)
+    const double* near;      // (n, 3)
+    const real* table;       // (S, n0 + 3, n1 + 3, n2 + 3, C)
+    const int64* channel;    // (S, P)
+    const int64* parts;      // (S, P)
+    const double* kappa;     // (S, P, 3)
+    const int64* kind;       // (F,)
+    const double* spline;    // (F, width)
+    const double* inverse_h;
+    const double* rcut;
+    const double* pade;      // (F, 2)
+    const int64* species;    // (A,)
+    const double* charge;    // (A,)
+    const int64* potential;  // (A,)
+    const double* local;     // (V, K, 6)
+    const double* reach;     // (V,)
+    const double* delta;     // (V, L, K, 6)
+    const int64* channels;   // (V,)
+    const double* cutoff;    // (V,)
+    const double* points;    // (Q, 3)
+    const double* weights;   // (Q,)
+    const double* images;    // (I, 3)
+    const double* pair;      // (K, 6)
+    const int64* waves;      // (n, 3)
+    const double* weight;    // (n,)
+    const double* ions;      // (n, 2)
+    const int64* owner;      // (S, C): function of a channel, -1 where there is none
+    double reduced[9], unreduce[9], primitive[9], metric[9], inverse[9];
+    double radius2, mass, pair_reach, repulsion, attraction, ion_ion;
+    int64 is_wave, has_phase, atoms, nears, spins, mesh0, mesh1, mesh2, all_channels, functions, orbitals, electrons, n_up, width;
+    int64 pseudos, most_channels, quadrature, image_count, intervals, wave_count, most_wave, slots;
+};
+
+// ------------------------------------------------------------------------------------------------- lanes
+
+// The lanes of this walker that say yes, its first lane in the lowest bit.
+QSIM_DEVICE unsigned group_votes(bool yes) {
+    return __ballot_sync(group(), yes) >> (threadIdx.x % 32 / LANES * LANES) & (LANES == 32 ? QSIM_ALL_LANES : (1u << (LANES % 32)) - 1);
+}
+
+QSIM_DEVICE float group_total(float x) {
+#pragma unroll
+    for (int k = LANES / 2; k > 0; k /= 2) x += __shfl_xor_sync(group(), x, k, LANES);
+    return x;
+}
+template <typename T> QSIM_DEVICE complex_of<T> group_total(complex_of<T> x) { return {group_total(x.re), group_total(x.im)}; }
+
+QSIM_DEVICE double group_largest(double x) {
+#pragma unroll
+    for (int k = LANES / 2; k > 0; k /= 2) x = fmax(x, __shfl_xor_sync(group(), x, k, LANES));
+    return x;
+}
+
+// Elements of determinants, and sums of them in double precision.
+#if COMPLEX
+typedef cplx elem;
+typedef complex_of<double> wide;
+QSIM_DEVICE wide widened(elem a) { return {(double)a.re, (double)a.im}; }
+QSIM_DEVICE elem narrowed(wide a) { return {(real)a.re, (real)a.im}; }
+QSIM_DEVICE double real_part(wide a) { return a.re; }
+QSIM_DEVICE double modulus(wide a) { return sqrt(abs2(a)); }
+QSIM_DEVICE double real_product(elem a, elem b) { return (double)a.re * b.re - (double)a.im * b.im; }
+QSIM_DEVICE wide one() { return {1, 0}; }
+#else
+typedef real elem;
+typedef double wide;
+QSIM_DEVICE wide widened(elem a) { return a; }
+QSIM_DEVICE elem narrowed(wide a) { return (real)a; }
+QSIM_DEVICE double real_part(wide a) { return a; }
+QSIM_DEVICE double modulus(wide a) { return fabs(a); }
+QSIM_DEVICE double real_product(elem a, elem b) { return (double)a * b; }
+QSIM_DEVICE wide one() { return 1; }
+#endif
+
+// ------------------------------------------------------------------------------------------------ images
+
+// Coordinates in the reduced basis within -1/2 ... 1/2.
+QSIM_DEVICE void fold(const Crystal& m, double& x, double& y, double& z) {
+    const double *U = m.unreduce, *A = m.reduced;
+    const double a = floor(x * U[0] + y * U[3] + z * U[6] + 0.5);
+    const double b = floor(x * U[1] + y * U[4] + z * U[7] + 0.5);
+    const double c = floor(x * U[2] + y * U[5] + z * U[8] + 0.5);
+    x -= a * A[0] + b * A[3] + c * A[6];
+    y -= a * A[1] + b * A[4] + c * A[7];
+    z -= a * A[2] + b * A[5] + c * A[8];
+}
+
+// Shortest image of a folded vector; returns its length, exact below the Wigner-Seitz radius.
+QSIM_DEVICE double nearest_of_folded(const Crystal& m, double& x, double& y, double& z) {
+    double square = x * x + y * y + z * z;
+    if (square > m.radius2) {
+        const double fx = x, fy = y, fz = z;
+        for (int k = 1; k < m.nears; ++k) {
+            const double a = fx + m.near[3 * k], b = fy + m.near[3 * k + 1], c = fz + m.near[3 * k + 2];
+            const double other = a * a + b * b + c * c;
+            if (other < square) x = a, y = b, z = c, square = other;
+        }
+    }
+    return fmax(sqrt(square), TINY);
+}
+
+QSIM_DEVICE double nearest(const Crystal& m, double& x, double& y, double& z) {
+    fold(m, x, y, z);
+    return nearest_of_folded(m, x, y, z);
+}
+
+// ----------------------------------------------------------------------------------------------- Jastrow
+
+// Function of an electron of a spin and particle j: an electron, or after all of them an ion.
+QSIM_DEVICE int function_of(const Crystal& m, bool up, int j) {
+    const int N = (int)m.electrons;
+    if (j >= N) return 2 + (int)m.species[j - N];
+    return (j < m.n_up) == up ? 0 : 1;
+}
+
+QSIM_DEVICE const double* particle(const Crystal& m, const double* R, int j) {
+    return j < m.electrons ? R + 3 * j : m.atom + 3 * (j - m.electrons);
+}
+
+// All functions of electron e if it were at (x, y, z): the part of this lane.
+QSIM_DEVICE double electron_value(const Crystal& m, const double* R, int e, double x, double y, double z) {
+    double total = 0;
+    const int all = (int)(m.electrons + m.atoms);
+    for (int j = lane_of(); j < all; j += LANES) {
+        const int f = function_of(m, e < m.n_up, j);
+        if (j == e || !m.kind[f]) continue;
+        const double* other = particle(m, R, j);
+        double dx = x - other[0], dy = y - other[1], dz = z - other[2];
+        total += function_value(m, f, nearest(m, dx, dy, dz));
+    }
+    return total;
+}
+
+// The same and its gradient, added up: every lane holds the result.
+QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const double* R, int e, double x, double y, double z) {
+    Gradient g = {0, 0, 0, 0};
+    const int all = (int)(m.electrons + m.atoms);
+    for (int j = lane_of(); j < all; j += LANES) {
+        const int f = function_of(m, e < m.n_up, j);
+        if (j == e || !m.kind[f]) continue;
+        const double* other = particle(m, R, j);
+        double dx = x - other[0], dy = y - other[1], dz = z - other[2];
+        const double r = nearest(m, dx, dy, dz);
+        const Curve c = function(m, f, r);
+        const double slope = c.du / r;
+        g.u += c.u, g.x += slope * dx, g.y += slope * dy, g.z += slope * dz;
+    }
+    return {group_total(g.u), group_total(g.x), group_total(g.y), group_total(g.z)};
+}
+
+// ----------------------------------------------------------------------------------------------- orbitals
+
+// Where a point lies in the splines of a spin.
+struct Spot {
+    const real* first;  // coefficient of the first channel
+    double cell[3];     // numbers of the primitive cell
+    real t[3];          // place between two points of the mesh
+};
+
+QSIM_DEVICE Spot spot_of(const Crystal& m, int spin, double x, double y, double z) {
+    const int mesh[3] = {(int)m.mesh0, (int)m.mesh1, (int)m.mesh2};
+    Spot spot;
+    int64 at = spin < m.spins ? spin : m.spins - 1;
+#pragma unroll
+    for (int d = 0; d < 3; ++d) {
+        const double u = x * m.primitive[d] + y * m.primitive[3 + d] + z * m.primitive[6 + d];
+        spot.cell[d] = floor(u);
+        const double p = (u - spot.cell[d]) * mesh[d];
+        const int i = min((int)p, mesh[d] - 1);
+        spot.t[d] = (real)(p - i);
+        at = at * (mesh[d] + 3) + i;
+    }
+    spot.first = m.table + at * m.all_channels;
+    return spot;
+}
+
+// Weights of four coefficients and of their derivatives, as bloch_cpu.spline_weights.
+QSIM_DEVICE void value_weights(real t, real* w) {
+    const real s = 1 - t, sixth = (real)(1.0 / 6.0);
+    w[0] = s * s * s * sixth, w[3] = t * t * t * sixth;
+    w[1] = (4 + t * t * (3 * t - 6)) * sixth, w[2] = (4 + s * s * (3 * s - 6)) * sixth;
+}
+QSIM_DEVICE void slope_weights(real t, real n, real* w) {
+    const real s = 1 - t, h = n * (real)0.5;
+    w[0] = -h * s * s, w[3] = h * t * t;
+    w[1] = h * t * (3 * t - 4), w[2] = -h * s * (3 * s - 4);
+}
+QSIM_DEVICE void bend_weights(real t, real n, real* w) {
+    const real s = 1 - t, h = n * n;
+    w[0] = h * s, w[3] = h * t;
+    w[1] = h * (3 * t - 2), w[2] = h * (3 * s - 2);
+}
+
+// One of four weights; a loop that is not unrolled cannot index registers.
+QSIM_DEVICE real picked(const real* w, int a) {
+    const real low = a == 0 ? w[0] : w[1], high = a == 2 ? w[2] : w[3];
+    return a < 2 ? low : high;
+}
+
+// Cosine and sine of the phase of a function in a primitive cell.
+QSIM_DEVICE void phase_of(const Crystal& m, int64 function, const double* cell, real& cosine, real& sine) {
+    const double* k = m.kappa + 3 * function;
+    double c, s;
+    sincospi(2 * (k[0] * cell[0] + k[1] * cell[1] + k[2] * cell[2]), &s, &c);
+    cosine = (real)c, sine = (real)s;
+}
+
+QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+    const int C = (int)m.all_channels;
+    const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
+    const Spot spot = spot_of(m, spin, x, y, z);
+    const real m00 = (real)m.metric[0], m11 = (real)m.metric[4], m22 = (real)m.metric[8];
+    const real m01 = (real)(2 * m.metric[1]), m02 = (real)(2 * m.metric[2]), m12 = (real)(2 * m.metric[5]);
+    real w[3][4], d[3][4], h[3][4];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+        const real n = (real)(k == 0 ? m.mesh0 : k == 1 ? m.mesh1 : m.mesh2);
+        value_weights(spot.t[k], w[k]), slope_weights(spot.t[k], n, d[k]), bend_weights(spot.t[k], n, h[k]);
+    }
+    for (int c = lane_of(); c < C; c += LANES) {
+        real value = 0, g0 = 0, g1 = 0, g2 = 0, laplacian = 0;
+#pragma unroll 1  // 16 loads at once: more would need registers that other warps can use
+        for (int a = 0; a < 4; ++a) {
+            const real wa = picked(w[0], a), da = picked(d[0], a), ha = picked(h[0], a);
+#pragma unroll
+            for (int b = 0; b < 4; ++b) {
+                const real* q = spot.first + c + a * plane + b * line;
+                const real q0 = q[0], q1 = q[C], q2 = q[2 * C], q3 = q[3 * C];
+                const real v = w[2][0] * q0 + w[2][1] * q1 + w[2][2] * q2 + w[2][3] * q3;
+                const real s = d[2][0] * q0 + d[2][1] * q1 + d[2][2] * q2 + d[2][3] * q3;
+                const real t = h[2][0] * q0 + h[2][1] * q1 + h[2][2] * q2 + h[2][3] * q3;
+                const real wab = wa * w[1][b], dwab = da * w[1][b], wdab = wa * d[1][b];
+                value += wab * v, g0 += dwab * v, g1 += wdab * v, g2 += wab * s;
+                laplacian += (m00 * ha * w[1][b] + m11 * wa * h[1][b] + m01 * da * d[1][b]) * v +
+                             (m02 * dwab + m12 * wdab) * s + m22 * wab * t;
+            }
+        }
+        sums[c] = value;
+#pragma unroll
+        for (int j = 0; j < 3; ++j)
+            sums[(1 + j) * C + c] =
+                (real)m.primitive[3 * j] * g0 + (real)m.primitive[3 * j + 1] * g1 + (real)m.primitive[3 * j + 2] * g2;
+        sums[4 * C + c] = laplacian;
+    }
+    if (!m.has_phase) return;
+    join();
+    const int64 offset = (spin < m.spins ? spin : m.spins - 1) * m.functions;
+    for (int p = lane_of(); p < m.functions; p += LANES) {
+        const int64 parts = m.parts[offset + p];
+        if (parts == 0) continue;
+        real* at = sums + m.channel[offset + p];
+        real cosine, sine;
+        phase_of(m, offset + p, spot.cell, cosine, sine);
+        for (int k = 0; k < 5; ++k, at += C) {
+            const real a = at[0];
+            if (parts == 1) {
+                at[0] = a * cosine;
+            } else {
+                const real b = at[1];
+                at[0] = a * cosine - b * sine, at[1] = a * sine + b * cosine;
+            }
+        }
+    }
+}
+
+QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real* sums) {
+    const int C = (int)m.all_channels;
+    for (int p = lane_of(); p < m.functions; p += LANES) {
+        const double* k = m.kappa + 3 * p;
+        real* at = sums + m.channel[p];
+        if (m.parts[p] == 1) {
+            for (int j = 0; j < 5; ++j) at[j * C] = j == 0;
+            continue;
+        }
+        const double square = k[0] * k[0] + k[1] * k[1] + k[2] * k[2];
+        double c, s;
+        sincos(k[0] * x + k[1] * y + k[2] * z, &s, &c);
+        at[0] = (real)c, at[1] = (real)s;
+        for (int j = 0; j < 3; ++j) at[(1 + j) * C] = (real)(-k[j] * s), at[(1 + j) * C + 1] = (real)(k[j] * c);
+        at[4 * C] = (real)(-square * c), at[4 * C + 1] = (real)(-square * s);
+    }
+}
+
+// Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after
+// the other, which are the orbitals of a real determinant, and real and imaginary parts of those of a complex one.
+QSIM_DEVICE void bloch_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+    join();
+    if (m.is_wave)
+        wave_rows(m, x, y, z, sums);
+    else
+        spline_rows(m, spin, x, y, z, sums);
+    join();
+}
+
+// What the value of channel c without its phase contributes to the real part of a ratio of determinants: column times phase.
+QSIM_DEVICE real contribution(const Crystal& m, int spin, const Spot& spot, int c, const elem* column, int n) {
+#if COMPLEX
+    const int o = c / 2;
+    if (o >= n) return 0;
+    elem f = column[o];
+#else
+    if (!m.has_phase) return c < n ? column[c] : 0;
+#endif
+    if (m.has_phase) {
+        const int64 s = spin < m.spins ? spin : m.spins - 1, own = m.owner[s * m.all_channels + c];
+        if (own < 0) return 0;
+        real cosine, sine;
+        phase_of(m, s * m.functions + own, spot.cell, cosine, sine);
+#if COMPLEX
+        f = f * make_cplx(cosine, sine);
+#else
+        const int first = (int)m.channel[s * m.functions + own];
+        const real a = first < n ? column[first] : 0;
+        if (m.parts[s * m.functions + own] == 1) return cosine * a;
+        const real b = first + 1 < n ? column[first + 1] : 0;
+        return c == first ? cosine * a + sine * b : cosine * b - sine * a;
+#endif
+    }
+#if COMPLEX
+    return c % 2 ? -f.im : f.re;
+#else
+    return 0;
+#endif
+}
+
+// Real part of the ratio of two determinants by splines, with the electron of `column` at (x, y, z): the part of this lane.
+QSIM_DEVICE double spline_ratio(const Crystal& m, int spin, double x, double y, double z, const elem* column, int n) {
+    const int C = (int)m.all_channels;
+    const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
+    const Spot spot = spot_of(m, spin, x, y, z);
+    real w[3][4];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) value_weights(spot.t[k], w[k]);
+    double ratio = 0;
+    for (int c = lane_of(); c < C; c += LANES) {
+        real value = 0;
+#pragma unroll 1
+        for (int a = 0; a < 4; ++a) {
+            const real wa = picked(w[0], a);
+#pragma unroll
+            for (int b = 0; b < 4; ++b) {
+                const real* q = spot.first + c + a * plane + b * line;
+                const real sum = w[2][0] * q[0] + w[2][1] * q[C] + w[2][2] * q[2 * C] + w[2][3] * q[3 * C];
+                value += wa * w[1][b] * sum;
+            }
+        }
+        ratio += (double)value * contribution(m, spin, spot, c, column, n);
+    }
+    return ratio;
+}
+
+#endif

@@ -1,0 +1,371 @@
+"""Moves and local energies of walkers in crystals: public wrappers of ``crystal_walk.cu`` and their CPU twins.
+
+They are called by the wrappers of the same names in ``walk``, which say what the arguments are.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
+from qsim.core.errors import DeviceError
+from qsim.qmc.kernels import crystal_cpu, walk_cpu
+from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
+from qsim.qmc.kernels.tables import MOVE_COST, WORTH_THREADS, Stream, Tables, address, counters, record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.qmc.kernels.crystal_types import CrystalWork
+    from qsim.qmc.kernels.types import State
+
+__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "walk"]
+
+CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
+MOST_KEPT = 100  # sets of matrices on the host
+WARP = 32
+WARPS = (4, 2, 1)  # of a block
+LANES = (4, 8, 16, 32)  # of a walker
+BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
+SHARED_BYTES = 96 * 1024  # of a block, so that a multiprocessor holds two
+
+
+# ----------------------------------------------------------------------------------------- wrappers
+
+
+def recompute(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
+    """Recompute rows, inverses and log psi of all walkers; sets ``error`` (W,) as `walk.recompute`."""
+    if device.is_cuda:
+        _Launch(state, tables)("recompute", (error,))
+    else:
+        _recompute_cpu(device, state, tables, error)
+
+
+def walk(
+    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
+) -> None:
+    """Move all electrons ``sweeps`` times."""
+    if device.is_cuda:
+        _Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+    else:
+        _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
+
+
+def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
+    """Set ``state.energy`` to the local energies."""
+    if device.is_cuda:
+        _Launch(state, tables)("energies", (), stream, (np.uint64(0),))
+    else:
+        _energies_cpu(device, state, tables, stream)
+
+
+def generations(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    mode: int,
+    sweeps: int,
+    count: int,
+    stream: Stream,
+    sums: NDArray[np.float64],
+) -> None:
+    """Do ``count`` generations of variational Monte Carlo and add to ``sums`` (W, 8)."""
+    if device.is_cuda:
+        launch = _Launch(state, tables)
+        for k in range(count):
+            at = stream._replace(step=stream.step + k * sweeps)
+            launch("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), at)
+            launch("energies", (), at, (sums,))
+    else:
+        _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
+
+
+def diffuse(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    stream: Stream,
+    tmoves: bool,
+    limits: tuple[float, float, float, float],
+) -> None:
+    """Do one generation of diffusion Monte Carlo; ``limits`` are reference, trial, window and tau_ratio."""
+    if device.is_cuda:
+        reference, trial, window, tau_ratio = limits
+        launch = _Launch(state, tables)
+        launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
+        launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
+        if tmoves and launch.sizes["slots"] > 0:
+            launch("nonlocal_steps", (np.float64(tau * tau_ratio),), stream)
+    else:
+        _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
+
+
+# -------------------------------------------------------------------------------------------- twins
+
+_local = threading.local()
+
+
+def crystal_space(state: State, tables: Tables) -> CrystalWork:
+    """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
+    orbitals, hamiltonian = _parts(tables)
+    key = (
+        state.R.shape[1:],
+        state.inverse.shape[1:],
+        state.rows.dtype,
+        orbitals.table.shape[-1],
+        orbitals.channel.shape,
+        hamiltonian.points.shape,
+        hamiltonian.images.shape,
+        hamiltonian.waves.shape,
+        hamiltonian.most_wave,
+    )
+    if getattr(_local, "key", None) != key:
+        _local.key, _local.work = key, crystal_work_space(state, orbitals, hamiltonian)
+    found: CrystalWork = _local.work
+    return found
+
+
+def _parts(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
+    """Return orbitals and Hamiltonian as what they are in a crystal."""
+    assert isinstance(tables.orbitals, CrystalOrbitals)
+    assert isinstance(tables.hamiltonian, CrystalHamiltonian)
+    return tables.orbitals, tables.hamiltonian
+
+
+def _each(
+    device: Device, state: State, tables: Tables, work: Callable[[int, int, Any], object], sweeps: int = 1
+) -> None:
+    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
+    walkers, electrons = state.R.shape[:2]
+    cost = MOVE_COST + CHANNEL_COST * _parts(tables)[0].channel.shape[1]
+    each_part(
+        lambda a, b: work(a, b, crystal_space(state, tables)),
+        walkers,
+        walkers * electrons * sweeps * cost,
+        device.threads,
+        WORTH_THREADS,
+    )
+
+
+def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.n_up)
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
+
+
+def _walk_cpu(
+    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
+) -> None:
+    psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
+    at = counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: crystal_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
+    )
+
+
+def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
+    at = counters(stream)
+    _each(device, state, tables, lambda a, b, work: crystal_cpu.energies(a, b, state, *tables, *at, work))
+
+
+def _generations_cpu(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    mode: int,
+    sweeps: int,
+    count: int,
+    stream: Stream,
+    sums: NDArray[np.float64],
+) -> None:
+    how, at = (tau, mode, sweeps, count), counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: crystal_cpu.generations(a, b, state, *tables, *how, *at, sums, work),
+        count * sweeps,
+    )
+
+
+def _diffuse_cpu(
+    device: Device,
+    state: State,
+    tables: Tables,
+    tau: float,
+    tmoves: bool,
+    limits: tuple[float, float, float, float],
+    stream: Stream,
+) -> None:
+    at = counters(stream)
+    _each(
+        device,
+        state,
+        tables,
+        lambda a, b, work: crystal_cpu.diffuse(a, b, state, *tables, tau, tmoves, *limits, *at, work),
+    )
+
+
+# --------------------------------------------------------------------------------------------- CUDA
+
+POINTERS = (
+    *("atom", "near", "table", "channel", "parts", "kappa"),
+    *("kind", "spline", "inverse_h", "rcut", "pade", "species"),
+    *("charge", "potential", "local", "reach", "delta", "channels", "cutoff", "points", "weights", "images"),
+    *("pair", "waves", "weight", "ions", "owner"),
+)
+MATRICES = ("reduced", "unreduce", "primitive", "metric", "inverse")
+NUMBERS = ("radius2", "mass", "pair_reach", "repulsion", "attraction", "ion_ion")
+SIZES = (
+    *(
+        "is_wave",
+        "has_phase",
+        "atoms",
+        "nears",
+        "spins",
+        "mesh0",
+        "mesh1",
+        "mesh2",
+        "all_channels",
+        "functions",
+    ),
+    *(
+        "orbitals",
+        "electrons",
+        "n_up",
+        "width",
+        "pseudos",
+        "most_channels",
+        "quadrature",
+        "image_count",
+        "intervals",
+    ),
+    *("wave_count", "most_wave", "slots"),
+)
+#: ``Crystal`` of crystal.cuh: every field takes 8 bytes or nine times as much, so the layouts agree.
+CRYSTAL = np.dtype(
+    [(name, np.uint64) for name in POINTERS]
+    + [(name, np.float64, (9,)) for name in MATRICES]
+    + [(name, np.float64) for name in NUMBERS]
+    + [(name, np.int64) for name in SIZES]
+)
+
+
+def lanes_of(sizes: Mapping[str, int]) -> int:
+    """Return how many lanes of a warp carry a walker: 4, 8, 16 or 32, as many as its channels and half of its pairs keep busy.
+
+    They depend on the system alone: sums are added in the order of the lanes, so that ranks with fewer walkers get the same bits.
+    """
+    items = max(sizes["all_channels"], (sizes["electrons"] + sizes["atoms"]) / 2)
+    return next((count for count in LANES if count >= items), WARP)
+
+
+class _Launch:
+    """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
+
+    def __init__(self, state: State, tables: Tables) -> None:
+        orbitals, hamiltonian = _parts(tables)
+        if orbitals.tin_centre.shape[0]:
+            raise DeviceError("muffin tins of crystals are computed on CPUs only", hint="--device cpu")
+        self.model = _model(tables, state)
+        self.sizes = {key: int(self.model[key][0]) for key in SIZES}
+        sizes, real = self.sizes, orbitals.table.dtype
+        numbers = 5 * sizes["all_channels"] + (1 + orbitals.is_complex) * sizes["orbitals"]
+        each = real.itemsize * (numbers + numbers % 2)
+        self.lanes = lanes_of(sizes)
+        while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
+            self.lanes *= 2  # fewer walkers of a warp, since there is no memory for more
+        groups = WARP // self.lanes
+        self.walkers = state.R.shape[0]
+        most = min(SHARED_BYTES // each, self.walkers // BLOCKS) // groups
+        self.warps = next((count for count in WARPS if count <= most), 1)
+        self.each = self.warps * groups
+        self.shared = self.each * each
+        self.macros: dict[str, str | int] = {
+            "REAL": "float" if real == np.float32 else "double",
+            "COMPLEX": int(orbitals.is_complex),
+            "WARPS": self.warps,
+            "LANES": self.lanes,
+        }
+        stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
+        self.state = record_of(state, stride)
+
+    def __call__(
+        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
+    ) -> None:
+        kernel = kernels.function("qmc/kernels", "crystal_walk", name, self.macros, shared_bytes=self.shared)
+        at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
+        arguments = (self.model, self.state, *numbers, *at, *more)
+        kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
+
+
+_on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
+
+
+def _matrices(orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian) -> list[NDArray[np.float64]]:
+    """Return the matrices `MATRICES`, (9,) each, on the host.
+
+    They are kept there: a copy would make every launch wait for the GPU.
+    """
+    arrays = [getattr(hamiltonian if name == "inverse" else orbitals, name) for name in MATRICES]
+    key = tuple(map(id, arrays))
+    if key not in _on_host:
+        if len(_on_host) > MOST_KEPT:
+            _on_host.clear()
+        # with the arrays themselves, whose addresses no others can have as long as they live
+        _on_host[key] = (arrays, [np.array(array.get()).ravel() for array in arrays])
+    return _on_host[key][1]
+
+
+def _model(tables: Tables, state: State) -> NDArray[Any]:
+    """Return the tables as `Crystal`, (1,)."""
+    orbitals, hamiltonian = _parts(tables)
+    jastrow = tables.jastrow
+    record = np.zeros(1, CRYSTAL)
+    for part in (orbitals, jastrow, hamiltonian):
+        for field, array in zip(part._fields, part, strict=True):
+            if field in POINTERS:
+                record[field] = address(array)
+            elif field in NUMBERS:
+                record[field] = array
+    for field, matrix in zip(MATRICES, _matrices(orbitals, hamiltonian), strict=True):
+        record[field] = matrix
+    spins, *mesh = orbitals.table.shape[:4]
+    values = {
+        "ion_ion": tables.ion_ion,
+        "is_wave": orbitals.is_wave,
+        "has_phase": orbitals.has_phase,
+        "atoms": orbitals.atom.shape[0],
+        "nears": orbitals.near.shape[0],
+        "spins": spins,
+        **{f"mesh{d}": n - 3 for d, n in enumerate(mesh)},
+        "all_channels": orbitals.owner.shape[1],
+        "functions": orbitals.channel.shape[1],
+        "orbitals": state.inverse.shape[2],
+        "electrons": state.R.shape[1],
+        "n_up": tables.n_up,
+        "width": jastrow.spline.shape[1],
+        "pseudos": hamiltonian.channels.shape[0],
+        "most_channels": hamiltonian.delta.shape[1],
+        "quadrature": hamiltonian.points.shape[0],
+        "image_count": hamiltonian.images.shape[0],
+        "intervals": hamiltonian.pair.shape[0],
+        "wave_count": hamiltonian.waves.shape[0],
+        "most_wave": hamiltonian.most_wave,
+        "slots": hamiltonian.slots,
+    }
+    for field, value in values.items():
+        record[field] = value
+    return record

@@ -1,0 +1,141 @@
+"""Walkers in crystals: CUDA = CPU twin, for real and complex determinants, splines and plane waves, both precisions.
+
+Tolerances.  Random numbers are equal, so walkers make the same moves until rounding turns a decision, which for a few hundred
+decisions is as likely as 1e-13 (double) or 1e-4 (mixed) of them.  Sums of at most 100 terms and inverses whose condition is below
+1e4 differ by 1e-10 of the largest number in double precision, after some generations by 1e-8; by 2e-3 in mixed precision, where
+splines, rows and inverses carry 6e-8 each.
+"""
+
+import numpy as np
+import pytest
+
+from qsim.core.device.device import cpu
+from qsim.core.device.rng import key_from_seed
+from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
+from qsim.qmc.kernels import crystal_walk, walk
+from qsim.qmc.kernels.types import State
+from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
+from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.crystal_trial import build_crystal
+from qsim.qmc.wavefunction.trial import Notes
+from tests.qmc.crystals import CASES, JASTROW, trial
+
+KEY = key_from_seed(11)
+
+
+def electron_gas(tmp_path, twist=(0, 0, 0)):
+    """14 electrons, or 7 of each spin in complex waves."""
+    system = System.model_validate({"cell": "periodic", "rs": 2.0, "electrons": 14, "twist": list(twist)})
+    jastrow = {"J2": {"size": 4, "coefficients": {"uu": [0.3, 0.2, 0.1, 0.05], "ud": [0.5, 0.3, 0.2, 0.1]}}}
+    block = Wavefunction.model_validate({"orbitals": "planewave", "jastrow": jastrow})
+    return build_crystal(system, block, Coulomb(), potentials={}, folder=tmp_path, notes=Notes())
+
+
+def made_of(case, tmp_path, jastrow=JASTROW):
+    """The trial function of a case."""
+    if case == "waves":
+        return electron_gas(tmp_path)
+    if case == "complex waves":
+        return electron_gas(tmp_path, (0.1, 0.2, -0.3))
+    return trial(case, jastrow, tmp_path=tmp_path)[0]
+
+
+def host(walkers):
+    return State(*(walkers.device.to_host(array) for array in walkers.state))
+
+
+def run(device, made, count, mode=DRIFT, **keys):
+    """Generations of both kinds from the same start; states after them, and the sums."""
+    walkers = Walkers(device, made, count, KEY, **keys)
+    walkers.place()
+    sums = device.xp.zeros((count, walk.SUMS))
+    walk.walk(device, walkers.state, walkers.tables, 0.2, PLAIN, 1, walk.Stream(KEY, 1, 0))
+    walk.generations(device, walkers.state, walkers.tables, 0.1, mode, 1, 2, walk.Stream(KEY, 1, 3), sums)
+    walk.diffuse(
+        device,
+        walkers.state,
+        walkers.tables,
+        0.05,
+        walk.Stream(KEY, 1, 10),
+        tmoves=True,
+        reference=0.0,
+        trial=0.0,
+        window=50.0,
+        tau_ratio=0.9,
+    )
+    return host(walkers), device.to_host(sums)
+
+
+def agree(there, here, rtol, atol):
+    """Hold two ensembles against each other."""
+    for name, a, b in zip(State._fields, there[0], here[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol * max(1.0, np.abs(b).max()), err_msg=name)
+    np.testing.assert_allclose(there[1], here[1], rtol=rtol, atol=atol * np.abs(here[1]).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", [*CASES, "waves", "complex waves"])
+def test_cuda_makes_the_same_moves(cuda, case, tmp_path):
+    made = made_of(case, tmp_path)
+    there, here = run(cuda, made, 5), run(cpu(2), made, 5)
+    agree(there, here, 1e-8, 1e-9)
+    assert here[0].moves[:, ACCEPTED].sum() > 0
+    if "waves" not in case:
+        assert np.abs(here[0].energy[:, 3]).max() > 0.0
+        assert np.abs(here[0].energy[:, 3] - there[0].energy[:, 3]).max() < 1e-8
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["gamma", "complex"])
+@pytest.mark.parametrize("count", [1, 31, 33])
+def test_any_number_of_walkers(cuda, case, count, tmp_path):
+    """The last warp is not full, and walkers of a warp take different decisions; some make T-moves."""
+    made = made_of(case, tmp_path)
+    there, here = run(cuda, made, count), run(cpu(2), made, count)
+    agree(there, here, 1e-8, 1e-9)
+    assert count < 31 or here[0].moves[:, NONLOCAL].sum() > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+@pytest.mark.parametrize("case", ["gamma", "half"])
+def test_any_number_of_lanes_carries_a_walker(cuda, case, lanes, tmp_path, monkeypatch):
+    monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: lanes)
+    made = made_of(case, tmp_path)
+    agree(run(cuda, made, 11), run(cpu(2), made, 11), 1e-8, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["gamma", "complex"])
+def test_without_a_jastrow_factor(cuda, case, tmp_path):
+    made = made_of(case, tmp_path, "none")
+    agree(run(cuda, made, 5), run(cpu(2), made, 5), 1e-8, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["gamma", "half", "complex"])
+def test_mixed_precision_makes_the_same_moves(cuda, case, tmp_path):
+    made = made_of(case, tmp_path)
+    there, here = run(cuda, made, 6, single=True), run(cpu(2), made, 6, single=True)
+    assert there[0].rows.real.dtype == np.float32
+    assert np.array_equal(there[0].moves[:, ACCEPTED], here[0].moves[:, ACCEPTED])
+    agree(there, here, 2e-3, 2e-3)
+
+
+@pytest.mark.parametrize(
+    ("channels", "electrons", "atoms", "lanes"),
+    [(1, 2, 2, 4), (4, 8, 2, 8), (32, 64, 16, 32), (128, 256, 64, 32)],
+)
+def test_small_crystals_get_few_lanes(channels, electrons, atoms, lanes):
+    sizes = {"all_channels": channels, "electrons": electrons, "atoms": atoms}
+    assert crystal_walk.lanes_of(sizes) == lanes
+
+
+def test_no_place_is_within_the_range_of_more_ions_than_there_is_room_for(tmp_path):
+    """The bound of the slots holds at random points, and is not far above what occurs."""
+    made = trial("gamma", tmp_path=tmp_path)[0]
+    tables = made.hamiltonian_tables()
+    points = np.random.default_rng(0).random((2000, 3)) @ made.cell.lattice
+    apart = made.cell.fold(points[:, None] - made.system.positions)[:, :, None] + tables.images
+    found = (np.linalg.norm(apart, axis=-1) < tables.cutoff[0]).sum((1, 2)).max()
+    assert 1 <= found <= tables.slots <= 9 * found
