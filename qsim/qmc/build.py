@@ -150,14 +150,14 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         work=_work(parts_of(loaded.deck), system, crystal=loaded.deck.system.cell != "open"),
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
-        host_only=_host_only(loaded.deck),
+        cpu_only=_cpu_only(loaded.deck),
     )
 
 
-def _host_only(deck: QmcDeck) -> str:
-    """Return why a GPU cannot compute this deck; empty if it can."""
+def _cpu_only(deck: QmcDeck) -> str:
+    """Return what keeps a deck from a GPU; empty if nothing does."""
     if isinstance(deck.wavefunction.orbitals, Eshdf | Pyscf) and deck.wavefunction.orbitals.muffin_tins:
-        return "muffin tins of crystals are computed on CPUs only"
+        return "muffin tins of crystals"
     return ""
 
 

@@ -109,12 +109,12 @@ def test_what_stays_on_the_host_counts_on_a_gpu_too():
 
 def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
     tins = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
-    assert plan("qmc/diamond_primitive").host_only == ""
-    device, (notice,) = choice.without_gpu(tins.host_only, "auto", GPU)
+    assert plan("qmc/diamond_primitive").cpu_only == ""
+    device, (notice,) = choice.chosen(tins, GPU, True, 1)
     assert (device.is_cuda, device.threads) == (False, 2)
-    assert notice == "muffin tins of crystals are computed on CPUs only: running on the CPU"
-    with pytest.raises(DeviceError, match="muffin tins .* but device 'cuda:0' is requested"):
-        choice.without_gpu(tins.host_only, "cuda:0", GPU)
+    assert notice == "auto: the CPU, as there are no CUDA kernels for this run: muffin tins of crystals"
+    with pytest.raises(DeviceError, match="muffin tins of crystals: on the CPU only"):
+        choice.chosen(tins, GPU, False, 1)
 
 
 def test_what_is_not_known_stays_on_the_gpu():
@@ -180,3 +180,24 @@ def test_only_auto_chooses(tmp_path, monkeypatch, flag, environment, expected):
     ).summary
     assert found["device"].partition(":")[0] == expected
     assert any(text.startswith("auto: the CPU") for text in found["notices"]) == (expected == "cpu")
+
+
+@pytest.mark.parametrize("flag", [None, "cuda"])
+def test_what_has_no_kernels(tmp_path, monkeypatch, flag):
+    """`auto` leaves a run without CUDA kernels to the CPU and says why; `--device cuda` refuses it."""
+    monkeypatch.delenv("QSIM_DEVICE", raising=False)
+    monkeypatch.setattr(pipeline, "select", lambda *args, **kwargs: (GPU, []))
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(
+        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, "
+        "laser: {gauge: length,"
+        " polarization: {type: circular, handedness: left}, pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
+    )
+    options = Options(dry_run=True, device=flag, output=tmp_path / "x", verbosity=-1)
+    if flag:
+        with pytest.raises(DeviceError, match="channels, more than 1400: on the CPU only"):
+            execute("tridiag", deck, options)
+        return
+    found = execute("tridiag", deck, options).summary
+    assert found["device"].startswith("cpu")
+    assert any(text.startswith("auto: the CPU, as there are no CUDA kernels") for text in found["notices"])

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qsim.core.device.device import Device
+    from qsim.core.run.stages import Plan
     from qsim.core.run.work import Work
 
-__all__ = ["Speeds", "faster", "on_cuda", "on_host", "speeds", "the_faster", "without_gpu"]
+__all__ = ["Speeds", "chosen", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
 
 START = 1.5
 """Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the cache): 1.2 to 2."""
@@ -63,37 +64,37 @@ class Speeds:
     launch: float = 5e-6
 
 
+def chosen(plan: Plan, device: Device, auto: bool, ranks: int) -> tuple[Device, list[str]]:
+    """Return where a plan is computed, and why.
+
+    Parameters
+    ----------
+    plan, device
+        The plan, and the device that was found.
+    auto
+        Whether the choice was left to the program.
+    ranks
+        Processes; several keep the GPU, as each would choose by measurements of its own.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU was asked for by name and the plan has no CUDA kernels.
+    """
+    if plan.cpu_only and device.is_cuda:
+        if not auto:
+            raise DeviceError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
+        why = f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}"
+        return cpu(device.threads), [why]
+    return the_faster(plan.work, device) if auto and ranks == 1 else (device, [])
+
+
 def the_faster(work: Work, device: Device) -> tuple[Device, list[str]]:
     """Return a GPU or its host, whichever is faster by an estimate, and why; a CPU as it is."""
     if not device.is_cuda:
         return device, []
     takes, reason = faster(work, device, speeds(device))
     return (device if takes else cpu(device.threads)), [reason]
-
-
-def without_gpu(reason: str, asked: str, device: Device) -> tuple[Device, list[str]]:
-    """Return the host of a GPU and a notice, for a deck that no GPU can compute.
-
-    Parameters
-    ----------
-    reason
-        Why not, as a clause.
-    asked
-        Device that was requested.
-    device
-        The GPU.
-
-    Raises
-    ------
-    DeviceError
-        If a GPU was requested by name.
-    """
-    if asked != "auto":
-        raise DeviceError(
-            f"{reason}, but device '{asked}' is requested",
-            hint="use --device cpu, or auto, which takes the CPU",
-        )
-    return cpu(device.threads), [f"{reason}: running on the CPU"]
 
 
 def faster(work: Work, device: Device, speed: Speeds) -> tuple[bool, str]:

@@ -245,14 +245,8 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         local_rank=comm.local_rank,
     )
     asked, _ = requested_device(job.options.device, settings.device)
-    if plan.host_only and device.is_cuda:
-        device, reason = choice.without_gpu(plan.host_only, asked, device)
-        notices += reason
-    elif (
-        asked == "auto" and comm.size == 1
-    ):  # several ranks keep the GPU: each would choose by its own measurements
-        device, reason = choice.the_faster(plan.work, device)
-        notices += reason
+    device, reasons = choice.chosen(plan, device, asked == "auto", comm.size)
+    notices += reasons
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )

@@ -88,8 +88,8 @@ class Plan:
         What they share, for messages: ``"walkers"``.
     doubling
         Whether only 1, 2, 4, 8, ... processes can.
-    host_only
-        Why a GPU cannot compute this, as a clause ("muffin tins are computed on CPUs only"); empty if it can.
+    cpu_only
+        What keeps the run from a GPU, such as ``"muffin tins of crystals"``; empty if nothing does.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -100,7 +100,7 @@ class Plan:
     ranks: int = 1
     shared: str = ""
     doubling: bool = False
-    host_only: str = ""
+    cpu_only: str = ""
 
 
 class DeckStage(Protocol[D]):

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.propagator import AtomLattice
 
-__all__ = ["LevelState", "by_momentum", "energy", "length_gauge", "momentum", "populations", "weighted_force"]
-
-FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
+__all__ = ["LevelState", "by_momentum", "energy", "length_gauge", "momentum", "populations"]
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,6 @@ class LevelState:
     l: int
     energy: float
     phi: NDArray[np.float64]
-
-
-def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
-    """Return dV/dr (n,) with the weight of the first point."""
-    force = np.array(lattice.force)
-    force[0] *= FIRST
-    return force
 
 
 def length_gauge(

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.tridiag.atom.cuda import CudaBatch, CudaMember
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import LevelState
 from qsim.tridiag.atom.polarization import PlaneField, frame_of
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 from qsim.tridiag.deck.atom import RadialMap
+from qsim.tridiag.kernels.atom_gpu import MOST_LANES
 from qsim.tridiag.tdse import absorbers
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from qsim.core.device.device import Device
+    from qsim.tridiag.atom.cuda import AnyPropagator
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.polarization import Frame
     from qsim.tridiag.atom.surface import Sphere
@@ -125,6 +129,8 @@ class AtomProblem:
         Steps between two samples of the trace.
     notices : list of str
         What the deck left open and how it was settled.
+    device : Device or None
+        Where the steps are made; None is a CPU.
     """
 
     setting: Setting
@@ -146,6 +152,7 @@ class AtomProblem:
     every: int = 1
     accuracy: float | None = None
     notices: list[str] = field(default_factory=list)
+    device: Device | None = None
 
     @property
     def velocity(self) -> bool:
@@ -182,6 +189,19 @@ class AtomProblem:
         """Return the components of A, (1 or 2, ...)."""
         return np.array([one.vector_potential(t) for one in self.components])
 
+    @property
+    def on_cuda(self) -> bool:
+        """Whether the steps are made on a GPU."""
+        return self.device is not None and self.device.is_cuda
+
+    @property
+    def most(self) -> int:
+        """Largest l to which the channels may grow."""
+        most = self.frame.most
+        while self.on_cuda and 2 * self.frame.lanes(most).pairs > MOST_LANES:
+            most -= 1
+        return most
+
     def kick(self, t: float) -> NDArray[np.float64]:
         """Return A at a time in velocity gauge, 0 in length gauge, (1 or 2,)."""
         return self.vector(t) if self.velocity else np.zeros(len(self.components))
@@ -205,10 +225,14 @@ class AtomProblem:
 
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
-    ) -> Propagator:
+    ) -> AnyPropagator:
         """Return a propagator at t = 0, or with the given state."""
         lanes = self.frame.lanes(lmax)
         made = self.state(lattice, lanes) if phi is None else phi
+        if self.device is not None and self.on_cuda:
+            return CudaMember(
+                CudaBatch(self.device, lattice, lanes, [made], dt, [self.field()], order=self.order)
+            )
         return Propagator(
             lattice,
             lanes,

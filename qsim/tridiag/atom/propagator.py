@@ -20,7 +20,7 @@ import numpy as np
 from qsim.tridiag.atom.grid import first_entry
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_velocity_steps
+from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_sums, planar_velocity_steps
 from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.grid import RadialGrid
     from qsim.tridiag.atom.lanes import AnyLanes
 
-__all__ = ["AtomLattice", "Propagator", "Tables"]
+__all__ = ["STAGES", "AtomLattice", "Propagator", "Tables", "radial_arrays", "weighted_force"]
 
+FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
 INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
 
 
@@ -57,6 +58,13 @@ class AtomLattice:
     mask: NDArray[np.float64] | None = None
 
 
+def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
+    """Return dV/dr (n,) with the weight of the first point."""
+    force = np.array(lattice.force)
+    force[0] *= FIRST
+    return force
+
+
 @dataclass
 class Tables:
     """What the kernels need for steps of one length; see :mod:`qsim.tridiag.kernels.atom`."""
@@ -81,18 +89,25 @@ class Tables:
     links: Any
 
 
+def radial_arrays(
+    lattice: AtomLattice, lanes: AnyLanes, dt: float, *, cap: bool
+) -> tuple[NDArray[np.float64], ...]:
+    """Return a, potential, rotation, l (l + 1) and first entries: the arguments of :func:`qsim.tridiag.kernels.atom.pivots`."""
+    grid, l = lattice.grid, lanes.momenta
+    square = grid.slope**2
+    w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
+    potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
+    first = np.array([first_entry(int(one), lattice.charge, grid.step) for one in l])
+    return square / (3.0 * dt), potential, square / (12.0 * grid.r**2), l * (l + 1.0), first
+
+
 def tables(
     lattice: AtomLattice, lanes: AnyLanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
 ) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
     grid, l = lattice.grid, lanes.momenta
     square = grid.slope**2
-    w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
-    potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
-    rotation = square / (12.0 * grid.r**2)
-    a = square / (3.0 * dt)
-    ll = l * (l + 1.0)
-    first = np.array([first_entry(int(one), lattice.charge, grid.step) for one in l])
+    a, potential, rotation, ll, first = radial_arrays(lattice, lanes, dt, cap=cap)
     down, up = kernels.pivots(a, potential, rotation, ll, first)
     pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
     even, odd = lanes.even, lanes.odd
@@ -195,6 +210,40 @@ class Propagator:
         order, half = self.lanes.order, 2 * self.lanes.pairs
         f = self.state[:, order] + 1j * self.state[:, half + order]
         return np.ascontiguousarray((f / self.lattice.grid.slope[:, None]).T)
+
+    @property
+    def numbers(self) -> int:
+        """Complex numbers of the state."""
+        return self.state.size // 2
+
+    def snapshot(self) -> NDArray[np.float64]:
+        """Return a copy of the state as the kernels have it, (n, 4 K)."""
+        return self.state.copy()
+
+    def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
+        """Take what `snapshot` returned, after `step` steps."""
+        self.state[:] = state
+        self.count_from(step, lost)
+
+    def count_from(self, step: int, lost: float) -> None:
+        """Take the state as that after `step` steps, in which the norm `lost` was set to zero."""
+        self.step, self.lost = step, lost
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
+        last = self.lanes.order[self.lanes.ls == self.lanes.lmax]
+        weight, force = 1.0 / self.lattice.grid.slope**2, weighted_force(self.lattice)
+        if isinstance(self.lanes, PlanarLanes):
+            return np.asarray(planar_sums(self.state, self.tables[0], weight, force, last))
+        return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
+
+    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+        """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
+        found = []
+        for mark in marks:
+            self.advance(mark - self.step)
+            found.append(self.sums())
+        return np.array(found)
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""

@@ -24,6 +24,7 @@ from qsim.tridiag.atom.problem import Setting, setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.device import Device
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.scan import FocalAverage
@@ -72,15 +73,15 @@ class AtomScan:
     values : dict
         What is scanned: one number per run, atomic units.
     focal : FocalAverage or None
-    threads : int
-        Runs that are propagated at the same time.
+    device : Device
+        One batch on a GPU; on a CPU, as many runs at the same time as it has threads.
     notices : list of str
     """
 
     runs: list[AtomProblem]
     values: dict[str, list[float]]
     focal: FocalAverage | None
-    threads: int
+    device: Device
     notices: list[str] = field(default_factory=list)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_length, moves
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["HALF", "atom_sums", "length_steps", "pivots", "scratch"]
@@ -333,24 +334,35 @@ def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, mask, ze
         _sweep(s, pd, pu, down, True, not last, angles, *tables)
 
 
-def length_steps(s, tables, fields, dt):
-    """Make ``len(fields)`` steps in length gauge; the state is whole before and after.
+def length_steps(s, tables, fields, dt, samples=None):
+    """Make steps in length gauge; the state is whole before and after.
 
     Parameters
     ----------
-    s : (n, 4 K) float64
+    s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.propagator.Tables
+    tables : qsim.tridiag.atom.propagator.Tables, or on a GPU CudaTables
         What a step needs of grid, potential and lanes.
-    fields : (steps,) float64
+    fields : (steps,) float64, or on a GPU (members, steps)
         E of every step, a.u.
     dt : float
         Time step, a.u.
+    samples : (steps + 1,) int32, optional
+        On a GPU: place of the sums to be taken after that many steps, -1 for none.
+
+    Returns
+    -------
+    None, or on a GPU (members, places, 6) float64
+        Sums as of :func:`qsim.tridiag.kernels.atom_gpu.launch_length`.
     """
+    if isinstance(tables, CudaTables):
+        taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
+        return launch_length(("atom", "length_steps"), s, tables, moves(fields, dt, taken), taken)
     t = tables
     _length_steps_cpu(
         s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch
     )
+    return None
 
 
 def scratch(ll, first, even, odd, even_growth, odd_growth):

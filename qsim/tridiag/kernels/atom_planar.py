@@ -28,6 +28,7 @@ from qsim.tridiag.kernels.atom import (
     _sweep,
     _write,
 )
+from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_length, moves
 from qsim.tridiag.kernels.atom_velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT
 
@@ -80,24 +81,36 @@ def _planar_length_steps_cpu(
         down = not down
 
 
-def planar_length_steps(s, tables, fields, directions, dt):
-    """Make ``len(fields)`` steps in length gauge; the state is whole, and in the fixed frame, before and after.
+def planar_length_steps(s, tables, fields, directions, dt, samples=None):
+    """Make steps in length gauge; the state is whole, and in the fixed frame, before and after.
 
     Parameters
     ----------
-    s : (n, 4 K) float64
+    s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.propagator.Tables
+    tables : qsim.tridiag.atom.propagator.Tables, or on a GPU CudaTables
         What a step needs of grid, potential and lanes.
-    fields, directions : (steps,) float64
+    fields, directions : (steps,) float64, or on a GPU (members, steps)
         |E| of every step, a.u., and its angle with the x axis, radian.
     dt : float
         Time step, a.u.
+    samples : (steps + 1,) int32, optional
+        On a GPU: place of the sums to be taken after that many steps, -1 for none.
+
+    Returns
+    -------
+    None, or on a GPU (members, places, 6) float64
+        Sums as of :func:`qsim.tridiag.kernels.atom_gpu.launch_length`.
     """
+    if isinstance(tables, CudaTables):
+        taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
+        table = moves(fields, dt, taken, directions)
+        return launch_length(("atom_planar", "planar_length_steps"), s, tables, table, taken)
     t = tables
     _planar_length_steps_cpu(
         s, t.down, t.up, fields, directions, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.swaps, t.turns, t.scratch
     )  # fmt: skip
+    return None
 
 
 @nb.njit(**JIT)

@@ -16,10 +16,9 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, surface
-from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
+from qsim.tridiag.atom.cuda import CudaMember
+from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
-from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_planar import planar_sums
 from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
@@ -31,10 +30,12 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.cuda import AnyPropagator
     from qsim.tridiag.atom.problem import AtomProblem
 
 __all__ = ["AtomEvolution", "analyse", "run_atom", "warnings"]
 
+GROUP = 256  # samples of the trace that one call on a GPU takes, at most
 EDGE = 25  # last points, whose norm is `wall_density`
 GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
 ROOM = 4  # l added at a time, at least
@@ -52,36 +53,39 @@ class AtomEvolution:
     problem : AtomProblem
     restored : mapping, optional
         State to continue from.
+    propagator : AnyPropagator, optional
+        At t = 0, or at the restored time: a member of a batch; else one of its own.
     """
 
-    def __init__(self, problem: AtomProblem, restored: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        problem: AtomProblem,
+        restored: Mapping[str, Any] | None = None,
+        propagator: AnyPropagator | None = None,
+    ) -> None:
         self.problem = problem
         lattice, found = problem.lattice, problem.setting
-        self.weight = 1.0 / lattice.grid.slope**2
-        self.force = observables.weighted_force(lattice)
         self.seconds, self.worked = 0.0, 0.0
+        lmax = found.lmax if restored is None else int(restored["lmax"])
+        self.propagator = (
+            problem.propagator(lattice, lmax, None, found.dt) if propagator is None else propagator
+        )
         if restored is None:
-            self.propagator = problem.propagator(lattice, found.lmax, None, found.dt)
             self.trace = [np.array([[0.0, *self.sums()]])]
             self.rows = [self._row(0)]
             self.flux = [self._crossing(0)]
         else:
-            lmax = int(restored["lmax"])
-            self.propagator = problem.propagator(lattice, lmax, None, found.dt)
-            self.propagator.state[:] = fitting(restored, "state", self.propagator.state.shape)
-            self.propagator.step, self.propagator.lost = int(restored["step"]), float(restored["lost"])
+            p = self.propagator
+            shape = (lattice.grid.points, 4 * p.lanes.pairs)
+            p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
             self.flux = list(restored["flux"])
-        self.start = self.propagator.step
+        self.start = self.at = self.propagator.step
 
     def sums(self) -> NDArray[np.float64]:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
-        p = self.propagator
-        last = p.lanes.order[p.lanes.ls == p.lanes.lmax]
-        if isinstance(p.lanes, PlanarLanes):
-            return planar_sums(p.state, p.tables[0], self.weight, self.force, last)
-        return kernels.atom_sums(p.state, p.tables[0], self.weight, self.force, int(last[0]))
+        return self.propagator.sums()
 
     def advance(self, report: Report) -> None:
         """Propagate to the end.
@@ -91,19 +95,48 @@ class AtomEvolution:
         NumericsError
             If the norm is not finite.
         """
-        for mark in self.remaining:
-            sums = self.to(mark)
-            report(Progress(mark, {"norm": float(sums[0]), "dipole": float(sums[1])}))
+        for marks in self.remaining:
+            sums = self.to(marks)
+            report(Progress(marks[-1], {"norm": float(sums[0]), "dipole": float(sums[1])}))
 
     @property
-    def remaining(self) -> list[int]:
-        """Step numbers that are still to come, of output times and of the fine trace."""
-        problem = self.problem
-        marks = np.union1d(problem.frames, np.arange(0, problem.setting.steps + 1, problem.every))
-        return [int(mark) for mark in marks[marks > self.start]]
+    def remaining(self) -> list[list[int]]:
+        """Step numbers that are still to come, of output times and of the fine trace, in the groups that make one call.
 
-    def to(self, mark: int) -> NDArray[np.float64]:
-        """Propagate to the next mark, record, and return `sums`.
+        On a GPU a group goes on to the next output time, unless states are needed on the way.
+        """
+        problem = self.problem
+        frames = set(problem.frames.tolist())
+        marks = np.union1d(problem.frames, np.arange(0, problem.setting.steps + 1, problem.every)).tolist()
+        alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
+        groups: list[list[int]] = [[]]
+        for mark in marks:
+            groups[-1].append(int(mark))
+            if alone or mark in frames or len(groups[-1]) == GROUP:
+                groups.append([])
+        return [group for group in groups if group and group[-1] > self.start]
+
+    def to(self, marks: list[int]) -> NDArray[np.float64]:
+        """Propagate to the next marks, record, and return the last `sums`.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        begun = clock.perf_counter()
+        sums = self.propagator.sampled(marks)
+        return self.record(marks, sums, clock.perf_counter() - begun)
+
+    def record(self, marks: list[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
+        """Record what marks had, the state being that at the last; return the last `sums`.
+
+        Parameters
+        ----------
+        marks : list of int
+        sums : (marks, ...) float64
+        seconds : float
+            Of the steps.
 
         Raises
         ------
@@ -111,21 +144,19 @@ class AtomEvolution:
             If the norm is not finite.
         """
         problem = self.problem
-        begun = clock.perf_counter()
-        count = mark - self.propagator.step
-        self.propagator.advance(count)
-        self.seconds += clock.perf_counter() - begun
-        self.worked += count * self.propagator.state.size / 2
-        sums = self.sums()
-        if mark % problem.every == 0:
-            self.trace.append(np.array([[float(mark), *sums]]))
-            self.flux.append(self._crossing(mark))
-        if not math.isfinite(sums[0]):
-            raise NumericsError(f"norm is {sums[0]} after {mark} steps", hint="lower time.dt")
-        if mark in problem.frames:
-            self.rows.append(self._row(mark))
+        self.seconds += seconds
+        self.worked += (marks[-1] - self.at) * self.propagator.numbers
+        self.at = marks[-1]
+        for mark, one in zip(marks, sums, strict=True):
+            if mark % problem.every == 0:
+                self.trace.append(np.array([[float(mark), *one]]))
+                self.flux.append(self._crossing(mark))
+            if not math.isfinite(one[0]):
+                raise NumericsError(f"norm is {one[0]} after {mark} steps", hint="lower time.dt")
+        if self.at in problem.frames:
+            self.rows.append(self._row(self.at))
             self._grow()
-        return sums
+        return np.asarray(sums[-1])
 
     def _crossing(self, step: int) -> NDArray[np.complex128]:
         """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
@@ -144,14 +175,14 @@ class AtomEvolution:
         phi, lanes = p.phi, p.lanes
         if float(np.sum(np.abs(phi[lanes.ls >= lanes.lmax - 1]) ** 2)) < GROW:
             return
-        more = min(max(ROOM, (lanes.lmax - lanes.lowest + 1) // 3), problem.frame.most - lanes.lmax)
+        more = min(max(ROOM, (lanes.lmax - lanes.lowest + 1) // 3), problem.most - lanes.lmax)
         if more <= 0:
             return
         new_lanes = lanes.wider(lanes.lmax + more)
         wider = np.zeros((new_lanes.used, phi.shape[1]), dtype=complex)
         wider[new_lanes.ls <= lanes.lmax] = phi
         new = problem.propagator(problem.lattice, new_lanes.lmax, wider, p.dt)
-        new.step, new.lost = p.step, p.lost
+        new.count_from(p.step, p.lost)
         self.propagator = new
 
     def _row(self, step: int) -> dict[str, Any]:
@@ -198,7 +229,7 @@ class AtomEvolution:
             "steps": self.problem.setting.steps,
             "lmax": p.lanes.lmax,
             "lost": p.lost,
-            "state": p.state.copy(),
+            "state": p.snapshot(),
             "trace": np.concatenate(self.trace),
             "rows": _stacked(self.rows),
             "flux": _widened(self.flux),

@@ -20,6 +20,7 @@ from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.atom.scan import AtomScan, settled
 from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.kernels.atom_gpu import MOST_LANES
 from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ TRACE = 20_000  # samples of a run that asks for no spectrum
 PER_PERIOD = 8  # samples per period of the highest harmonic
 LEAST_ORDERS = 30
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
+# arrays of the size of the state beside it on a GPU: tables of two lengths of step, with products and tips of chunks
+CUDA_TABLES = 11
+CUDA_MAKING = 16  # of those on the host while the tables are made
 FLOPS = 40.0  # of a step, per point and l
 SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
 
@@ -68,12 +72,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
-    memory = Memory(
-        host=count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps),
-        device=count * STATES * size,
-        parts={"states and pivots": count * STATES * size},
-        reduce="grid.lmax",
-    )
+    memory = _memory(size, count, recorded=count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps))
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
@@ -94,7 +93,37 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         lanes=float(count * grid.points * lanes),
         launches=float(found.steps * stages),
     )
-    return Plan(memory, sizes=sizes, steps=found.steps, findings=problems, work=work)
+    return Plan(
+        memory,
+        sizes=sizes,
+        steps=found.steps,
+        findings=problems,
+        work=work,
+        cpu_only=_cpu_only(found, 2 * channels.pairs),
+    )
+
+
+def _memory(size: int, count: int, *, recorded: int) -> Memory:
+    """Estimate the memory of `count` runs with states of `size` bytes, that record so many bytes."""
+    whole = count * STATES * size
+    on_device = min(whole, (count + CUDA_TABLES) * size if count > 1 else 2 * (1 + CUDA_TABLES) * size)
+    return Memory(
+        host=recorded + whole - on_device,
+        device=on_device,
+        parts={"states and pivots": whole},
+        reduce="grid.lmax",
+        # tables are made on the host, and a state is there while it is observed
+        on_gpu_host=on_device - whole + CUDA_MAKING * size,
+    )
+
+
+def _cpu_only(found: made.Setting, lanes: int) -> str:
+    """Return what keeps a run from a GPU."""
+    if found.gauge == "velocity":
+        return "task: atom in velocity gauge"
+    if lanes > MOST_LANES:
+        return f"task: atom with {lanes} channels, more than {MOST_LANES}"
+    return ""
 
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
@@ -118,7 +147,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
-    return AtomScan(problems, runs.values, deck.scan.focal_average, device.threads, first.notices)
+    return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
 
 
 def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
@@ -134,8 +163,6 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
     notices = list(_notices(deck, found, lattice.grid.points))
-    if device.is_cuda:
-        notices.append("task: atom runs on the CPU")
     made_problem = AtomProblem(
         setting=found,
         lattice=lattice,
@@ -153,6 +180,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         tail=deck.atom.tail,
         make=make,
         notices=notices,
+        device=device,
     )
     if deck.observed.resonance:
         made_problem.scaled = deck.atom.V

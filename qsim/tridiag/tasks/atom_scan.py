@@ -1,13 +1,15 @@
-"""A scan of `task: atom`: its runs as one batch, from output time to output time, several at once on threads."""
+"""A scan of `task: atom`: its runs as one batch, from output time to output time, several at once on threads or all on a GPU."""
 
 from __future__ import annotations
 
+import time as clock
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, merged
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom import AtomEvolution, analyse, warnings
@@ -15,6 +17,8 @@ from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
@@ -35,20 +39,80 @@ class _Batch:
             if restored is None
             else [restored[f"run{k}"] for k in range(len(problem.runs))]
         )
-        self.runs = [AtomEvolution(one, state) for one, state in zip(problem.runs, saved, strict=True)]
+        members: list[CudaMember | None] = [None] * len(problem.runs)
+        if problem.device.is_cuda:
+            grown = [
+                one.setting.lmax if state is None else int(state["lmax"])
+                for one, state in zip(problem.runs, saved, strict=True)
+            ]
+            members = _members(problem, grown)
+        self.runs = [
+            AtomEvolution(one, state, member)
+            for one, state, member in zip(problem.runs, saved, members, strict=True)
+        ]
 
     def advance(self, report: Report) -> None:
         """Propagate all runs to the end."""
         first = self.runs[0]
-        with ThreadPoolExecutor(max_workers=self.problem.threads) as pool:
-            for mark in first.remaining:
-                sums = list(pool.map(lambda one, mark=mark: one.to(mark), self.runs))
+        with ThreadPoolExecutor(max_workers=self.problem.device.threads) as pool:
+            for marks in first.remaining:
+                if self.problem.device.is_cuda:
+                    sums = self._together(marks)
+                else:
+                    sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
                 norms = [float(one[0]) for one in sums]
-                report(Progress(mark, {"smallest norm": min(norms), "largest norm": max(norms)}))
+                report(Progress(marks[-1], {"smallest norm": min(norms), "largest norm": max(norms)}))
+
+    def _together(self, marks: list[int]) -> list[NDArray[np.float64]]:
+        """Propagate all runs to the next marks, batch by batch, and record."""
+        found: list[NDArray[np.float64] | None] = [None] * len(self.runs)
+        for batch, numbers in self._batches():
+            begun = clock.perf_counter()
+            ahead = np.array(marks) - batch.step
+            sums = batch.advance(int(ahead[-1]), ahead)
+            seconds = (clock.perf_counter() - begun) / len(numbers)
+            for k in numbers:
+                member = self.runs[k].propagator
+                assert isinstance(member, CudaMember)
+                found[k] = self.runs[k].record(marks, member.told(sums[member.index]), seconds)
+        return [one for one in found if one is not None]
+
+    def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
+        """Return the batches with the numbers of their runs; runs whose channels have grown alike become one batch."""
+        members = [one.propagator for one in self.runs if isinstance(one.propagator, CudaMember)]
+        kinds: dict[int, list[int]] = {}
+        for k, one in enumerate(members):
+            kinds.setdefault(one.lanes.lmax, []).append(k)
+        batches = []
+        for numbers in kinds.values():
+            batch = members[numbers[0]].batch
+            if any(members[k].batch is not batch for k in numbers) or batch.members != len(numbers):
+                batch = merged([members[k] for k in numbers])
+                for index, k in enumerate(numbers):
+                    self.runs[k].propagator = CudaMember(batch, index)
+            batches.append((batch, numbers))
+        return batches
 
     def state(self) -> State:
         """Return what continues all runs."""
         return {f"run{k}": one.state() for k, one in enumerate(self.runs)}
+
+
+def _members(problem: AtomScan, lmax: list[int]) -> list[CudaMember | None]:
+    """Return the members of batches, one for each l up to which channels go, at t = 0."""
+    found: list[CudaMember | None] = [None] * len(lmax)
+    for most in dict.fromkeys(lmax):
+        numbers = [k for k, one in enumerate(lmax) if one == most]
+        first = problem.runs[numbers[0]]
+        lanes = first.frame.lanes(most)
+        phi = [first.state(first.lattice, lanes)] * len(numbers)
+        fields = [problem.runs[k].field() for k in numbers]
+        batch = CudaBatch(
+            problem.device, first.lattice, lanes, phi, first.setting.dt, fields, order=first.order
+        )
+        for index, k in enumerate(numbers):
+            found[k] = CudaMember(batch, index)
+    return found
 
 
 def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:

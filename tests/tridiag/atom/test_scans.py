@@ -36,10 +36,10 @@ def test_a_scan_is_its_runs(tridiag):
 def test_threads(tridiag):
     """Two runs at a time give the bits of one at a time."""
     problem = tridiag.build(cpu(2), **SMALL, scan={"cep": [0.0, 0.7, 1.4]})
-    assert problem.threads == 2
+    assert problem.device.threads == 2
     both = run_scan(problem, Monitor.silent())
     one = tridiag.run(**SMALL, scan={"cep": [0.0, 0.7, 1.4]})
-    assert one.problem.threads == 1
+    assert one.problem.device.threads == 1
     for a, b in zip(one.runs, both.runs, strict=True):
         assert np.array_equal(a.phi, b.phi)
         assert np.array_equal(a.trace, b.trace)

@@ -1,0 +1,182 @@
+"""Steps of an electron in a central potential: CUDA = CPU twin, for any cut of the grid and any number of members.
+
+Tolerances.  The elimination from both ends adds what the substitution would have to resolve: its condition is that of the radial
+step, ``1 / (1 - |alpha|)`` squared, below 1e3 at the nucleus of these grids.  With states of norm 1 and a few steps
+an error of ``STEPS * eps`` times that is allowed for single elements; 4e-15 was seen.
+"""
+
+import numpy as np
+import pytest
+
+from qsim.core.errors import DeviceError
+from qsim.tridiag.atom.cuda import CudaBatch, families_of, shape_of
+from qsim.tridiag.atom.grid import mapped, uniform
+from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
+from qsim.tridiag.kernels import atom as kernels
+from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, radial_tables, shape
+
+ROUNDING = 1e-12
+MAPPED, UNIFORM = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3)
+
+
+def atom(grid, absorber="none"):
+    far = np.maximum(grid.r - 0.7 * grid.r[-1], 0.0)
+    return AtomLattice(
+        grid, -1 / grid.r, 1 / grid.r**2, 1.0, 0.1 * far**2 if absorber == "cap" else None,
+        np.exp(-0.01 * far) if absorber == "mask" else None,
+    )  # fmt: skip
+
+
+def states(lanes, grid, members):
+    rng = np.random.default_rng(lanes.used)
+    phi = rng.normal(size=(members, lanes.used, grid.points, 2)) @ np.array([1.0, 1.0j])
+    return [one / np.linalg.norm(one) for one in phi]
+
+
+def fields(lanes, members):
+    """A field per member, of one component along z and of two in a plane."""
+    along = [lambda t, k=k: (0.3 - 0.1 * k) * np.cos((0.5 + 0.1 * k) * t) for k in range(members)]
+    if isinstance(lanes, Lanes):
+        return along
+    return [
+        lambda t, k=k: np.array([0.3 * np.cos(0.5 * t + k), 0.2 * np.sin(0.4 * t)]) for k in range(members)
+    ]
+
+
+def sums(run):
+    """Observables of a run on a CPU in the order of those of the GPU."""
+    found = run.sums()
+    return (
+        found if isinstance(run.lanes, PlanarLanes) else np.array([*found[:2], 0.0, found[2], 0.0, found[3]])
+    )
+
+
+def compare(device, lattice, lanes, rows, blocks, waits, members=2):
+    """Carry a batch and its members one by one, with sums on the way, in two calls."""
+    n = lattice.grid.points
+    chunks = -(-n // rows)
+    cut = CudaShape(n, 2 * lanes.pairs, rows, chunks, min(blocks, chunks), 64, members if waits else 1, waits)
+    phi, field = states(lanes, lattice.grid, members), fields(lanes, members)
+    batch = CudaBatch(device, lattice, lanes, phi, 0.05, field, found=cut)
+    found = np.concatenate([batch.advance(7, np.array([0, 3, 7])), batch.advance(2, np.array([2]))], axis=1)
+    for k in range(members):
+        run = Propagator(lattice, lanes, phi[k], 0.05, velocity=False, field=field[k])
+        expected = [sums(run)]
+        for count in (3, 4, 2):
+            run.advance(count)
+            expected.append(sums(run))
+        np.testing.assert_allclose(batch.phi(k), run.phi, rtol=0, atol=ROUNDING * np.abs(run.phi).max())
+        np.testing.assert_allclose(found[k], expected, rtol=0, atol=ROUNDING * np.abs(expected).max())
+
+
+WAITS = pytest.mark.parametrize("waits", [True, False], ids=["one launch", "launches"])
+ALL = 10**6
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("absorber", ["none", "cap", "mask"])
+@pytest.mark.parametrize(
+    ("used", "rows", "blocks"), [(6, 8, ALL), (7, 16, ALL), (1, 8, ALL), (2, 4, 2), (5, 8, 3)]
+)
+def test_length_gauge(cuda, used, rows, blocks, absorber, waits):
+    compare(cuda, atom(MAPPED if used % 2 else UNIFORM, absorber), Lanes(0, used - 1), rows, blocks, waits)
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("m", [1, -2])
+def test_length_gauge_of_other_m(cuda, m, waits):
+    compare(cuda, atom(MAPPED), Lanes(m, 6), 12, ALL, waits)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("members", [1, 3, 5])
+@pytest.mark.parametrize("used", [1, 4])
+def test_one_block_per_member(cuda, members, used):
+    lanes = Lanes(0, used - 1)
+    compare(cuda, atom(MAPPED), lanes, 40, 1, True, members)
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("absorber", ["none", "mask"])
+@pytest.mark.parametrize(
+    ("parities", "lmax", "rows", "blocks"), [((0,), 4, 8, ALL), ((0, 1), 3, 16, 2), ((1,), 2, 40, ALL)]
+)
+def test_length_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, absorber, waits):
+    compare(cuda, atom(MAPPED, absorber), PlanarLanes(parities, lmax), rows, blocks, waits)
+
+
+@pytest.mark.gpu
+def test_the_shape_of_the_device(cuda):
+    lattice, lanes = atom(mapped(60.0, 0.2, 0.0125, 60.0)), Lanes(0, 20)
+    phi, field = states(lanes, lattice.grid, 3), fields(lanes, 3)
+    batch = CudaBatch(cuda, lattice, lanes, phi, 0.05, field)
+    found = batch.advance(5, np.array([5]))
+    for k in range(3):
+        run = Propagator(lattice, lanes, phi[k], 0.05, velocity=False, field=field[k])
+        run.advance(5)
+        np.testing.assert_allclose(batch.phi(k), run.phi, rtol=0, atol=ROUNDING * np.abs(run.phi).max())
+        np.testing.assert_allclose(found[k, 0], sums(run), rtol=0, atol=ROUNDING * np.abs(sums(run)).max())
+    assert shape_of(cuda, 4000, 60, 1).chunks <= 4000 // ROWS
+
+
+def test_tables_are_the_radial_step():
+    """The recurrences with their tables, in plain NumPy, are a step without a field."""
+    lattice, l = atom(MAPPED, "cap"), np.array([0, 1, 4])
+    grid, dt = lattice.grid, 0.07
+    lanes = Lanes(0, 4)
+    run = Propagator(lattice, lanes, states(lanes, grid, 1)[0], dt, velocity=False, field=np.zeros_like)
+    before = run.phi[l] * grid.slope
+    run.advance(1)
+    arrays = radial_arrays(lattice, lanes, dt, cap=True)
+    alpha, beta, gain, keep = (
+        one.T[lanes.order[l]] for one in radial_tables(*arrays, *kernels.pivots(*arrays))
+    )
+    down, up = before.copy(), before.copy()
+    for j in range(1, grid.points):
+        down[:, j] += alpha[:, j] * down[:, j - 1]
+    for j in range(grid.points - 2, -1, -1):
+        up[:, j] += beta[:, j] * up[:, j + 1]
+    after = gain * (down + up - before) - keep * before
+    np.testing.assert_allclose(after / grid.slope, run.phi[l], rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("lanes", [Lanes(0, 5), Lanes(-2, 5), PlanarLanes((0,), 4), PlanarLanes((0, 1), 5)])
+def test_families_are_disjoint_and_all_couplings(lanes):
+    found = families_of(lanes)
+    assert len(found.pairs) == (2 if isinstance(lanes, Lanes) else 4)
+    for pairs, coupling, growth in zip(found.pairs, found.coupling, found.growth, strict=True):
+        assert len(set(pairs.ravel().tolist())) == pairs.size
+        l = lanes.momenta[pairs]
+        np.testing.assert_array_equal(l[1], l[0] + 1)
+        np.testing.assert_allclose(growth, coupling * (l[0] + 1))
+    if isinstance(lanes, PlanarLanes):
+        assert found.momenta is not None
+        linked = {tuple(pair) for pair in lanes.links.pairs.tolist()}
+        assert {tuple(pair) for pairs in found.pairs for pair in pairs.T.tolist()} == linked
+        known = {tuple(p): c for p, c in zip(lanes.links.pairs.tolist(), lanes.links.coupling, strict=True)}
+        for pairs, coupling in zip(found.pairs, found.coupling, strict=True):
+            np.testing.assert_allclose([known[tuple(p)] for p in pairs.T.tolist()], coupling)
+        np.testing.assert_array_equal(found.momenta[lanes.order], lanes.ms)
+
+
+@pytest.mark.parametrize("members", [1, 2, 50, 200, 1000])
+@pytest.mark.parametrize(("points", "lanes"), [(1, 2), (400, 22), (4000, 60), (2766, 600), (100_000, 402)])
+def test_shapes_fit_the_device(points, lanes, members):
+    found = shape(points, lanes, members, 132, 232_448)
+    assert found.rows % ROWS == 0
+    assert found.padded >= points
+    assert (found.chunks - 1) * found.rows < points
+    assert found.shared_bytes + 1024 <= 232_448
+    resident = found.blocks == found.chunks
+    if found.chunks > 1:  # blocks of a launch wait for each other: they must all be on the device at once
+        each = 232_448 // (found.shared_bytes + 1024)
+        assert found.together * found.blocks <= 132 * (1 if resident else each)
+
+
+def test_too_many_channels():
+    with pytest.raises(DeviceError, match="9000 channels do not fit"):
+        shape(100, 9000, 1, 132, 232_448)
