@@ -468,6 +468,18 @@ absorber: {type: cap, width: 8, strength: 0.5}
 time: {dt: 0.1, t_final: 10, outputs: 4, verify: false}
 solver: {blocks: [2, 70, 80, 1, 47, 100]}
 """
+DECKS["qmc-blocks"] = """
+method: qmc
+system: {cell: open, atoms: [[He, 0, 0, 0]], spin: 0}
+wavefunction:
+  orbitals: {source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.6875}]}
+  jastrow: {J1: {type: bspline, rcut: 8.0, size: 6}, J2: {type: bspline, rcut: 8.0, size: 6}}
+series:
+  - vmc: {walkers: 768, blocks: 6, steps: 4, timestep: 0.3}
+  - dmc: {walkers: 768, timesteps: [0.02], blocks: 6, steps: 5, warmup: 0.2}
+estimators: [energy, {gofr: {bins: 20, rmax: 6}}]
+run: {seed: 4}
+"""
 DECKS["sturmian-pairs"] = """
 method: sturmian
 system: {Z: 2}
@@ -511,6 +523,7 @@ run: {seed: 3}
 SOLVED = ("tridiag-rows", "tridiag-auto", "tridiag-file", "tridiag-systems", "tridiag-pivoted")
 ALLOWED = {
     "qmc": 0.0,
+    "qmc-blocks": 0.0,
     "sturmian": 0.0,
     "sturmian-collision": 0.0,
     "sturmian-pairs": 0.0,
@@ -597,6 +610,41 @@ def test_systems_that_ranks_cannot_solve_are_told_once(tmp_path, monkeypatch, sy
     reply = qsim(3, "tridiag", "deck.yaml", "--no-figures")
     assert reply.returncode == code, reply.stderr
     assert reply.stderr.count(told) == 1
+
+
+MESSAGES = """
+import json
+import yaml
+from qsim.core.device.parallel import MpiComm, world
+from qsim.core.run.pipeline import Options, execute
+
+deck = yaml.safe_load(open("qmc-blocks.yaml"))
+sent, found = [], []
+numbers, objects = MpiComm.gather_numbers, MpiComm.allgather
+MpiComm.gather_numbers = lambda self, values: (sent.append(values.nbytes), numbers(self, values))[1]
+MpiComm.allgather = lambda self, value: (sent.append("pickled"), objects(self, value))[1]
+for steps in (5, 10):
+    deck["series"][1]["dmc"]["steps"] = steps
+    sent.clear()
+    execute("qmc", deck, Options(output=f"messages-{steps}", figures=False, verbosity=-1))
+    found.append(list(sent))
+with open(f"messages-{world().rank}.json", "w") as file:
+    json.dump(found, file)
+"""
+
+
+def test_a_generation_of_diffusion_is_one_message_and_one_of_walkers_that_change_their_rank(decks):
+    """30 generations more, of 384 walkers per rank: sums of 3 blocks; where they branch, weights and ages, and then walkers."""
+    command = [MPIRUN, "-n", "2", sys.executable, "-c", MESSAGES]
+    environ = {**ENVIRONMENT, "NUMBA_NUM_THREADS": "1"}
+    reply = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)
+    assert reply.returncode == 0, reply.stderr
+    for rank in (0, 1):
+        few, many = json.loads(Path(f"messages-{rank}.json").read_text())
+        sums, chosen = 8 * 3 * 12, 8 * 2 * 384
+        more = {size: many.count(size) - few.count(size) for size in (sums, sums + chosen, "pickled")}
+        assert more == {sums: 24, sums + chosen: 6, "pickled": 0}  # every fifth generation branches
+        assert 30 <= len(many) - len(few) <= 36
 
 
 @pytest.mark.slow

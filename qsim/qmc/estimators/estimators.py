@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.qmc.deck.series import Measured
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -167,13 +168,25 @@ class Estimators:
         for member in self.members.values():
             member.add(R, count)
 
-    def close_block(self) -> None:
-        """End a block; nothing happens if it has no samples."""
-        weight = float(self.device.to_host(self._weight)) / UNIT
+    @property
+    def exact(self) -> bool:
+        """Whether all histograms are integers, whose sums do not depend on their order: ranks may add walkers by themselves."""
+        return all(np.dtype(member.counts.dtype).kind == "i" for member in self.members.values())
+
+    def close_block(self, comm: Comm | None = None) -> None:
+        """End a block; nothing happens if it has no samples.
+
+        Parameters
+        ----------
+        comm
+            Processes whose walkers are to be added; with exact histograms each has accumulated its own, else all of them.
+        """
+        shared = comm if comm is not None and comm.size > 1 and self.exact else None
+        weight = float(_summed(shared, self.device.to_host(self._weight))) / UNIT
         if not weight > 0:
             return
         for member in self.members.values():
-            member.close_block(weight)
+            member.close_block(weight, _summed(shared, self.device.to_host(member.counts)))
         self._weight.fill(0)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
@@ -199,6 +212,11 @@ class Estimators:
             member.sums.restore(
                 {key.removeprefix(start): v for key, v in state.items() if key.startswith(start)}
             )
+
+
+def _summed(comm: Comm | None, counts: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of integers over the processes; a collective call."""
+    return counts if comm is None else comm.gather_numbers(counts).sum(axis=0).reshape(counts.shape)
 
 
 def make(

@@ -28,9 +28,17 @@ class Histogram(ABC):
             self.counts = device.xp.zeros(shape, np.int64)
         self.sums = BlockSums(shape)
 
-    def close_block(self, weight: float) -> None:
-        """Take the histogram of a block whose samples have this weight in all, and start the next."""
-        self.sums.add(self.device.to_host(self.counts) / UNIT, weight)
+    def close_block(self, weight: float, counts: NDArray[Any] | None = None) -> None:
+        """Take the histogram of a block whose samples have this weight in all, and start the next.
+
+        Parameters
+        ----------
+        weight
+            Of all samples.
+        counts
+            The histogram on the host, of all processes; by default that of this one.
+        """
+        self.sums.add((self.device.to_host(self.counts) if counts is None else counts) / UNIT, weight)
         self.counts.fill(0)
 
     @abstractmethod

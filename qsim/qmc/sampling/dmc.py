@@ -165,7 +165,8 @@ class DmcSampling:
         )
         walkers.generation += 1
         walkers.settled += self.tau
-        numbers = walkers.totals()
+        branching = walkers.generation % self.branch_every == 0
+        numbers = walkers.totals(branching=branching)
         if not np.isfinite(numbers).all():
             walkers.check_finite()
             raise NumericsError(
@@ -182,13 +183,13 @@ class DmcSampling:
         steering.trial = self.population.trial_energy(
             steering.energy, total, self.tau, self.feedback, warmup=warming
         )
-        if walkers.generation % self.branch_every == 0:
+        if branching:
             self._branch()
         return numbers[:7], total
 
     def _branch(self) -> None:
+        """Choose the walkers of the next generation by the weights and ages that :meth:`Walkers.totals` has made agree."""
         walkers, state = self.walkers, self.walkers.state
-        walkers.publish("weight", "age")
         draws = rng.uniform(
             walkers.key, self.section + BRANCHING, walkers.generation, self.population.draws(walkers.count)
         )
@@ -238,11 +239,10 @@ class DmcSampling:
                 self.samples.add(part)
                 part[...] = 0.0
             if self.estimators:
-                walkers.publish("R", "weight")
-                self.estimators.accumulate(walkers.state.R, walkers.state.weight)
+                walkers.measure(self.estimators)
         error = walkers.recompute()
         if self.estimators:
-            self.estimators.close_block()
+            self.estimators.close_block(walkers.comm)
         means = sums / weight
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),

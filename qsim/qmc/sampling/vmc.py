@@ -208,18 +208,21 @@ class VmcSampling:
             )
             walkers.count_sweeps(steps * self.sweeps, self.tau)
             if self.estimators:
-                walkers.publish("R")
-                self.estimators.accumulate(walkers.state.R, walkers.state.weight)
-        of_all = walkers.join(device.to_host(sums))
+                walkers.measure(self.estimators)
+        # one message: the sums of every walker and its accepted moves
+        found = walkers.join(
+            device.to_host(device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1))
+        )
+        of_all = np.ascontiguousarray(found[:, :-1])
         total = of_all.sum(axis=0)
         if not np.isfinite(total).all():
             _blame(walkers, of_all)
         self.samples.add_walkers(of_all)
-        accepted = walkers.join(device.to_host(mine.moves[:, ACCEPTED])).sum()
+        accepted = np.ascontiguousarray(found[:, -1]).sum()
         means = total[:7] / total[7]
         self.worst = max(self.worst, walkers.recompute())
         if self.estimators:
-            self.estimators.close_block()
+            self.estimators.close_block(walkers.comm)
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),

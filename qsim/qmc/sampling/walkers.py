@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.qmc.estimators.estimators import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Walkers"]
@@ -171,6 +172,10 @@ class Walkers:
         """Return an array of all walkers, on the host, from those of each rank; a collective call."""
         if self.comm.size == 1:
             return array
+        if axis == 0 and array.ndim == 2:
+            return gathered(
+                self.comm, np.ascontiguousarray(array), np.diff(bounds(self.count, self.comm.size))
+            )
         return np.concatenate(self.comm.allgather(array), axis=axis)
 
     def join_on_device(self, array: Any) -> Any:
@@ -192,14 +197,45 @@ class Walkers:
         """Make energies, weights, counts of moves and ages agree on all ranks; a collective call."""
         self.publish(*LIGHT)
 
-    def totals(self) -> NDArray[np.float64]:
-        """Return the sums of a generation over all walkers (:func:`take_totals`), (12,); a collective call."""
+    def totals(self, *, branching: bool = False) -> NDArray[np.float64]:
+        """Return the sums of a generation over all walkers (:func:`take_totals`), (12,); a collective call, with one message.
+
+        Parameters
+        ----------
+        branching
+            Make weights and ages agree on all ranks, too, as :meth:`Population.next_generation` needs them.
+        """
         comm = self.comm
         if comm.size == 1 or not has_whole_blocks(self.count, comm.size):
             self.publish_energies()
             return take_totals(self.device, self.state)
-        blocks = -(-np.diff(bounds(self.count, comm.size)) // BLOCK)
-        return gathered(comm, block_totals(self.device, self.mine), blocks).sum(axis=0)
+        own = np.diff(bounds(self.count, comm.size))
+        blocks = -(-own // BLOCK)
+        if not branching:
+            return gathered(comm, block_totals(self.device, self.mine), blocks).sum(axis=0)
+        arrays, places = (self.state.weight, self.state.age), self._places
+        taken = take_rows(self.device, arrays, places[self.own])  # begun before the sums are waited for
+        sums = block_totals(self.device, self.mine)
+        rows = np.ascontiguousarray(self.device.to_host(taken))
+        words = np.concatenate((sums.reshape(-1).view(np.uint64), rows.reshape(-1).view(np.uint64)))
+        width = rows.shape[1] // 2  # words of 64 bits that a walker has
+        every = gathered(comm, words[:, None], blocks * sums.shape[1] + own * width)[:, 0]
+        parts = np.split(every, np.cumsum([*zip(blocks * sums.shape[1], own * width, strict=True)])[:-1])
+        rows = np.concatenate(parts[1::2]).view(np.uint32).reshape(self.count, -1)
+        put_rows(self.device, arrays, places, self.device.asarray(rows))
+        return np.concatenate(parts[::2]).view(np.float64).reshape(-1, sums.shape[1]).sum(axis=0)
+
+    def measure(self, estimators: Estimators) -> None:
+        """Add one sample of every walker to the histograms; a collective call.
+
+        Of exact ones each rank adds its own walkers, and blocks are added when they are closed.
+        """
+        if self.comm.size > 1 and not estimators.exact:
+            self.publish("R", "weight")
+            estimators.accumulate(self.state.R, self.state.weight)
+            return
+        mine = self.mine
+        estimators.accumulate(mine.R, mine.weight)
 
     def _fetch(self, indices: NDArray[np.int64]) -> None:
         """Bring the walkers that other ranks need to them: of the new ensemble `indices`, each rank has its own places."""
@@ -217,21 +253,25 @@ class Walkers:
 
     def place(self) -> None:
         """Put the electrons around the atoms, as many as the charge of each, by normal deviates."""
-        N, count = self.electrons, self.count
+        N = self.electrons
         centre = self.wavefunction.start_positions()
+        first, mine = self.offset + self.own.start, self.mine
+        count = int(mine.R.shape[0])
         draws = np.stack(  # a walker's start does not depend on how many there are
-            [rng.normal(self.key, PLACING, 0, count, draw=k, first=self.offset) for k in range(3 * N)], 1
+            [rng.normal(self.key, PLACING, 0, count, draw=k, first=first) for k in range(3 * N)], 1
         )
-        self.state.R[...] = self.device.asarray(centre[None] + SPREAD * draws.reshape(count, N, 3))
+        mine.R[...] = self.device.asarray(centre[None] + SPREAD * draws.reshape(count, N, 3))
+        lost = np.arange(count)
         for _ in range(SHRINKS):  # compact orbitals are zero where some electrons start
-            walk.recompute(self.device, self.state, self.tables)
-            lost = np.flatnonzero(self.device.to_host(self.state.sign) == 0)
+            walk.recompute(self.device, mine, self.tables)
+            lost = np.flatnonzero(self.device.to_host(mine.sign) == 0)
             if not lost.size:
-                return
+                break
             at = self.device.asarray(lost)
             around = self.device.asarray(centre)[None]
-            self.state.R[at] = around + 0.5 * (self.state.R[at] - around)
-        self.recompute()
+            mine.R[at] = around + 0.5 * (mine.R[at] - around)
+        if self.comm.allmax(int(lost.size)):
+            self.recompute()
 
     def recompute(self) -> float:
         """Recompute rows, inverses and log psi; return the largest relative error of an inverse.
@@ -242,11 +282,13 @@ class Walkers:
             If a Slater matrix is singular: a walker on a node.
         """
         mine = self.mine
-        error = self.join(self.device.to_host(walk.recompute(self.device, mine, self.tables)))
-        sign = self.join(self.device.to_host(mine.sign))
-        if (sign == 0).any():
-            self.complain(int(np.argmax(sign == 0)), "lies on a node: its Slater matrix is singular")
-        return float(error.max())
+        error = self.device.to_host(walk.recompute(self.device, mine, self.tables))
+        zero = np.flatnonzero(self.device.to_host(mine.sign) == 0)
+        first = self.own.start + zero[0] if zero.size else self.count
+        found = self.comm.gather_numbers(np.array([np.max(error, initial=0.0), first], np.float64))
+        if (node := int(found[:, 1].min())) < self.count:
+            self.complain(node, "lies on a node: its Slater matrix is singular")
+        return float(found[:, 0].max())
 
     def count_sweeps(self, sweeps: int, tau: float) -> None:
         """Count sweeps of a time step (1/hartree) that follow the square of the trial function."""
