@@ -51,9 +51,9 @@ class Decks:
         """Return the problem of a deck."""
         return stage(self.method, "build").build(self.load(**blocks), device or cpu(1))
 
-    def run(self, monitor=None, **blocks):
+    def run(self, monitor=None, device=None, **blocks):
         """Return the result of a deck; nothing is written."""
-        return stage(self.method, "run").run(self.build(**blocks), monitor or Monitor.silent())
+        return stage(self.method, "run").run(self.build(device, **blocks), monitor or Monitor.silent())
 
     def execute(self, name="deck", options=(), **blocks):
         """Run a deck as the command line does, without figures; return its summary."""

@@ -514,20 +514,17 @@ def test_grids_of_twists():
     assert [t.weight for t in weighted] == [0.25, 0.75]
 
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-
-
-@pytest.mark.parametrize("where", DEVICES)
-def test_the_structure_factor_of_free_electrons(qmc, where):
+def test_the_structure_factor_of_free_electrons(qmc, device):
     """``S(k) = 1 - (occupied pairs q, q + k of equal spin) / N`` for a determinant of plane waves."""
     result = qmc.run(
         system={"electrons": 14, "rs": 2.0},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 100, "blocks": 40, "steps": 10, "sweeps": 2, "timestep": 1.0}}],
         estimators=[{"sofk": {}}, {"gofr": {"bins": 20}}, {"density": {"mesh": [2, 3, 4]}}],
-        run={"seed": 1, "device": where},
+        run={"seed": 1},
+        device=device,
     )
-    assert result.problem.device.is_cuda == (where == "cuda")
+    assert result.problem.device is device
     arrays = output.arrays(result)
     S, error = (arrays[f"series_0/{name}"] for name in ("sofk", "sofk_error"))
     occupied = {
@@ -606,15 +603,15 @@ def test_pairs_are_counted_by_their_nearest_images(device, tmp_path):
     assert np.array_equal(device.to_host(found.counts), expected * UNIT)
 
 
-@pytest.mark.parametrize("where", DEVICES)
-def test_an_average_over_twists(qmc, where):
+def test_an_average_over_twists(qmc, device):
     """Kinetic energies of plane waves have no variance: their average is that of the sums over occupied waves."""
     twists = [[0.1, 0.2, 0.05], {"twist": [0.5, 0.5, 0.5], "weight": 3.0}]
     result = qmc.run(
         system={"electrons": 2, "lattice": [[6, 0, 0], [0, 7, 0], [1, 0, 8]], "twists": twists},
         wavefunction={"orbitals": "planewave", "jastrow": "none"},
         series=[{"vmc": {"walkers": 16, "blocks": 20, "steps": 2, "timestep": 2.0, "warmup": 20}}],
-        run={"seed": 1, "device": where},
+        run={"seed": 1},
+        device=device,
     )
     B = 2 * np.pi * np.linalg.inv([[6, 0, 0], [0, 7, 0], [1, 0, 8]]).T
     kinetic = [((np.array(t) @ B) ** 2).sum() for t in ([0.1, 0.2, 0.05], [0.5, 0.5, 0.5])]
