@@ -5,15 +5,17 @@ A single run is a batch of one.  State and tables stay on the device; sums come 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.tridiag.atom.lanes import PlanarLanes
-from qsim.tridiag.atom.propagator import STAGES, Propagator, radial_arrays, weighted_force
+from qsim.tridiag.atom.propagator import STAGES, Propagator, emptied, radial_arrays, weighted_force
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_gpu import CudaTables, Families, Observed, radial_tables, shape
-from qsim.tridiag.kernels.atom_planar import planar_length_steps
+from qsim.tridiag.kernels.atom_gpu import CudaTables, Families, Mixing, Observed, radial_tables, shape
+from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_velocity_steps
+from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.kernels.atom_gpu import CudaShape
 
-__all__ = ["AnyPropagator", "CudaBatch", "CudaMember", "families_of", "merged", "shape_of"]
+__all__ = ["AnyPropagator", "CudaBatch", "CudaMember", "Stepping", "families_of", "merged", "shape_of"]
 
 
 def families_of(lanes: AnyLanes) -> Families:
@@ -69,6 +71,28 @@ def shape_of(device: Device, points: int, lanes: int, members: int) -> CudaShape
         return shape(points, lanes, members, int(found["multiProcessorCount"]), shared, waits=bool(able))
 
 
+@dataclass(frozen=True)
+class Stepping:
+    """How steps are made.
+
+    Attributes
+    ----------
+    dt : float
+        Time step, a.u.
+    velocity : bool
+        Gauge.
+    order : int
+        2 or 4.
+    parts : int
+        As of :class:`qsim.tridiag.atom.propagator.Propagator`.
+    """
+
+    dt: float
+    velocity: bool = False
+    order: int = 2
+    parts: int = 0
+
+
 class CudaBatch:
     """States of one atom in several fields, and the steps that carry them on.
 
@@ -79,12 +103,9 @@ class CudaBatch:
         The atom, and its channels.
     phi : list of (used, n) complex128
         State of each member, in the order of the channels.
-    dt : float
-        Time step, a.u.
     fields : list of functions
-        E(t) of each member: functions of an array of times, which return (2, times) with planar lanes.
-    order : int
-        2 or 4.
+        E(t) of each member, or A(t): functions of an array of times, which return (2, times) with planar lanes.
+    how : Stepping
     found : CudaShape, optional
         As `shape_of`.
 
@@ -100,18 +121,19 @@ class CudaBatch:
         lattice: AtomLattice,
         lanes: AnyLanes,
         phi: list[NDArray[np.complex128]],
-        dt: float,
         fields: list[Callable[[Any], NDArray[np.float64]]],
+        how: Stepping,
         *,
-        order: int = 2,
         found: CudaShape | None = None,
     ) -> None:
-        self.device, self.lattice, self.lanes, self.dt, self.fields = device, lattice, lanes, dt, fields
+        self.device, self.lattice, self.lanes, self.fields = device, lattice, lanes, fields
+        self.how, self.dt, self.order, self.velocity = how, how.dt, how.order, how.velocity
+        self.cleared, self.parts = how.parts > 0, max(how.parts, 1)
+        dt, order = how.dt, how.order
         self.members = len(phi)
         n, width = lattice.grid.points, 2 * lanes.pairs
         self.shape = shape_of(device, n, width, self.members) if found is None else found
-        self.order = order
-        made = {q: self._tables(q * dt) for q in dict.fromkeys(STAGES[order])}
+        made = {q: self._tables(q * dt / self.parts) for q in dict.fromkeys(STAGES[order])}
         self.stages = [(q, made[q]) for q in STAGES[order]]
         self.made = list(made.values())
         with device.use():
@@ -131,20 +153,30 @@ class CudaBatch:
         lattice, lanes = self.lattice, self.lanes
         arrays = radial_arrays(lattice, lanes, dt, cap=self.order == 2)
         pivots = kernels.pivots(*arrays)
-        return CudaTables(
+        mask = lattice.mask
+        if mask is not None and self.parts > 1:
+            mask = mask ** (1.0 / self.parts)
+        families = families_of(lanes)
+        made = CudaTables(
             self.device,
             self.shape,
             radial_tables(*arrays, *pivots),
             lattice.grid.r,
-            families_of(lanes),
+            families,
             Observed(
                 1.0 / lattice.grid.slope**2,
                 weighted_force(lattice),
                 lanes.order[lanes.ls == lanes.lmax],
             ),
-            mask=lattice.mask,
+            mask=mask,
             members=self.members,
         )
+        if self.velocity:
+            inner = emptied(lattice, lanes) if self.cleared else np.zeros((0, 2 * lanes.pairs))
+            strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
+            grid = lattice.grid
+            made.mix = Mixing(self.device, self.shape, grid.r, grid.slope, strongest, inner, self.members)
+        return made
 
     def set(self, member: int, phi: NDArray[np.complex128]) -> None:
         """Take the state of a member, (used, n), in the order of the channels."""
@@ -205,21 +237,34 @@ class CudaBatch:
 
     def _run(self, tables: CudaTables, start: float, count: int, dt: float, marks: NDArray[np.int64]) -> Any:
         """Make `count` steps of length `dt` from a time on; return the sums on the device."""
+        dt, count = dt / self.parts, count * self.parts
         middle = start + (np.arange(count) + 0.5) * dt
         samples = np.full(count + 1, -1, dtype=np.int32)
-        samples[marks] = np.arange(len(marks))
+        samples[marks * self.parts] = np.arange(len(marks))
         fields = [np.asarray(one(middle), dtype=float) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
             size = np.array([np.hypot(*one) for one in fields])
             angle = np.array([np.arctan2(one[1], one[0]) for one in fields])
-            return planar_length_steps(self.state, tables, size, angle, dt, samples)
-        table = np.array(fields).reshape(self.members, count)
-        return kernels.length_steps(self.state, tables, table, dt, samples)
+            if not self.velocity:
+                return planar_length_steps(self.state, tables, size, angle, dt, samples)
+            sums, lost = planar_velocity_steps(self.state, tables, size, angle, dt, samples)
+        else:
+            table = np.array(fields).reshape(self.members, count)
+            if not self.velocity:
+                return kernels.length_steps(self.state, tables, table, dt, samples)
+            ends = start + np.arange(count + 1) * dt
+            kicks = np.array([np.asarray(one(ends), dtype=float) for one in self.fields])
+            kicks = kicks.reshape(self.members, count + 1)
+            sums, lost = velocity_steps(self.state, tables, kicks, table, dt, samples)
+        if self.cleared:
+            self.lost += self.device.to_host(lost)
+        return sums
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        return int(self.state.nbytes) + sum(one.nbytes for one in self.made)
+        mixes = sum(one.mix.nbytes for one in self.made if one.mix is not None)
+        return int(self.state.nbytes) + sum(one.nbytes for one in self.made) + mixes
 
 
 class CudaMember:
@@ -295,9 +340,8 @@ def merged(members: list[CudaMember]) -> CudaBatch:
         first.lattice,
         first.lanes,
         [one.phi for one in members],
-        first.dt,
         [one.batch.fields[one.index] for one in members],
-        order=first.order,
+        first.how,
     )
     batch.step = first.step
     batch.lost = np.array([one.lost for one in members])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.atom.cuda import CudaBatch, CudaMember
+from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import LevelState
@@ -230,9 +230,8 @@ class AtomProblem:
         lanes = self.frame.lanes(lmax)
         made = self.state(lattice, lanes) if phi is None else phi
         if self.device is not None and self.on_cuda:
-            return CudaMember(
-                CudaBatch(self.device, lattice, lanes, [made], dt, [self.field()], order=self.order)
-            )
+            how = Stepping(dt, self.velocity, self.order, self.setting.parts)
+            return CudaMember(CudaBatch(self.device, lattice, lanes, [made], [self.field()], how))
         return Propagator(
             lattice,
             lanes,

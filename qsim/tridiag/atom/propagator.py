@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.grid import RadialGrid
     from qsim.tridiag.atom.lanes import AnyLanes
 
-__all__ = ["STAGES", "AtomLattice", "Propagator", "Tables", "radial_arrays", "weighted_force"]
+__all__ = ["STAGES", "AtomLattice", "Propagator", "Tables", "emptied", "radial_arrays", "weighted_force"]
 
 FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
 INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
@@ -101,21 +101,24 @@ def radial_arrays(
     return square / (3.0 * dt), potential, square / (12.0 * grid.r**2), l * (l + 1.0), first
 
 
+def emptied(lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.float64]:
+    """Return ``1 / r'^2`` where the core of high l is emptied and 0 elsewhere, (rows, lanes)."""
+    grid, l = lattice.grid, lanes.momenta
+    reach = np.where(l > lanes.lowest, INNER * (l - 1.0), 0.0)
+    rows = int(np.searchsorted(grid.r, reach.max()))
+    return np.where(grid.r[:rows, None] < reach, 1.0 / grid.slope[:rows, None] ** 2, 0.0)
+
+
 def tables(
     lattice: AtomLattice, lanes: AnyLanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
 ) -> Tables:
     """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
     grid, l = lattice.grid, lanes.momenta
-    square = grid.slope**2
     a, potential, rotation, ll, first = radial_arrays(lattice, lanes, dt, cap=cap)
     down, up = kernels.pivots(a, potential, rotation, ll, first)
     pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
     even, odd = lanes.even, lanes.odd
-    inner = np.zeros((0, 2 * pairs))
-    if clear:
-        reach = np.where(l > lanes.lowest, INNER * (l - 1.0), 0.0)
-        rows = int(np.searchsorted(grid.r, reach.max()))
-        inner = np.where(grid.r[:rows, None] < reach, 1.0 / square[:rows, None], 0.0)
+    inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
     rows = n if velocity else 1
     even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(

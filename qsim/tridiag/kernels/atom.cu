@@ -4,7 +4,7 @@
 // Per point, l and step: about 24 fused multiply-adds of the radial step, 12 and 25 of the couplings and their angles;
 // bytes, where a block has several chunks: 64 of tables, 32 of the state.
 //
-// qsim-compile: -DROWS=4
+// qsim-compile: -DREAL=double -DROWS=4
 #include "atom.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -17,6 +17,7 @@ others as have a product above `NEGLIGIBLE`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +36,24 @@ __all__ = [
     "CudaShape",
     "CudaTables",
     "Families",
+    "Mixing",
     "Observed",
     "launch_length",
+    "launch_velocity",
     "moves",
+    "operations",
+    "planar_operations",
     "radial_tables",
     "shape",
 ]
 
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
-THREADS, STREAMED_THREADS = 512, 256
+THREADS, STREAMED_THREADS, MIX_THREADS = 512, 256, 256
+PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
+RADIAL_STEP, NOTHING = -1, -2
+CLEAR, MASK = 1, 2
+BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
@@ -206,6 +215,75 @@ class Observed:
     last: NDArray[np.int64]
 
 
+class Mixing:
+    """What the Cayley steps of ``A d/dr`` need beside the tables of the radial step.
+
+    Parameters
+    ----------
+    device : Device
+    found : CudaShape
+    r, slope : (n,) float64
+        Radii and r'.
+    strongest : float
+        Largest coupling of the families.
+    inner : (rows, lanes) float64
+        ``1 / r'^2`` where the core of high l is emptied, 0 elsewhere.
+    members : int
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        found: CudaShape,
+        r: NDArray[np.float64],
+        slope: NDArray[np.float64],
+        strongest: float,
+        inner: NDArray[np.float64],
+        members: int,
+    ) -> None:
+        self._device, self._shape, self._strongest = device, found, strongest
+        self._slope = slope
+        put = device.asarray
+        padded = np.zeros((3, found.padded))
+        padded[:, : r.size] = 1.0 / r, 1.0 / slope, np.sqrt(slope)
+        self.inverse_r, self.inverse_slope, self.root = (put(one) for one in padded)
+        self.inner_rows = inner.shape[0]
+        self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
+        segments = found.chunks * (found.rows // ROWS)
+        with device.use():
+            self.ports = device.xp.zeros((2, members, PORT, segments, found.lanes))
+            self.lost = device.xp.zeros((members, found.chunks))
+        self._felt: dict[int, tuple[Any, int]] = {}
+
+    def felt(self, g: float) -> tuple[Any, int]:
+        """Return the segments before and after each chunk that are felt for steps up to g, (2, chunks), and their chunks.
+
+        With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
+        ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``.
+        """
+        bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
+        if bucket not in self._felt:
+            k = np.zeros(self._shape.padded)
+            k[: self._slope.size] = (
+                0.25 * self._strongest * (BUCKET**bucket if g > 0.0 else 0.0) / self._slope
+            )
+            decay = -np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k**2)))
+            parts = self._shape.rows // ROWS
+            sums = np.concatenate([[0.0], np.cumsum(decay.reshape(-1, ROWS).sum(axis=1))])
+            edges = np.arange(self._shape.chunks + 1) * parts
+            enough = -math.log(NEGLIGIBLE)
+            low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
+            high = np.minimum(np.searchsorted(sums, sums[edges[1:]] + enough), sums.size - 1)
+            reach = np.array([edges[:-1] - low, high - edges[1:]], dtype=np.int32)
+            self._felt[bucket] = self._device.asarray(reach), -(-int(reach.max(initial=0)) // parts)
+        return self._felt[bucket]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        return sum(int(one.nbytes) for one in vars(self).values() if hasattr(one, "nbytes"))
+
+
 class CudaTables:
     """Arrays of a run on the device, for steps of one length.
 
@@ -264,6 +342,7 @@ class CudaTables:
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
         self.base = 0
+        self.mix: Mixing | None = None
 
     def _rows(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array (n, ...) with the rows of all chunks, those beyond the grid 0."""
@@ -331,6 +410,88 @@ def moves(
     return out
 
 
+def operations(
+    g: tuple[NDArray[np.float64], NDArray[np.float64]], samples: NDArray[np.int32], *, masked: bool
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Return what steps in velocity gauge along z are made of.
+
+    Parameters
+    ----------
+    g : (members, steps + 1) and (members, steps) float64
+        A dt at the ends of the steps (for the even pairs) and at their midpoints (odd pairs).
+    samples : (steps + 1,) int32
+        Place of the sums taken after that many steps, -1 for none.
+    masked : bool
+        Whether a mask follows every step.
+
+    Returns
+    -------
+    kinds : (operations + 1,) int32
+        Family, `RADIAL_STEP` or `NOTHING`.
+    actions, samples : (operations + 1,) int32
+        Before the operation begins: `CLEAR`, `MASK` or both; the place of the sums.
+    moves : (members, operations + 1, 3) float64
+        g of the operation, turns of the frame before and after a sample.
+    """
+    ends, middle = g
+    steps = middle.shape[1]
+    found: list[tuple[int, int, int, NDArray[np.float64]]] = []
+    if steps:
+        found.append((0, 0, int(samples[0]), 0.5 * ends[:, 0]))
+    for k in range(steps):
+        half, last = 0.5 * middle[:, k], k + 1 == steps
+        action = CLEAR | MASK * masked if k > 0 else 0
+        if k > 0 and not masked and samples[k] < 0:
+            found.append((1, action, -1, half))
+        elif k > 0:  # the step before is complete
+            found.append((0, action, int(samples[k]), 0.5 * ends[:, k]))
+            found.append((1, 0, -1, half))
+        else:
+            found.append((1, 0, -1, half))
+        found.append((RADIAL_STEP, 0, -1, half))
+        found.append((1, 0, -1, half))
+        split = last or masked or samples[k + 1] >= 0
+        found.append((0, 0, -1, (0.5 if split else 1.0) * ends[:, k + 1]))
+    final = CLEAR | MASK * masked if steps else 0
+    found.append((NOTHING, final, int(samples[steps]), np.zeros(middle.shape[0])))
+    moves_ = np.zeros((middle.shape[0], len(found), 3))
+    moves_[:, :, 0] = np.array([one[3] for one in found]).T
+    kinds, actions, places = (np.array([one[i] for one in found], dtype=np.int32) for i in range(3))
+    return kinds, actions, places, moves_
+
+
+PLANAR = (0, 1, 2, 3, RADIAL_STEP, 3, 2, 1, 0)
+
+
+def planar_operations(
+    g: NDArray[np.float64], directions: NDArray[np.float64], samples: NDArray[np.int32], *, masked: bool
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Return what steps in velocity gauge in a plane are made of, as `operations`.
+
+    Parameters
+    ----------
+    g, directions : (members, steps) float64
+        ``|A| dt`` at the midpoints, and its angle with the x axis.
+    samples : (steps + 1,) int32
+    masked : bool
+    """
+    members, steps = g.shape
+    length = len(PLANAR)
+    kinds = np.array([*PLANAR * steps, NOTHING], dtype=np.int32)
+    actions = np.zeros(kinds.size, dtype=np.int32)
+    places = np.full(kinds.size, -1, dtype=np.int32)
+    actions[length::length] = CLEAR | MASK * masked
+    places[::length] = samples
+    out = np.zeros((members, kinds.size, 3))
+    out[:, :-1, 0] = np.repeat(0.5 * g, length, axis=1)
+    frame = np.zeros((members, steps + 2))
+    frame[:, 1:-1] = directions
+    before, after, fixed = frame[:, :-1], frame[:, 1:], samples >= 0
+    out[:, ::length, 1] = np.where(fixed, -before, after - before)
+    out[:, ::length, 2] = np.where(fixed, after, 0.0)
+    return kinds, actions, places, out
+
+
 def launch_length(
     kernel: tuple[str, str],
     s: Any,
@@ -357,36 +518,90 @@ def launch_length(
     (members, places, 6) float64
         On the device: norm, dipole and mean force along z (or x) and along y, norm of the last l.
     """
+    return _launch(kernel, s, tables, table, samples, [], tables.window, tables.shape.threads)
+
+
+def launch_velocity(
+    kernel: tuple[str, str],
+    s: Any,
+    tables: CudaTables,
+    made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
+) -> tuple[Any, Any]:
+    """Make steps in velocity gauge on the device; return the sums that were taken, and what was set to zero.
+
+    Parameters
+    ----------
+    kernel : (str, str)
+        Source and name.
+    s : (members, padded rows, lanes) complex128
+        States on the device, worked on in place.
+    tables : CudaTables
+        With what velocity gauge needs.
+    made : tuple
+        Of `operations` or `planar_operations`.
+
+    Returns
+    -------
+    (members, places, 6) float64, (members,) float64
+        On the device: sums as of `launch_length`; norm that was set to zero near the nucleus.
+    """
+    kinds, actions, samples, table = made
+    put, mix = tables.device.asarray, tables.mix
+    assert mix is not None
+    felt, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
+    mix.lost.fill(0.0)
+    middle = [
+        tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
+        put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
+    ]  # fmt: skip
+    sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), MIX_THREADS)
+    return sums, mix.lost.sum(axis=1)
+
+
+def _launch(
+    kernel: tuple[str, str],
+    s: Any,
+    tables: CudaTables,
+    table: NDArray[np.float64],
+    samples: NDArray[np.int32],
+    middle: list[Any],
+    window: int,
+    threads: int,
+) -> Any:
+    """Launch all sweeps, wave after wave of members; return the sums."""
     found, device = tables.shape, tables.device
     steps = samples.size - 1
     places = int(samples.max(initial=-1)) + 1
-    xp = device.xp
     null = np.intp(0)
     with device.use():
-        sums = xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
-        table_, samples_ = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
+        sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
+        moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
         run = kernels.function(
             "tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=found.shared_bytes, cooperative=waits
         )
-        extra = () if tables.momenta is None else (tables.momenta,)
-        alone = found.chunks == 1
-        spans = [(0, steps)] if waits or alone else [(k, k) for k in range(steps + 1)]
+        frame = [] if tables.momenta is None else [tables.momenta]
+        spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
             high = min(low + found.together, tables.members)
+            inner = [
+                one[low:high] if tables.mix is not None and one is tables.mix.lost else one for one in middle
+            ]
             for first, last in spans:
+                numbers = (
+                    found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
+                    max(places, 1), tables.members,
+                )  # fmt: skip
                 run(
                     ((high - low) * found.blocks,),
-                    (found.threads,),
+                    (threads,),
                     (
                         s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
                         tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
                         tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
-                        null if tables.mask is None else tables.mask, *extra, table_[low:high], samples_,
-                        tables.weight, tables.force, tables.edge, sums[low:high], np.int32(found.lanes),
-                        np.int32(found.rows), np.int32(found.chunks), np.int32(found.blocks), np.int32(tables.window),
-                        np.int32(first), np.int32(last), np.int32(steps), np.int32(tables.base), np.int32(max(places, 1)),
-                        np.int32(tables.members),
+                        null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
+                        tables.weight, tables.force, tables.edge, sums[low:high], *inner,
+                        *(np.int32(number) for number in numbers),
                     ),
                     shared_mem=found.shared_bytes,
                 )  # fmt: skip

@@ -28,7 +28,13 @@ from qsim.tridiag.kernels.atom import (
     _sweep,
     _write,
 )
-from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_length, moves
+from qsim.tridiag.kernels.atom_gpu import (
+    CudaTables,
+    launch_length,
+    launch_velocity,
+    moves,
+    planar_operations,
+)
 from qsim.tridiag.kernels.atom_velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT
 
@@ -176,14 +182,18 @@ def _planar_velocity_steps_cpu(
     return lost
 
 
-def planar_velocity_steps(s, tables, fields, directions, dt):
-    """Make ``len(fields)`` steps in velocity gauge; parameters as of `planar_length_steps`, with |A| and its angle.
+def planar_velocity_steps(s, tables, fields, directions, dt, samples=None):
+    """Make steps in velocity gauge; parameters as of `planar_length_steps`, with |A| and its angle.
 
     Returns
     -------
-    float
-        Norm that was set to zero near the nucleus.
+    float, or on a GPU (members, places, 6) and (members,) float64
+        Norm that was set to zero near the nucleus; on a GPU after the sums.
     """
+    if isinstance(tables, CudaTables):
+        taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
+        made = planar_operations(dt * fields, directions, taken, masked=tables.mask is not None)
+        return launch_velocity(("atom_planar", "planar_velocity_steps"), s, tables, made)
     t = tables
     return _planar_velocity_steps_cpu(
         s, t.down, t.up, fields, directions, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.mask, t.inner, t.pivot, t.y,

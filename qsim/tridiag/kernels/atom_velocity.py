@@ -24,6 +24,7 @@ from qsim.tridiag.kernels.atom import (
     _sweep,
     _write,
 )
+from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_velocity, operations
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["velocity_steps"]
@@ -235,27 +236,34 @@ def _velocity_steps_cpu(
     return lost
 
 
-def velocity_steps(s, tables, kicks, halves, dt):
-    """Make ``len(halves)`` steps in velocity gauge; the state is whole before and after.
+def velocity_steps(s, tables, kicks, halves, dt, samples=None):
+    """Make steps in velocity gauge; the state is whole before and after.
 
     Parameters
     ----------
-    s : (n, 4 K) float64
+    s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.propagator.Tables
+    tables : qsim.tridiag.atom.propagator.Tables, or on a GPU CudaTables
         What a step needs of grid, potential and lanes.
-    kicks : (steps + 1,) float64
+    kicks : (steps + 1,) float64, or on a GPU (members, steps + 1)
         A at the ends of the steps, a.u.: of the even pairs.
-    halves : (steps,) float64
+    halves : (steps,) float64, or on a GPU (members, steps)
         A at the midpoints: of the odd pairs.
     dt : float
         Time step, a.u.
+    samples : (steps + 1,) int32, optional
+        On a GPU: place of the sums to be taken after that many steps, -1 for none.
 
     Returns
     -------
-    float
-        Norm that was set to zero near the nucleus.
+    float, or on a GPU (members, places, 6) and (members,) float64
+        Norm that was set to zero near the nucleus; on a GPU after the sums, as of
+        :func:`qsim.tridiag.kernels.atom_gpu.launch_velocity`.
     """
+    if isinstance(tables, CudaTables):
+        taken = np.full(halves.shape[1] + 1, -1, np.int32) if samples is None else samples
+        made = operations((dt * kicks, dt * halves), taken, masked=tables.mask is not None)
+        return launch_velocity(("atom_velocity", "velocity_steps"), s, tables, made)
     t = tables
     return _velocity_steps_cpu(
         s, t.down, t.up, kicks, halves, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.mask, t.inner, t.pivot, t.y, t.zero,

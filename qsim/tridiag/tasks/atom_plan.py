@@ -99,7 +99,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         steps=found.steps,
         findings=problems,
         work=work,
-        cpu_only=_cpu_only(found, 2 * channels.pairs),
+        cpu_only=_cpu_only(2 * channels.pairs),
     )
 
 
@@ -117,10 +117,8 @@ def _memory(size: int, count: int, *, recorded: int) -> Memory:
     )
 
 
-def _cpu_only(found: made.Setting, lanes: int) -> str:
+def _cpu_only(lanes: int) -> str:
     """Return what keeps a run from a GPU."""
-    if found.gauge == "velocity":
-        return "task: atom in velocity gauge"
     if lanes > MOST_LANES:
         return f"task: atom with {lanes} channels, more than {MOST_LANES}"
     return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, merged
+from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom import AtomEvolution, analyse, warnings
@@ -107,9 +107,8 @@ def _members(problem: AtomScan, lmax: list[int]) -> list[CudaMember | None]:
         lanes = first.frame.lanes(most)
         phi = [first.state(first.lattice, lanes)] * len(numbers)
         fields = [problem.runs[k].field() for k in numbers]
-        batch = CudaBatch(
-            problem.device, first.lattice, lanes, phi, first.setting.dt, fields, order=first.order
-        )
+        how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
+        batch = CudaBatch(problem.device, first.lattice, lanes, phi, fields, how)
         for index, k in enumerate(numbers):
             found[k] = CudaMember(batch, index)
     return found

@@ -24,7 +24,7 @@ STEPS = {"steps": 20, "outputs": 3, "verify": False}
 
 
 def laser(pulse=PULSE, **keys):
-    return {"gauge": "length", "pulses": [pulse], **keys}
+    return {"gauge": "length", "pulses": [pulse]} | keys
 
 
 KINDS = {
@@ -32,6 +32,19 @@ KINDS = {
     "cap": {"absorber": CAP},
     "mask": {"absorber": {"type": "mask", "width": 8}},
     "order 4": {"time": STEPS | {"order": 4}, "laser": laser(PULSE | {"cycles": 1}), "absorber": CAP},
+    "velocity": {"laser": laser(gauge="velocity")},
+    "velocity, dense core": {
+        "laser": laser(PULSE | {"E0": 0.4, "cycles": 1}, gauge="velocity"),
+        "grid": {"rmax": 20, "dr": 0.3, "lmax": 6, "map": {"dr0": 0.05, "width": 15}},
+        "time": STEPS,
+    },
+    "velocity, order 4": {
+        "laser": laser(PULSE | {"cycles": 1}, gauge="velocity"),
+        "time": STEPS | {"order": 4},
+    },
+    "velocity, circular": {
+        "laser": laser(gauge="velocity", polarization={"type": "circular", "handedness": "left"})
+    },
     "other m": {"initial": {"n": 2, "l": 1, "m": 1}},
     "circular": {"laser": laser(polarization={"type": "circular", "handedness": "left"})},
     "x": {
@@ -48,6 +61,7 @@ KINDS = {
 def compare(one, other):
     """All that a run records."""
     assert one.lanes == other.lanes
+    assert one.lost == pytest.approx(other.lost, rel=1e-6)
     np.testing.assert_allclose(one.phi, other.phi, rtol=0, atol=ROUNDING)
     np.testing.assert_allclose(one.trace, other.trace, rtol=0, atol=ROUNDING * np.abs(other.trace).max())
     np.testing.assert_allclose(one.flux, other.flux, rtol=0, atol=ROUNDING)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeviceError
-from qsim.tridiag.atom.cuda import CudaBatch, families_of, shape_of
+from qsim.tridiag.atom.cuda import CudaBatch, Stepping, families_of, shape_of
 from qsim.tridiag.atom.grid import mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
@@ -52,21 +52,24 @@ def sums(run):
     )
 
 
-def compare(device, lattice, lanes, rows, blocks, waits, members=2):
+def compare(device, lattice, lanes, rows, blocks, waits, members=2, velocity=False, parts=0):
     """Carry a batch and its members one by one, with sums on the way, in two calls."""
     n = lattice.grid.points
     chunks = -(-n // rows)
     cut = CudaShape(n, 2 * lanes.pairs, rows, chunks, min(blocks, chunks), 64, members if waits else 1, waits)
     phi, field = states(lanes, lattice.grid, members), fields(lanes, members)
-    batch = CudaBatch(device, lattice, lanes, phi, 0.05, field, found=cut)
+    how = Stepping(0.05, velocity, parts=parts)
+    batch = CudaBatch(device, lattice, lanes, phi, field, how, found=cut)
     found = np.concatenate([batch.advance(7, np.array([0, 3, 7])), batch.advance(2, np.array([2]))], axis=1)
     for k in range(members):
-        run = Propagator(lattice, lanes, phi[k], 0.05, velocity=False, field=field[k])
+        run = Propagator(lattice, lanes, phi[k], 0.05, velocity=velocity, field=field[k], parts=parts)
         expected = [sums(run)]
         for count in (3, 4, 2):
             run.advance(count)
             expected.append(sums(run))
         np.testing.assert_allclose(batch.phi(k), run.phi, rtol=0, atol=ROUNDING * np.abs(run.phi).max())
+        assert batch.lost[k] == pytest.approx(run.lost, rel=1e-9)
+        assert (run.lost > 0) == (parts > 0 and lanes.lmax > 2)
         np.testing.assert_allclose(found[k], expected, rtol=0, atol=ROUNDING * np.abs(expected).max())
 
 
@@ -110,10 +113,34 @@ def test_length_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, absorber, w
 
 
 @pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("absorber", ["none", "cap", "mask"])
+@pytest.mark.parametrize(
+    ("used", "rows", "blocks", "parts"),
+    [(6, 8, ALL, 0), (7, 16, ALL, 1), (1, 8, ALL, 0), (2, 4, 2, 0), (5, 8, 3, 3), (3, 40, ALL, 0)],
+)
+def test_velocity_gauge(cuda, used, rows, blocks, parts, absorber, waits):
+    lattice = atom(MAPPED if used % 2 else UNIFORM, absorber)
+    compare(cuda, lattice, Lanes(0, used - 1), rows, blocks, waits, velocity=True, parts=parts)
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("absorber", ["none", "mask"])
+@pytest.mark.parametrize(
+    ("parities", "lmax", "rows", "blocks", "parts"),
+    [((0,), 4, 8, ALL, 2), ((0, 1), 3, 16, 2, 0), ((1,), 2, 40, ALL, 0)],
+)
+def test_velocity_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, parts, absorber, waits):
+    lanes = PlanarLanes(parities, lmax)
+    compare(cuda, atom(MAPPED, absorber), lanes, rows, blocks, waits, velocity=True, parts=parts)
+
+
+@pytest.mark.gpu
 def test_the_shape_of_the_device(cuda):
     lattice, lanes = atom(mapped(60.0, 0.2, 0.0125, 60.0)), Lanes(0, 20)
     phi, field = states(lanes, lattice.grid, 3), fields(lanes, 3)
-    batch = CudaBatch(cuda, lattice, lanes, phi, 0.05, field)
+    batch = CudaBatch(cuda, lattice, lanes, phi, field, Stepping(0.05))
     found = batch.advance(5, np.array([5]))
     for k in range(3):
         run = Propagator(lattice, lanes, phi[k], 0.05, velocity=False, field=field[k])
