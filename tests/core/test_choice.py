@@ -190,8 +190,8 @@ def test_what_has_no_kernels(tmp_path, monkeypatch, flag):
     deck = tmp_path / "deck.yaml"
     deck.write_text(
         "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, "
-        "laser: {gauge: length,"
-        " polarization: {type: circular, handedness: left}, pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
+        "laser: {gauge: length, polarization: {type: circular, handedness: left}, "
+        "pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
     )
     options = Options(dry_run=True, device=flag, output=tmp_path / "x", verbosity=-1)
     if flag:
