@@ -1,20 +1,25 @@
 """Make the gallery, `gallery.md` and its pictures, from the decks that come with qsim.
 
     python docs/gallery.py             runs every deck that is not long, then draws
-    python docs/gallery.py FOLDER      takes results files from FOLDER/<method>/<deck>.h5 where they are there
+    python docs/gallery.py FOLDER      takes results files from FOLDER/<method>/<deck>.h5 if there, and leaves others there
+
+A deck runs as it is where it takes less than a minute, else with the overrides of its test; the page says so.
 
 Pictures are overviews, reduced to the width of a card.  Run times are those of the machine that made the page.
 """
 
 import argparse
+import contextlib
 import io
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
 
 from qsim import methods
+from qsim.core.errors import MemoryLimitError
 from qsim.core.results import plotting
 from qsim.core.results.results import open_results
 from qsim.core.results.views import figure_functions
@@ -36,17 +41,37 @@ the times are of one core of a shared server, compiled kernels in the cache.
 """
 
 
-def results_of(example: Example, given: Path | None, folder: Path) -> Path:
-    """Return the results of a deck, run now if they are not given."""
-    if given is not None and (found := given / example.method / f"{example.name}.h5").exists():
-        return found
+LONGEST = 60.0
+"""Estimated seconds of a deck that runs as it is."""
+
+
+def results_of(example: Example, folder: Path) -> Path:
+    """Return the results of a deck, run now if they are not in the folder."""
+    target = folder / example.method / f"{example.name}.h5"
+    if not target.exists():
+        print(f"running {example.name}", file=sys.stderr, flush=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        options = Options(
+            device="cpu",
+            overrides=shortened(example),
+            output=target.with_suffix(""),
+            figures=False,
+            verbosity=-1,
+            threads=1,
+        )
+        execute(example.method, example.path, options)
+    return target
+
+
+def shortened(example: Example) -> Sequence[str]:
+    """Return what a deck is overridden with for this page: nothing, if it runs in less than a minute."""
+    options = Options(device="cpu", dry_run=True, verbosity=-1, threads=1)
+    with contextlib.suppress(MemoryLimitError):
+        if execute(example.method, example.path, options).summary["seconds"] < LONGEST:
+            return ()
     (case,) = cases([example.method], folders(), example.name)
-    overrides = load_reference(case.reference).get("overrides", ())
-    print(f"running {example.name}", file=sys.stderr, flush=True)
-    options = Options(
-        device="cpu", overrides=overrides, output=folder / example.name, figures=False, verbosity=-1
-    )
-    return execute(example.method, example.path, options).results
+    overrides: Sequence[str] = load_reference(case.reference).get("overrides", ())
+    return overrides
 
 
 def picture(path: Path, target: Path) -> float:
@@ -66,9 +91,11 @@ def picture(path: Path, target: Path) -> float:
     return seconds
 
 
-def card(example: Example, seconds: float | None) -> str:
+def card(example: Example, seconds: float | None, is_short: bool) -> str:
     """Return the entry of a deck."""
     took = "long, or for a GPU" if seconds is None else format_seconds(seconds)
+    if is_short:
+        took += ", shortened for this page"
     deck = f"[`{example.name}`](../inputs/{example.method}/{example.name}.yaml)"
     text = f"### {example.title or example.name}\n\n{deck}, {took}. {example.about}\n"
     if seconds is not None:
@@ -76,19 +103,29 @@ def card(example: Example, seconds: float | None) -> str:
     return text
 
 
+def entry(example: Example, folder: Path) -> str:
+    """Return the entry of a deck, its picture drawn."""
+    if example.long:
+        return card(example, None, False)
+    path = results_of(example, folder)
+    seconds = picture(path, DOCS / "images/gallery" / f"{example.name}.png")
+    with open_results(path) as results:
+        is_short = any(not text.startswith("output.") for text in results.provenance["overrides"])
+    return card(example, seconds, is_short)
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description="Make gallery.md and its pictures.")
-    parser.add_argument("folder", nargs="?", type=Path, help="where results files are already")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="where results files are already, or shall be left"
+    )
     given = parser.parse_args().folder
     parts = [HEAD]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as scratch:
         for method in methods.available():
             parts.append(f"## {method}\n\n{methods.TABLE[method]}\n")
-            for example in examples([method]):
-                target = DOCS / "images/gallery" / f"{example.name}.png"
-                seconds = None if example.long else picture(results_of(example, given, Path(folder)), target)
-                parts.append(card(example, seconds))
+            parts += [entry(example, given or Path(scratch)) for example in examples([method])]
     (DOCS / "gallery.md").write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -312,10 +312,18 @@ _LABELS = {
 }
 
 
+CONSERVED = 1e-3  # change of a variance, of itself, below which it is that of a constant H: a line tells less than its number
+
+
+def _conserved(r: Results, name: str) -> bool:
+    values = r[name]
+    return name == "energy_variance" and float(np.ptp(values)) <= CONSERVED * float(np.abs(values).max())
+
+
 def curves(r: Results) -> Figure | None:
     """Everything else that is one number per output time: imbalance, autocorrelation, return probability, fidelity, variance."""
     t = _times(r)
-    names = [name for name in _LABELS if name in r]
+    names = [name for name in _LABELS if name in r and not _conserved(r, name)]
     if not names or t.size < 2:
         return None
     fig = figure("single" if len(names) == 1 else "double", 2.4 if len(names) < 3 else 4.4)

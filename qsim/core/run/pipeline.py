@@ -469,6 +469,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "time": plan.work.estimate(
                 least_time(plan, loaded, device), cuda=device.is_cuda, compiling=compiling
             ),
+            "seconds": max(least_time(plan, loaded, device), plan.work.core),
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,

@@ -52,8 +52,11 @@ def overview(r: Results) -> Figure | None:
 
 
 def overview_of_atom(r: Results) -> Figure | None:
-    """Draw spectra first, then populations, densities and angular momenta, as far as the run has them."""
-    spectra = (hhg, atom.photoelectron, atom.momentum)
+    """Draw momenta or spectra first, then populations, densities and angular momenta, as far as the run has them."""
+    if "attoclock_map" in r:  # a field that turns: what it is for are momenta
+        spectra: tuple[Callable[[Results], Figure | None], ...] = (atom.attoclock, hhg, atom.photoelectron)
+    else:
+        spectra = (hhg, atom.photoelectron, atom.momentum)
     return compose(
         r, (*spectra, atom.populations, atom.norm, atom.density, atom.angular), most=5, tallest=12.0
     )
