@@ -341,6 +341,25 @@ def test_launches_do_not_overlap_where_they_cannot(monkeypatch, capability, driv
 
 
 @pytest.mark.gpu
+def test_blocks_that_are_launched_together(cuda):
+    """As many as fit are; more are refused, not left waiting for each other."""
+    if cuda.xp.cuda.runtime.driverGetVersion() < kernels.TOGETHER:
+        pytest.skip("the driver has no launches with attributes")
+    n = 1000
+    with cuda.use():
+        a, out = cuda.xp.full(n, 2.0, dtype=complex), cuda.xp.zeros(n, dtype=complex)
+        kernel = kernels.function("core/device", "selftest", "arithmetic")
+        arguments = (a, a, out, np.int32(n))
+        kernels.launch_together(kernel, *kernels.blocks(n), 256, arguments, 0)
+        first = cuda.to_host(out)
+        kernel(kernels.blocks(n), (256,), arguments)
+        np.testing.assert_array_equal(first, cuda.to_host(out))
+        assert np.all(first != 0)
+        with pytest.raises(DeviceError, match="CUDA error 720"):  # CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+            kernels.launch_together(kernel, 1_000_000, 256, arguments, 0)
+
+
+@pytest.mark.gpu
 def test_a_graph_replays_its_launches(cuda):
     n = 1000
     with cuda.use():

@@ -261,6 +261,8 @@ class _Config(ctypes.Structure):  # CUlaunchConfig
 
 
 PROGRAMMATIC = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+TOGETHER = 11080  # version of the driver that has launches with attributes
 RECORDABLE = 12030  # version of the driver from which on such launches can become part of a graph
 
 
@@ -291,14 +293,42 @@ def launch_overlapping(
     if int(cupy.cuda.Device().compute_capability) < 90 or cupy.cuda.runtime.driverGetVersion() < RECORDABLE:
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
         return
+    _launch(kernel, blocks, threads, arguments, shared_bytes, PROGRAMMATIC)
+
+
+def launch_together(
+    kernel: Any, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int
+) -> None:
+    """Launch a kernel whose blocks wait for each other: the driver refuses if they are not on the device all at once.
+
+    A cooperative launch, as CuPy's ``enable_cooperative_groups`` makes, without relocatable code, which needs a library of the
+    CUDA toolkit.  The driver must be of CUDA `TOGETHER` or later.
+
+    Parameters
+    ----------
+    kernel, blocks, threads, arguments, shared_bytes
+        As for :func:`launch_overlapping`.
+
+    Raises
+    ------
+    DeviceError
+        If the driver refuses.
+    """
+    _launch(kernel, blocks, threads, arguments, shared_bytes, COOPERATIVE)
+
+
+def _launch(
+    kernel: Any, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int, attribute_id: int
+) -> None:
+    """Launch with one attribute whose value is 1."""
     values = [
         ctypes.c_void_p(x.data.ptr) if hasattr(x, "data") and hasattr(x.data, "ptr") else _buffer(x)
         for x in arguments
     ]
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-    attribute = _Attribute(PROGRAMMATIC)
+    attribute = _Attribute(attribute_id)
     attribute.value[0] = 1
-    stream = cupy.cuda.get_current_stream().ptr
+    stream = _cupy().cuda.get_current_stream().ptr
     config = _Config(blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.pointer(attribute), 1)
     status = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(
         ctypes.byref(config), ctypes.c_void_p(kernel.kernel.ptr), pointers, None

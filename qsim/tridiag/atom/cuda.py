@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.kernels import TOGETHER
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.propagator import STAGES, Propagator, emptied, radial_arrays, weighted_force
 from qsim.tridiag.kernels import atom as kernels
@@ -55,7 +56,7 @@ def families_of(lanes: AnyLanes) -> Families:
     return Families(pairs, coupling, growth, momenta)
 
 
-def shape_of(device: Device, points: int, lanes: int, members: int) -> CudaShape:
+def shape_of(device: Device, points: int, lanes: int, members: int, *, velocity: bool = False) -> CudaShape:
     """Return how a batch lies on a device.
 
     Raises
@@ -68,7 +69,16 @@ def shape_of(device: Device, points: int, lanes: int, members: int) -> CudaShape
         found = runtime.getDeviceProperties(device.index)
         shared = int(found.get("sharedMemPerBlockOptin", found["sharedMemPerBlock"]))
         able = getattr(device.xp.cuda.Device(device.index), "attributes", {}).get("CooperativeLaunch", 0)
-        return shape(points, lanes, members, int(found["multiProcessorCount"]), shared, waits=bool(able))
+        able = able and runtime.driverGetVersion() >= TOGETHER
+        return shape(
+            points,
+            lanes,
+            members,
+            int(found["multiProcessorCount"]),
+            shared,
+            velocity=velocity,
+            waits=bool(able),
+        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,9 @@ class CudaBatch:
         dt, order = how.dt, how.order
         self.members = len(phi)
         n, width = lattice.grid.points, 2 * lanes.pairs
-        self.shape = shape_of(device, n, width, self.members) if found is None else found
+        self.shape = (
+            shape_of(device, n, width, self.members, velocity=how.velocity) if found is None else found
+        )
         made = {q: self._tables(q * dt / self.parts) for q in dict.fromkeys(STAGES[order])}
         self.stages = [(q, made[q]) for q in STAGES[order]]
         self.made = list(made.values())
@@ -263,8 +275,7 @@ class CudaBatch:
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        mixes = sum(one.mix.nbytes for one in self.made if one.mix is not None)
-        return int(self.state.nbytes) + sum(one.nbytes for one in self.made) + mixes
+        return int(self.state.nbytes) + sum(one.nbytes for one in self.made)
 
 
 class CudaMember:

@@ -340,7 +340,7 @@ QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* fami
 
 // Sweeps first ... last of a launch: sweep k ends step k and begins step k + 1.  A block does every `blocks`-th chunk of one member.
 QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
-    extern __shared__ char raw[];
+    extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     const int member = blockIdx.x / s.blocks, block = blockIdx.x - member * s.blocks;

@@ -20,7 +20,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_length, moves
+from qsim.tridiag.kernels.atom_gpu import CudaTables
+from qsim.tridiag.kernels.atom_launch import launch_length, moves
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["HALF", "atom_sums", "length_steps", "pivots", "scratch"]
@@ -353,7 +354,7 @@ def length_steps(s, tables, fields, dt, samples=None):
     Returns
     -------
     None, or on a GPU (members, places, 6) float64
-        Sums as of :func:`qsim.tridiag.kernels.atom_gpu.launch_length`.
+        Sums as of :func:`qsim.tridiag.kernels.atom_launch.launch_length`.
     """
     if isinstance(tables, CudaTables):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples

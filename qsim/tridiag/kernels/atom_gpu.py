@@ -1,4 +1,4 @@
-r"""Tables and launches of the CUDA kernels of an electron in a central potential (``atom.cu`` and its likes).
+r"""Tables of the CUDA kernels of an electron in a central potential (``atom.cu`` and its likes).
 
 Radial step.  With the inverse pivots p and p' of the elimination of ``M2 + q`` from either end, ``w = -(M2 + q)^-1 q f`` is
 
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import kernels
 from qsim.core.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -38,27 +37,19 @@ __all__ = [
     "Families",
     "Mixing",
     "Observed",
-    "launch_length",
-    "launch_velocity",
-    "moves",
-    "operations",
-    "planar_operations",
     "radial_tables",
     "shape",
 ]
 
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
-THREADS, STREAMED_THREADS, MIX_THREADS = 512, 256, 256
+THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of atom_launch.py
 PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
-RADIAL_STEP, NOTHING = -1, -2
-CLEAR, MASK = 1, 2
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
 NEGLIGIBLE = 1e-18
-SUMS = 6
 STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
 FLOOR = -1e4  # of logarithms
 
@@ -106,7 +97,14 @@ class CudaShape:
 
 
 def shape(
-    points: int, lanes: int, members: int, processors: int, shared: int, *, waits: bool = True
+    points: int,
+    lanes: int,
+    members: int,
+    processors: int,
+    shared: int,
+    *,
+    velocity: bool = False,
+    waits: bool = True,
 ) -> CudaShape:
     """Return a shape for a number of members.
 
@@ -117,6 +115,8 @@ def shape(
         Multiprocessors of the device.
     shared : int
         Bytes of shared memory that a block may have.
+    velocity : bool
+        Gauge: the registers of its kernels allow one block on a multiprocessor.
     waits : bool
         Whether the device holds all blocks of a cooperative launch at once.
 
@@ -146,7 +146,7 @@ def shape(
         return CudaShape(points, lanes, rows, chunks, chunks, THREADS, together, waits)
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
-    two = 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + 1) + STATIC) <= shared
+    two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + 1) + STATIC) <= shared
     return CudaShape(
         points, lanes, rows, chunks, min(chunks, (1 + two) * processors), STREAMED_THREADS, 1, waits
     )
@@ -170,9 +170,9 @@ def radial_tables(
     q = 1.0 / (b - 1j * (a[:, None] - absorbed))
     diagonal = q + 10.0 / 12.0
     diagonal[0] = q[0] + first
-    gain = 2j * a[:, None] * q**2 / (1.0 / p + 1.0 / back - diagonal)
-    keep = q * (b + 1j * (a[:, None] + absorbed))
-    alpha, beta = np.zeros_like(q), np.zeros_like(q)
+    gain = np.asarray(2j * a[:, None] * q**2 / (1.0 / p + 1.0 / back - diagonal), dtype=np.complex128)
+    keep = np.asarray(q * (b + 1j * (a[:, None] + absorbed)), dtype=np.complex128)
+    alpha, beta = np.zeros(q.shape, dtype=np.complex128), np.zeros(q.shape, dtype=np.complex128)
     alpha[1:] = -p[:-1] * q[:-1] / (12.0 * q[1:])
     beta[:-1] = -back[1:] * q[1:] / (12.0 * q[:-1])
     return alpha, beta, gain, keep
@@ -374,236 +374,3 @@ def _reach(products: NDArray[np.complex128]) -> NDArray[np.int64]:
         if np.all(reach <= d):
             break
     return reach
-
-
-def moves(
-    fields: NDArray[np.float64],
-    dt: float,
-    samples: NDArray[np.int32],
-    directions: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return what the couplings do between the radial steps, (members, steps + 1, 4).
-
-    Per bohr, the angles of half the step before and half the step after; the turns of the frame before and after a sample.
-
-    Parameters
-    ----------
-    fields : (members, steps) float64
-        E of every step, a.u. (in a plane, its magnitude).
-    dt : float
-    samples : (steps + 1,) int32
-        Not negative where a sample is taken: there the frame is the fixed one.
-    directions : (members, steps) float64, optional
-        Angle of the field with the x axis, radian.
-    """
-    members, steps = fields.shape
-    out = np.zeros((members, steps + 1, 4))
-    out[:, 1:, 0] = 0.5 * dt * fields
-    out[:, :-1, 1] = 0.5 * dt * fields
-    if directions is not None:
-        frame = np.zeros((members, steps + 2))
-        frame[:, 1:-1] = directions
-        before, after = frame[:, :-1], frame[:, 1:]
-        fixed = samples >= 0
-        out[:, :, 2] = np.where(fixed, -before, after - before)
-        out[:, :, 3] = np.where(fixed, after, 0.0)
-    return out
-
-
-def operations(
-    g: tuple[NDArray[np.float64], NDArray[np.float64]], samples: NDArray[np.int32], *, masked: bool
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Return what steps in velocity gauge along z are made of.
-
-    Parameters
-    ----------
-    g : (members, steps + 1) and (members, steps) float64
-        A dt at the ends of the steps (for the even pairs) and at their midpoints (odd pairs).
-    samples : (steps + 1,) int32
-        Place of the sums taken after that many steps, -1 for none.
-    masked : bool
-        Whether a mask follows every step.
-
-    Returns
-    -------
-    kinds : (operations + 1,) int32
-        Family, `RADIAL_STEP` or `NOTHING`.
-    actions, samples : (operations + 1,) int32
-        Before the operation begins: `CLEAR`, `MASK` or both; the place of the sums.
-    moves : (members, operations + 1, 3) float64
-        g of the operation, turns of the frame before and after a sample.
-    """
-    ends, middle = g
-    steps = middle.shape[1]
-    found: list[tuple[int, int, int, NDArray[np.float64]]] = []
-    if steps:
-        found.append((0, 0, int(samples[0]), 0.5 * ends[:, 0]))
-    for k in range(steps):
-        half, last = 0.5 * middle[:, k], k + 1 == steps
-        action = CLEAR | MASK * masked if k > 0 else 0
-        if k > 0 and not masked and samples[k] < 0:
-            found.append((1, action, -1, half))
-        elif k > 0:  # the step before is complete
-            found.append((0, action, int(samples[k]), 0.5 * ends[:, k]))
-            found.append((1, 0, -1, half))
-        else:
-            found.append((1, 0, -1, half))
-        found.append((RADIAL_STEP, 0, -1, half))
-        found.append((1, 0, -1, half))
-        split = last or masked or samples[k + 1] >= 0
-        found.append((0, 0, -1, (0.5 if split else 1.0) * ends[:, k + 1]))
-    final = CLEAR | MASK * masked if steps else 0
-    found.append((NOTHING, final, int(samples[steps]), np.zeros(middle.shape[0])))
-    moves_ = np.zeros((middle.shape[0], len(found), 3))
-    moves_[:, :, 0] = np.array([one[3] for one in found]).T
-    kinds, actions, places = (np.array([one[i] for one in found], dtype=np.int32) for i in range(3))
-    return kinds, actions, places, moves_
-
-
-PLANAR = (0, 1, 2, 3, RADIAL_STEP, 3, 2, 1, 0)
-
-
-def planar_operations(
-    g: NDArray[np.float64], directions: NDArray[np.float64], samples: NDArray[np.int32], *, masked: bool
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Return what steps in velocity gauge in a plane are made of, as `operations`.
-
-    Parameters
-    ----------
-    g, directions : (members, steps) float64
-        ``|A| dt`` at the midpoints, and its angle with the x axis.
-    samples : (steps + 1,) int32
-    masked : bool
-    """
-    members, steps = g.shape
-    length = len(PLANAR)
-    kinds = np.array([*PLANAR * steps, NOTHING], dtype=np.int32)
-    actions = np.zeros(kinds.size, dtype=np.int32)
-    places = np.full(kinds.size, -1, dtype=np.int32)
-    actions[length::length] = CLEAR | MASK * masked
-    places[::length] = samples
-    out = np.zeros((members, kinds.size, 3))
-    out[:, :-1, 0] = np.repeat(0.5 * g, length, axis=1)
-    frame = np.zeros((members, steps + 2))
-    frame[:, 1:-1] = directions
-    before, after, fixed = frame[:, :-1], frame[:, 1:], samples >= 0
-    out[:, ::length, 1] = np.where(fixed, -before, after - before)
-    out[:, ::length, 2] = np.where(fixed, after, 0.0)
-    return kinds, actions, places, out
-
-
-def launch_length(
-    kernel: tuple[str, str],
-    s: Any,
-    tables: CudaTables,
-    table: NDArray[np.float64],
-    samples: NDArray[np.int32],
-) -> Any:
-    """Make steps in length gauge on the device and return the sums that were taken.
-
-    Parameters
-    ----------
-    kernel : (str, str)
-        Source and name.
-    s : (members, padded rows, lanes) complex128
-        States on the device, worked on in place.
-    tables : CudaTables
-    table : (members, steps + 1, 4) float64
-        Of `moves`.
-    samples : (steps + 1,) int32
-        Place of the sums taken after that many steps, -1 for none.
-
-    Returns
-    -------
-    (members, places, 6) float64
-        On the device: norm, dipole and mean force along z (or x) and along y, norm of the last l.
-    """
-    return _launch(kernel, s, tables, table, samples, [], tables.window, tables.shape.threads)
-
-
-def launch_velocity(
-    kernel: tuple[str, str],
-    s: Any,
-    tables: CudaTables,
-    made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
-) -> tuple[Any, Any]:
-    """Make steps in velocity gauge on the device; return the sums that were taken, and what was set to zero.
-
-    Parameters
-    ----------
-    kernel : (str, str)
-        Source and name.
-    s : (members, padded rows, lanes) complex128
-        States on the device, worked on in place.
-    tables : CudaTables
-        With what velocity gauge needs.
-    made : tuple
-        Of `operations` or `planar_operations`.
-
-    Returns
-    -------
-    (members, places, 6) float64, (members,) float64
-        On the device: sums as of `launch_length`; norm that was set to zero near the nucleus.
-    """
-    kinds, actions, samples, table = made
-    put, mix = tables.device.asarray, tables.mix
-    assert mix is not None
-    felt, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
-    mix.lost.fill(0.0)
-    middle = [
-        tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
-        put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
-    ]  # fmt: skip
-    sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), MIX_THREADS)
-    return sums, mix.lost.sum(axis=1)
-
-
-def _launch(
-    kernel: tuple[str, str],
-    s: Any,
-    tables: CudaTables,
-    table: NDArray[np.float64],
-    samples: NDArray[np.int32],
-    middle: list[Any],
-    window: int,
-    threads: int,
-) -> Any:
-    """Launch all sweeps, wave after wave of members; return the sums."""
-    found, device = tables.shape, tables.device
-    steps = samples.size - 1
-    places = int(samples.max(initial=-1)) + 1
-    null = np.intp(0)
-    with device.use():
-        sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
-        moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
-        waits = found.waits and found.chunks > 1
-        run = kernels.function(
-            "tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=found.shared_bytes, cooperative=waits
-        )
-        frame = [] if tables.momenta is None else [tables.momenta]
-        spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
-        for low in range(0, tables.members, found.together):
-            high = min(low + found.together, tables.members)
-            inner = [
-                one[low:high] if tables.mix is not None and one is tables.mix.lost else one for one in middle
-            ]
-            for first, last in spans:
-                numbers = (
-                    found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
-                    max(places, 1), tables.members,
-                )  # fmt: skip
-                run(
-                    ((high - low) * found.blocks,),
-                    (threads,),
-                    (
-                        s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
-                        tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
-                        tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
-                        null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
-                        tables.weight, tables.force, tables.edge, sums[low:high], *inner,
-                        *(np.int32(number) for number in numbers),
-                    ),
-                    shared_mem=found.shared_bytes,
-                )  # fmt: skip
-        tables.base += steps
-        return sums.sum(axis=2)[:, :places]

@@ -280,7 +280,7 @@ struct Operations {
 };
 
 QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o) {
-    extern __shared__ char raw[];
+    extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     const int member = blockIdx.x / s.blocks, block = blockIdx.x - member * s.blocks;

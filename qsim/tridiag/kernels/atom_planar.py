@@ -28,13 +28,8 @@ from qsim.tridiag.kernels.atom import (
     _sweep,
     _write,
 )
-from qsim.tridiag.kernels.atom_gpu import (
-    CudaTables,
-    launch_length,
-    launch_velocity,
-    moves,
-    planar_operations,
-)
+from qsim.tridiag.kernels.atom_gpu import CudaTables
+from qsim.tridiag.kernels.atom_launch import launch_length, launch_velocity, moves, planar_operations
 from qsim.tridiag.kernels.atom_velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT
 
@@ -106,7 +101,7 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
     Returns
     -------
     None, or on a GPU (members, places, 6) float64
-        Sums as of :func:`qsim.tridiag.kernels.atom_gpu.launch_length`.
+        Sums as of :func:`qsim.tridiag.kernels.atom_launch.launch_length`.
     """
     if isinstance(tables, CudaTables):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples

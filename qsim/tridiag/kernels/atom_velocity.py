@@ -24,7 +24,8 @@ from qsim.tridiag.kernels.atom import (
     _sweep,
     _write,
 )
-from qsim.tridiag.kernels.atom_gpu import CudaTables, launch_velocity, operations
+from qsim.tridiag.kernels.atom_gpu import CudaTables
+from qsim.tridiag.kernels.atom_launch import launch_velocity, operations
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["velocity_steps"]
@@ -258,7 +259,7 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None):
     -------
     float, or on a GPU (members, places, 6) and (members,) float64
         Norm that was set to zero near the nucleus; on a GPU after the sums, as of
-        :func:`qsim.tridiag.kernels.atom_gpu.launch_velocity`.
+        :func:`qsim.tridiag.kernels.atom_launch.launch_velocity`.
     """
     if isinstance(tables, CudaTables):
         taken = np.full(halves.shape[1] + 1, -1, np.int32) if samples is None else samples

@@ -39,8 +39,9 @@ TRACE = 20_000  # samples of a run that asks for no spectrum
 PER_PERIOD = 8  # samples per period of the highest harmonic
 LEAST_ORDERS = 30
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
-# arrays of the size of the state beside it on a GPU: tables of two lengths of step, with products and tips of chunks
-CUDA_TABLES = 11
+# arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
+# the tips of chunks, in velocity gauge also the ports of segments
+CUDA_TABLES, CUDA_TIPS, PADDING = 4.7, {"length": 0.3, "velocity": 3.3}, 1.05
 CUDA_MAKING = 16  # of those on the host while the tables are made
 FLOPS = 40.0  # of a step, per point and l
 SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
@@ -72,7 +73,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
-    memory = _memory(size, count, recorded=count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps))
+    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
+    lengths = 2 if deck.time.order == 4 else 1
+    memory = _memory(size, count, CUDA_TIPS[found.gauge], lengths, recorded=recorded)
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
@@ -103,17 +106,33 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     )
 
 
-def _memory(size: int, count: int, *, recorded: int) -> Memory:
-    """Estimate the memory of `count` runs with states of `size` bytes, that record so many bytes."""
+def _memory(size: int, count: int, tips: float, lengths: int, *, recorded: int) -> Memory:
+    """Estimate the memory of runs.
+
+    Parameters
+    ----------
+    size, count : int
+        Bytes of a state, and runs.
+    tips : float
+        Of `CUDA_TIPS`.
+    lengths : int
+        Different lengths of step.
+    recorded : int
+        Bytes that are recorded.
+    """
     whole = count * STATES * size
-    on_device = min(whole, (count + CUDA_TABLES) * size if count > 1 else 2 * (1 + CUDA_TABLES) * size)
+    on_gpu = int(PADDING * size * (count * (1 + lengths * tips) + lengths * CUDA_TABLES))
+    if count == 1:  # a companion comes while the run is still there
+        on_gpu *= 2
+    shared = min(whole, on_gpu)
     return Memory(
-        host=recorded + whole - on_device,
-        device=on_device,
+        host=recorded + whole - shared,
+        device=shared,
         parts={"states and pivots": whole},
         reduce="grid.lmax",
+        on_gpu=on_gpu - shared,
         # tables are made on the host, and a state is there while it is observed
-        on_gpu_host=on_device - whole + CUDA_MAKING * size,
+        on_gpu_host=shared - whole + CUDA_MAKING * size,
     )
 
 

@@ -6,6 +6,8 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.tridiag import build
+from qsim.tridiag.atom.cuda import CudaBatch, Stepping
+from qsim.tridiag.kernels.atom_gpu import shape
 from qsim.tridiag.tasks.atom import AtomEvolution
 from qsim.tridiag.tasks.atom_scan import _Batch, run_scan
 
@@ -144,3 +146,22 @@ def test_what_a_gpu_does_not_do(tridiag):
     wide = SMALL | {"laser": laser(polarization={"type": "circular", "handedness": "left"})}
     wide |= {"grid": SMALL["grid"] | {"lmax": 55}}
     assert build.plan(tridiag.load(**wide)).cpu_only == "task: atom with 1624 channels, more than 1400"
+
+
+@pytest.mark.parametrize("kind", ["length", "velocity", "order 4", "circular"])
+@pytest.mark.parametrize("members", [1, 3])
+def test_the_memory_that_is_planned(tridiag, kind, members):
+    """Arrays of a batch on a pretended device are within the plan's; a single run may have a companion."""
+    deck = SMALL | KINDS[kind] | ({"scan": {"cep": [0.0, 1.0, 2.0]}} if members > 1 else {})
+    deck |= {"grid": {"rmax": 300, "dr": 0.2, "lmax": 6}}
+    memory = build.plan(tridiag.load(**deck)).memory
+    problem = tridiag.build(**deck)
+    one = problem.runs[0] if members > 1 else problem
+    lanes = one.frame.lanes(one.setting.lmax)
+    phi = [one.state(one.lattice, lanes)] * members
+    how = Stepping(one.setting.dt, one.velocity, one.order, one.setting.parts)
+    cut = shape(one.lattice.grid.points, 2 * lanes.pairs, members, 132, 232_448)
+    batch = CudaBatch(cpu(1), one.lattice, lanes, phi, [one.field()] * members, how, found=cut)
+    planned = memory.device + memory.on_gpu
+    assert batch.nbytes < planned / (2 if members == 1 else 1)
+    assert batch.nbytes > 0.3 * planned
