@@ -95,7 +95,7 @@ class Parts:
 
 def watch(parts: Parts) -> None:
     """Let imports, compilation, kernels and stages of this process count."""
-    loading: Any = importlib._bootstrap  # type: ignore[attr-defined]
+    loading: Any = importlib._bootstrap
     loading._find_and_load = parts.counted("import", loading._find_and_load)
     from numba.core import event, registry
 

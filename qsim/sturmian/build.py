@@ -92,8 +92,8 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
             found = work.integrals_seconds(deck, points, finer, values.size(0, points))
             launches = LAUNCHES * len(deck.task.routes) * len(as_list(deck.task.l)) * len(deck.task.N or [0])
             return Work(core=found.all, lanes=float(largest) ** 4, launches=launches, host=found.host)
-        seconds = work.basis_seconds(deck, points, finer, len(_momenta(deck, sectors)))
-        return Work(core=seconds, lanes=float(points), host=seconds)
+        once = work.basis_seconds(deck, points, finer, len(_momenta(deck, sectors)))
+        return Work(core=once, lanes=float(points), host=once)
     flops = 0.0
     for sector in sectors:
         if deck.solver.type == "dense":  # tridiagonal form

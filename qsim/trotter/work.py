@@ -51,6 +51,7 @@ WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
 LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
 # launches on a GPU that wait for each other
 TERM = 3.0  # of a product with the recurrence beside it
+KRYLOV = 10.0  # of one that is made orthogonal to all before it
 SEEN = 10.0  # of the measurements at one time, and of an entropy
 
 
@@ -138,7 +139,7 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
     product = D * _product(model, sector=problem.sector is not None)
     if problem.stepped:
         count = krylov_products(hamiltonian, problem.times, accuracy)
-        return count * (product + SMALL_PRODUCT), 3.0 * TERM * count  # scalar products and sums beside each
+        return count * (product + SMALL_PRODUCT), KRYLOV * count
     found = []
     if problem.expanded or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
         width = half_width(model)
@@ -247,6 +248,7 @@ def task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
 
 
 def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
+    """Return the work of a task without its start."""
     block = problem.block
     if isinstance(block, Floquet):
         return _floquet(problem, block, float(sizes[0]))

@@ -244,6 +244,29 @@ def test_estimates_of_random_decks_are_near_the_measured_time(tmp_path):
     assert sum(near) >= 0.75 * len(near), ratios
 
 
+SECONDS = (
+    1.0,
+    6.0,
+)  # of the decks that are run: shorter ones hardly compute, longer ones cost the tests too much
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deck", [f"{p.parent.name}/{p.stem}" for p in sorted(INPUTS.glob("*/*.yaml"))])
+def test_the_estimate_of_a_deck_is_near_the_measured_time(tmp_path, deck):
+    """Within a factor of four of the CPU seconds of one thread, kernels compiled; qoc tells the time of a sweep only."""
+    method, path = deck.partition("/")[0], INPUTS / f"{deck}.yaml"
+    work = stage(method, "build").plan(load_deck(path, stage(method, "deck").DECK)).work
+    if work.each or not SECONDS[0] <= work.core <= SECONDS[1]:
+        pytest.skip(f"about {work.core:.2g} s{' for each ' + work.each if work.each else ''} on one core")
+    settings = Options(device="cpu", threads=1, figures=False, output=tmp_path, verbosity=-1, force=True)
+    measured = []
+    for _ in range(2):  # the first run may compile
+        start = time.process_time()
+        pipeline.execute(method, path, settings)
+        measured.append(time.process_time() - start)
+    assert 0.25 < work.core / min(measured) < 4.0, (work.core, measured)
+
+
 def test_every_deck_tells_its_time_but_those_that_choose_their_work():
     for path in sorted(INPUTS.glob("[!q]*/*.yaml")):
         method = path.parent.name

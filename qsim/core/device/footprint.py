@@ -54,11 +54,11 @@ Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 M
 (`solve`), sturmian 17, qmc 140 (`dmc`)."""
 FIRST_RUN_OTHERS = 60_000_000
 """The same of a method without a number of its own."""
-COMPILING = {"qoc": 7.0, "trotter": 10.0, "tridiag": 6.0, "sturmian": 1.0, "qmc": 10.0}
+COMPILING = {"qoc": 7.0, "trotter": 10.0, "tridiag": 6.0, "sturmian": 1.0, "qmc": 7.0}
 """Seconds of one core that such a run takes to compile.
 
 Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 6.5, trotter 10, tridiag 3
-(`propagate`) to 9.5 (`solve`), sturmian 0.6, qmc 10 in open boundaries
+(`propagate`) to 9.5 (`solve`), sturmian 0.6, qmc 6.4 in open boundaries with all electrons and 9 with pseudopotentials
 (periodic ones take several times that)."""
 COMPILING_OTHERS = 10.0
 """The same of a method without a number of its own."""

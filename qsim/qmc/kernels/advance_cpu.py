@@ -1,4 +1,4 @@
-"""The one kernel of walkers in open boundaries on the CPU: all jobs of ``walk.py`` and ``derivatives.py``."""
+"""The kernel of walkers in open boundaries on the CPU: all jobs of ``walk.py`` and ``derivatives.py``."""
 
 from __future__ import annotations
 
@@ -7,65 +7,83 @@ import math
 import numba as nb
 
 from qsim.core.device.jit import held
-from qsim.qmc.kernels.derivatives_cpu import derivatives
-from qsim.qmc.kernels.energy_cpu import TOTAL, clipped, local_energy, nonlocal_moves
+from qsim.qmc.kernels.derivatives_cpu import collect, derivatives, nonlocal_derivatives
+from qsim.qmc.kernels.energy_cpu import TOTAL, clipped, local_energy, nonlocal_energy, nonlocal_moves
 from qsim.qmc.kernels.jit import JIT
 from qsim.qmc.kernels.walk_cpu import refresh, sweep
 
-__all__ = ["DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK", "advance"]
+__all__ = ["ADVANCE", "DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK"]
 
 RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES = range(6)  # jobs
 
 
-@nb.njit(**JIT)
-def advance(
-    first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves, reference, trial,
-    window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, work,
-):  # fmt: skip
-    """Do a job for walkers ``first ... last``: one kernel for all, since each would compile the same parts again.
+def _kernel(pseudopotentials):
+    """Return the kernel with or without what pseudopotentials need: the compiler leaves out what the constant excludes."""
 
-    ``RECOMPUTE``: rows, inverses and log psi; ``sums[w, 0]`` is the largest change of an inverse relative to its size.
-    ``WALK``: ``sweeps`` generations, numbered from ``step``.  ``ENERGIES``: local energies.
-    ``GENERATIONS``: ``count`` times ``sweeps`` moves of all electrons and the local energy; ``sums`` (W, 8) collects its
-    components, the square of the total, and the number of generations.  ``DIFFUSE``: one generation of diffusion Monte Carlo,
-    moves, local energy, weight, T-moves; weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with energies clipped
-    to ``window`` around ``reference``.  ``DERIVATIVES``: local energies, and what they and log psi change by with each parameter.
-    """
-    state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
-    hamiltonian, parameters, work = held(hamiltonian), held(parameters), held(work)
-    mass = hamiltonian.mass
-    for w in range(first, last):
-        if job == RECOMPUTE:
-            sums[w, 0] = refresh(state, w, orbitals, jastrow, n_up, work)
-            continue
-        for g in range(count):
-            at = step + g * sweeps
-            before = clipped(state.energy[w, TOTAL], reference, window)
-            for k in range(sweeps):
-                sweep(
-                    state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, at + k, offset + w, work
-                )  # fmt: skip
-            if job == WALK:
+    @nb.njit(**JIT)
+    def advance(
+        first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves, reference,
+        trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, work,
+    ):  # fmt: skip
+        """Do a job for walkers ``first ... last``: one kernel for all, since each would compile the same parts again.
+
+        ``RECOMPUTE``: rows, inverses and log psi; ``sums[w, 0]`` is the largest change of an inverse relative to its size.
+        ``WALK``: ``sweeps`` generations, numbered from ``step``.  ``ENERGIES``: local energies.
+        ``GENERATIONS``: ``count`` times ``sweeps`` moves of all electrons and the local energy; ``sums`` (W, 8) collects its
+        components, the square of the total, and the number of generations.  ``DIFFUSE``: one generation of diffusion Monte
+        Carlo, moves, local energy, weight, T-moves; weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with
+        energies clipped to ``window`` around ``reference``.  ``DERIVATIVES``: local energies, and what they and log psi change
+        by with each parameter.
+        """
+        state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
+        hamiltonian, parameters, work = held(hamiltonian), held(parameters), held(work)
+        mass = hamiltonian.mass
+        for w in range(first, last):
+            if job == RECOMPUTE:
+                sums[w, 0] = refresh(state, w, orbitals, jastrow, n_up, work)
                 continue
-            local_energy(
-                state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
-            )
-            if job == DERIVATIVES:
-                derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work)
-            elif job == GENERATIONS:
-                for c in range(6):
-                    sums[w, c] += state.energy[w, c]
-                total = state.energy[w, TOTAL]
-                sums[w, 6] += total * total
-                sums[w, 7] += 1.0
-            elif job == DIFFUSE:
-                after = clipped(state.energy[w, TOTAL], reference, window)
-                state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-                points = 0
-                if tmoves:
-                    for e in range(work.counts.shape[0]):
-                        points += work.counts[e]
-                if points > 0:  # a call costs more than it takes to see that there is nothing to do
-                    nonlocal_moves(
-                        state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
+            for g in range(count):
+                at = step + g * sweeps
+                before = clipped(state.energy[w, TOTAL], reference, window)
+                for k in range(sweeps):
+                    sweep(
+                        state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, at + k, offset + w, work
                     )  # fmt: skip
+                if job == WALK:
+                    continue
+                local_energy(state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, work)
+                if pseudopotentials:
+                    nonlocal_energy(
+                        state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
+                    )  # fmt: skip
+                if job == DERIVATIVES:
+                    derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work)
+                    if pseudopotentials:
+                        first_number, slopes = parameters.first, parameters.slopes
+                        nonlocal_derivatives(state.R[w], orbitals, jastrow, first_number, n_up, slopes, work)
+                    collect(w, parameters)
+                elif job == GENERATIONS:
+                    for c in range(6):
+                        sums[w, c] += state.energy[w, c]
+                    total = state.energy[w, TOTAL]
+                    sums[w, 6] += total * total
+                    sums[w, 7] += 1.0
+                elif job == DIFFUSE:
+                    after = clipped(state.energy[w, TOTAL], reference, window)
+                    state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
+                    if pseudopotentials:
+                        points = 0
+                        if tmoves:
+                            for e in range(work.counts.shape[0]):
+                                points += work.counts[e]
+                        if points > 0:  # a call costs more than it takes to see that there is nothing to do
+                            nonlocal_moves(
+                                state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio,
+                                k0, k1, stream, step, offset + w, work,
+                            )  # fmt: skip
+
+    return advance
+
+
+#: Without and with pseudopotentials; a run compiles the one that it needs.
+ADVANCE = (_kernel(False), _kernel(True))

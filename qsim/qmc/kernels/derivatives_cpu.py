@@ -16,7 +16,7 @@ import numba as nb
 from qsim.qmc.kernels.jastrow_cpu import BSPLINE, PADE, TINY
 from qsim.qmc.kernels.jit import INLINE, PART
 
-__all__ = ["Derivatives", "ParameterTables", "derivatives"]
+__all__ = ["Derivatives", "ParameterTables", "collect", "derivatives", "nonlocal_derivatives"]
 
 
 class ParameterTables(NamedTuple):
@@ -133,8 +133,8 @@ def set_velocities(state, w, n_up, J):
 
 @nb.njit(**PART)
 def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, work):
-    """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy; ``work`` is as the local energy left it."""
-    atom, v, targets = orbitals.atom, work.J, work.targets
+    """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy without its nonlocal part."""
+    atom, v = orbitals.atom, work.J
     N, atoms = R.shape[0], atom.shape[0]
     over = 1.0 / mass
     for c in range(values.shape[0]):
@@ -154,7 +154,13 @@ def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, 
             along = v[e, 0] * dx + v[e, 1] * dy + v[e, 2] * dz
             add_values(jastrow, first, f, r, 1.0, values)
             add_slopes(jastrow, first, f, r, over * (along + 1.0) / r, 0.5 * over, slopes)
-    for e in range(N):
+
+
+@nb.njit(**PART)
+def nonlocal_derivatives(R, orbitals, jastrow, first, n_up, slopes, work):
+    """Add the derivatives of the nonlocal energy, whose points are in ``work``, to ``slopes`` (C,)."""
+    atom, targets = orbitals.atom, work.targets
+    for e in range(R.shape[0]):
         total = 0.0
         for q in range(work.counts[e]):
             x, y, z, value = targets[e, q, 0], targets[e, q, 1], targets[e, q, 2], targets[e, q, 3]
@@ -166,11 +172,17 @@ def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, 
 
 @nb.njit(**PART)
 def derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work):
-    """Set the derivatives of log psi and of the local energy of a walker, whose local energy has just been computed."""
+    """Set the derivatives by the numbers of the tables, without nonlocal part, of a walker whose energy was just computed."""
+    set_velocities(state, w, n_up, work.J)
+    values, slopes = parameters.values, parameters.slopes
+    walker_derivatives(state.R[w], orbitals, jastrow, parameters.first, n_up, mass, values, slopes, work)
+
+
+@nb.njit(**PART)
+def collect(w, parameters):
+    """Sum the derivatives by the numbers of the tables to those of log psi and of the local energy by the parameters."""
     place, values, slopes = parameters.place, parameters.values, parameters.slopes
     log_slopes, energy_slopes = parameters.log_slopes[w], parameters.energy_slopes[w]
-    set_velocities(state, w, n_up, work.J)
-    walker_derivatives(state.R[w], orbitals, jastrow, parameters.first, n_up, mass, values, slopes, work)
     for p in range(log_slopes.shape[0]):
         log_slopes[p] = energy_slopes[p] = 0.0
     for c in range(place.shape[0]):

@@ -18,7 +18,7 @@ from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value
 from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
 
-__all__ = ["local_energy", "nonlocal_moves"]
+__all__ = ["local_energy", "nonlocal_energy", "nonlocal_moves"]
 
 TINY = 1e-12
 T_MOVE = 5  # pair of uniforms of an electron's T-move; 3 and 4 are free
@@ -110,10 +110,8 @@ def nonlocal_electron(
 
 
 @nb.njit(**INLINE)
-def local_energy(
-    state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
-):  # fmt: skip
-    """Set ``state.energy[w]``; ``work.targets`` and ``work.counts`` keep the points of the nonlocal part."""
+def local_energy(state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, work):
+    """Set ``state.energy[w]`` without the nonlocal part."""
     R, J, counts = state.R[w], work.J, work.counts
     N, atoms = R.shape[0], orbitals.atom.shape[0]
     repulsion = local = external = 0.0
@@ -173,24 +171,35 @@ def local_energy(
             lap += row[4, o] * c
         jx, jy, jz = J[e, 0], J[e, 1], J[e, 2]
         laplacians += lap - 2.0 * (gx * jx + gy * jy + gz * jz) + (jx * jx + jy * jy + jz * jz) - J[e, 3]
-    nonlocal_ = 0.0
     for e in range(N):
         counts[e] = 0
-    most = 0
-    for p in range(hamiltonian.channels.shape[0]):
-        most = max(most, hamiltonian.channels[p])
-    if most > 0:
-        for e in range(N):
-            value, counts[e] = nonlocal_electron(
-                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
-            )  # fmt: skip
-            nonlocal_ += value
     kinetic = -0.5 * laplacians / hamiltonian.mass
     external *= 0.5 * hamiltonian.mass * hamiltonian.omega * hamiltonian.omega
     energy = state.energy[w]
     energy[KINETIC], energy[REPULSION], energy[LOCAL] = kinetic, repulsion, local
-    energy[NONLOCAL_ENERGY], energy[EXTERNAL] = nonlocal_, external
-    energy[TOTAL] = kinetic + repulsion + local + nonlocal_ + external + ion_ion
+    energy[NONLOCAL_ENERGY], energy[EXTERNAL] = 0.0, external
+    energy[TOTAL] = kinetic + repulsion + local + external + ion_ion
+
+
+@nb.njit(**INLINE)
+def nonlocal_energy(
+    state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
+):  # fmt: skip
+    """Add the nonlocal part to what :func:`local_energy` set; ``work.targets`` and ``work.counts`` keep its points."""
+    energy, counts = state.energy[w], work.counts
+    nonlocal_, most = 0.0, 0
+    for p in range(hamiltonian.channels.shape[0]):
+        most = max(most, hamiltonian.channels[p])
+    if most > 0:
+        for e in range(counts.shape[0]):
+            value, counts[e] = nonlocal_electron(
+                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+            )  # fmt: skip
+            nonlocal_ += value
+    energy[NONLOCAL_ENERGY] = nonlocal_
+    energy[TOTAL] = (
+        energy[KINETIC] + energy[REPULSION] + energy[LOCAL] + nonlocal_ + energy[EXTERNAL] + ion_ion
+    )
 
 
 @nb.njit(**PART)

@@ -93,7 +93,7 @@ class HamiltonianTables(NamedTuple):
     delta : (P, C, K, 6) float64
         ``V_l - V_loc``.
     channels : (P,) int64
-        Number of l that occur, from l = 0.
+        Number of l that occur, from l = 0; empty without pseudopotentials (`local` and `delta` then have one entry, of zeros).
     cutoff : (P,) float64
         Radius beyond which all of ``delta`` vanish, bohr.
     points : (Q, 3) float64

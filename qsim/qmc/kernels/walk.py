@@ -185,7 +185,7 @@ def _space(state: State, tables: Tables) -> Work | CrystalWork:
 
 
 class Job(NamedTuple):
-    """What `advance_cpu.advance` takes besides walkers, tables and counters, in its order."""
+    """What a kernel of `advance_cpu` takes besides walkers, tables and counters, in its order."""
 
     job: int
     tau: float = 0.0
@@ -232,9 +232,10 @@ def job_of(
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
     how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
     at = counters(stream)
+    advance = advance_cpu.ADVANCE[tables.hamiltonian.channels.shape[0] > 0]
 
     def do(first: int, last: int, parameters: Derivatives, work: Any) -> None:
-        advance_cpu.advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
+        advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
 
     return do
 

@@ -85,7 +85,7 @@ class CrystalWavefunction(Wavefunction):
             values = np.abs(radial.evaluate(open_.local[k], radial.KNOTS[:-1]).value)
             far = np.flatnonzero(values > NEGLIGIBLE * max(1.0, values.max()))
             reach[k] = radial.KNOTS[far[-1] + 1] if far.size else 0.0
-        range_ = max(float(reach.max()), float(open_.cutoff.max()), 1e-3)
+        range_ = max(float(reach.max(initial=0.0)), float(open_.cutoff.max(initial=0.0)), 1e-3)
         waves = breakup.waves @ self.cell.reciprocal
         charge = self.system.charges
         phases = np.exp(1j * waves @ self.system.positions.T) @ charge

@@ -107,12 +107,11 @@ class Wavefunction:
         found = [system.pseudopotentials[symbol] for symbol in with_one]
         channels = max([p.channels for p in found], default=0)
         tables = [p.tables(max(channels, 1)) for p in found]
-        count = max(len(found), 1)  # arrays of kernels are never empty
+        count = max(len(found), 1)  # tables are never empty
         local = np.zeros((count, radial.INTERVALS, 6))
         delta = np.zeros((count, max(channels, 1), radial.INTERVALS, 6))
         for k, (a, b) in enumerate(tables):
             local[k], delta[k] = a, b
-        pad = [0] * (count - len(found))
         return HamiltonianTables(
             charge=system.charges,
             omega=float(system.omega),
@@ -123,8 +122,8 @@ class Wavefunction:
             ),
             local=local,
             delta=delta,
-            channels=np.array([p.channels for p in found] + pad, np.int64),
-            cutoff=np.array([p.cutoff for p in found] + pad, np.float64),
+            channels=np.array([p.channels for p in found], np.int64),
+            cutoff=np.array([p.cutoff for p in found], np.float64),
             points=self.rule.points,
             weights=self.rule.weights,
         )

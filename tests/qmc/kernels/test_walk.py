@@ -5,6 +5,9 @@ the size of the largest, and an inverse whose condition is below 1e4.  ``1e-10``
 """
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -363,3 +366,28 @@ def test_compact_orbitals_find_their_electrons():
     walkers = ensemble(cpu(1), trial_function(system, orbitals, {"J1": None, "J2": None}), 200)
     assert np.all(walkers.state.sign != 0)
     assert np.isfinite(walkers.state.log_psi).all()
+
+
+COLD = """
+from qsim.core.device.device import cpu
+from qsim.qmc.kernels import energy_cpu, walk
+from tests.qmc.kernels.test_walk import ensemble, {name}
+
+walkers = ensemble(cpu(1), {name}(), 3)
+walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(1))
+print(sum(bool(f.signatures) for f in (energy_cpu.nonlocal_electron, energy_cpu.nonlocal_moves)))
+"""
+
+
+@pytest.mark.slow  # compiles the kernel again
+@pytest.mark.parametrize(("name", "compiled"), [("helium", "0"), ("water", "2")])
+def test_only_pseudopotentials_compile_what_they_need(tmp_path, name, compiled):
+    environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(DECKS.parents[1])}
+    found = subprocess.run(
+        [sys.executable, "-c", COLD.format(name=name)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == compiled
