@@ -270,7 +270,8 @@ def test_updates_equal_recomputation(case, mode, device, tmp_path):
     after = host(walkers)
     np.testing.assert_allclose(before.log_psi, after.log_psi, atol=1e-8)
     np.testing.assert_array_equal(before.sign, after.sign)
-    np.testing.assert_allclose(before.rows, after.rows, rtol=1e-12, atol=1e-12)
+    # two kernels may fuse other operations of the same sums
+    np.testing.assert_allclose(before.rows, after.rows, rtol=1e-10, atol=1e-12 * np.abs(after.rows).max())
     if mode == FIXED_NODE:
         np.testing.assert_array_equal(before.sign, start)
 
