@@ -26,12 +26,12 @@ def atom_cuda(bench: Bench) -> None:
     for gauge, goal in GOALS.items():
         _check(bench, gauge)
         grid = uniform(0.2 * (400 if bench.quick else 4000), 0.2)
-        timing = _measure(bench, f"{grid.points} x 60, {gauge} gauge", grid, 60, gauge, steps=200)
+        timing = _measure(bench, f"{grid.points} x 60, {gauge} gauge", grid, 60, gauge, steps=1000)
         bench.goal(f"4000 x 60, {gauge} gauge, per step", 1e6 * timing, goal, "us")
     points, momenta, members = ENSEMBLE
     grid = mapped(0.2 * points, 0.2, 0.0125, 60.0)
     for gauge in GOALS:
-        one = _measure(bench, f"{grid.points} x {momenta}, {gauge} gauge", grid, momenta, gauge, steps=200)
+        one = _measure(bench, f"{grid.points} x {momenta}, {gauge} gauge", grid, momenta, gauge, steps=1000)
         label = f"{members} runs of {grid.points} x {momenta}, {gauge} gauge"
         many = _measure(bench, label, grid, momenta, gauge, steps=200, members=members)
         bench.goal(f"{label}: throughput against one", members * one / many, GAIN, "x", at_least=True)

@@ -84,30 +84,32 @@ def operations(
         g of the operation, turns of the frame before and after a sample.
     """
     ends, middle = g
-    steps = middle.shape[1]
-    found: list[tuple[int, int, int, NDArray[np.float64]]] = []
+    members, steps = middle.shape
+    # the whole state is there between two halves of an even pair's part: with a mask, for sums, and at the end
+    split = (samples >= 0) | masked
+    split[steps:] = False  # the last half has no other beside it
+    begin = 1 + np.concatenate([[0], np.cumsum(4 + split[1:])])[: steps + 1] if steps else np.zeros(1, int)
+    first, last = begin[:-1], begin[-1]
+    kinds = np.full(last + 1, NOTHING, dtype=np.int32)
+    actions, places = np.zeros_like(kinds), np.full_like(kinds, -1)
+    out = np.zeros((members, kinds.size, 3))
     if steps:
-        found.append((0, 0, int(samples[0]), 0.5 * ends[:, 0]))
-    for k in range(steps):
-        half, last = 0.5 * middle[:, k], k + 1 == steps
-        action = CLEAR | MASK * masked if k > 0 else 0
-        if k > 0 and not masked and samples[k] < 0:
-            found.append((1, action, -1, half))
-        elif k > 0:  # the step before is complete
-            found.append((0, action, int(samples[k]), 0.5 * ends[:, k]))
-            found.append((1, 0, -1, half))
-        else:
-            found.append((1, 0, -1, half))
-        found.append((RADIAL_STEP, 0, -1, half))
-        found.append((1, 0, -1, half))
-        split = last or masked or samples[k + 1] >= 0
-        found.append((0, 0, -1, (0.5 if split else 1.0) * ends[:, k + 1]))
-    final = CLEAR | MASK * masked if steps else 0
-    found.append((NOTHING, final, int(samples[steps]), np.zeros(middle.shape[0])))
-    moves_ = np.zeros((middle.shape[0], len(found), 3))
-    moves_[:, :, 0] = np.array([one[3] for one in found]).T
-    kinds, actions, places = (np.array([one[i] for one in found], dtype=np.int32) for i in range(3))
-    return kinds, actions, places, moves_
+        kinds[0] = 0
+        out[:, 0, 0] = 0.5 * ends[:, 0]
+    for place, kind in enumerate((1, RADIAL_STEP, 1, 0)):
+        kinds[first + place] = kind
+    out[:, first, 0] = out[:, first + 2, 0] = 0.5 * middle
+    halves = split[1:].copy()
+    halves[steps - 1 :] = True
+    out[:, first + 3, 0] = np.where(halves, 0.5, 1.0) * ends[:, 1:]
+    second = first[split[1:]] + 4
+    kinds[second] = 0
+    out[:, second, 0] = 0.5 * ends[:, 1:][:, split[1:]]
+    after = np.where(split[1:], first + 4, begin[1:])  # where a step is complete
+    actions[after] = CLEAR | MASK * masked
+    places[after] = samples[1:]
+    places[0] = samples[0]
+    return kinds, actions, places, out
 
 
 PLANAR = (0, 1, 2, 3, RADIAL_STEP, 3, 2, 1, 0)

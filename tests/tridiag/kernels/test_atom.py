@@ -15,6 +15,7 @@ from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, radial_tables, shape
+from qsim.tridiag.kernels.atom_launch import CLEAR, MASK, NOTHING, RADIAL_STEP, operations
 
 ROUNDING = 1e-12
 MAPPED, UNIFORM = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3)
@@ -208,3 +209,41 @@ def test_shapes_fit_the_device(points, lanes, members, velocity):
 def test_too_many_channels():
     with pytest.raises(DeviceError, match="9000 channels do not fit"):
         shape(100, 9000, 1, 132, 232_448)
+
+
+def listed(ends, middle, samples, masked):
+    """The parts of steps in velocity gauge along z, one after the other: kind, action, sample, g."""
+    steps = len(middle)
+    found = [(0, 0, samples[0], 0.5 * ends[0])] if steps else []
+    action, sample = 0, -1 if steps else samples[0]
+    for k in range(steps):
+        found += [
+            (1, action, sample, 0.5 * middle[k]),
+            (RADIAL_STEP, 0, -1, 0.0),
+            (1, 0, -1, 0.5 * middle[k]),
+        ]
+        action, sample = CLEAR + MASK * masked, samples[k + 1]
+        if k + 1 == steps:
+            found.append((0, 0, -1, 0.5 * ends[k + 1]))
+        elif masked or sample >= 0:
+            found += [(0, 0, -1, 0.5 * ends[k + 1]), (0, action, sample, 0.5 * ends[k + 1])]
+            action, sample = 0, -1
+        else:
+            found.append((0, 0, -1, ends[k + 1]))
+    return [*found, (NOTHING, action, sample, 0.0)]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 2, 7])
+def test_parts_of_steps(steps, masked):
+    rng = np.random.default_rng(steps)
+    ends, middle = rng.normal(size=(2, steps + 1)), rng.normal(size=(2, steps))
+    for samples in (
+        np.full(steps + 1, -1),
+        np.arange(steps + 1),
+        np.where(np.arange(steps + 1) % 3 == 0, 5, -1),
+    ):
+        kinds, actions, places, moves = operations((ends, middle), samples.astype(np.int32), masked=masked)
+        for k in range(2):
+            rows = list(zip(kinds, actions, places, moves[k, :, 0], strict=True))
+            assert rows == listed(ends[k], middle[k], samples, masked)
