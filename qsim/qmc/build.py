@@ -44,6 +44,7 @@ COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimis
 # 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
 WARP, LAUNCHES = 32.0, 3.0  # lanes of a walker on a GPU, and kernels of a generation
 SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
+PLAIN = 4.0  # times that speed without Jastrow functions (OH)
 PAIR, QUADRATURE = (
     12,
     12,
@@ -147,7 +148,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         sizes=sizes,
         steps=steps,
         findings=findings,
-        work=_work(parts_of(loaded.deck), system, crystal=loaded.deck.system.cell != "open"),
+        work=_work(loaded.deck, system),
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
         cpu_only=_cpu_only(loaded.deck),
@@ -169,26 +170,28 @@ def _fits_host(wavefunction: Wavefunction) -> bool:
     return wavefunction.orbitals.table_bytes < free
 
 
-def _work(parts: list[Part], system: System, *, crystal: bool) -> Work:
+def _work(deck: QmcDeck, system: System) -> Work:
     """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
-    N, M = system.n_electrons, max(system.n_up, system.n_dn)
+    parts, N, M = parts_of(deck), system.n_electrons, max(system.n_up, system.n_dn)
     moves = [part.generations * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
     flops = sum(moves) * (40.0 * N + 4.0 * M * M)
     return Work(
         flops=flops,
         reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
-        core=flops / _speed(system, crystal=crystal),
+        core=flops / _speed(deck, system),
         lanes=WARP * max(part.walkers for part in parts),
         launches=LAUNCHES * sum(part.generations for part in parts),
     )
 
 
-def _speed(system: System, *, crystal: bool) -> float:
+def _speed(deck: QmcDeck, system: System) -> float:
     """Return the measured number of these operations per second and core: most of the time goes into what they leave out."""
-    if crystal:
+    if deck.system.cell != "open":
         return SPEED_CRYSTAL
-    return SPEED_ECP if system.pseudopotentials else SPEED
+    jastrow = deck.wavefunction.jastrow
+    speed = SPEED_ECP if system.pseudopotentials else SPEED
+    return speed * (PLAIN if jastrow.J1 is None and jastrow.J2 is None else 1.0)
 
 
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:

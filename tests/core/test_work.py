@@ -253,7 +253,7 @@ SECONDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("deck", [f"{p.parent.name}/{p.stem}" for p in sorted(INPUTS.glob("*/*.yaml"))])
 def test_the_estimate_of_a_deck_is_near_the_measured_time(tmp_path, deck):
-    """Within a factor of four of the CPU seconds of one thread, kernels compiled; qoc tells the time of a sweep only."""
+    """Within a factor of five of the CPU seconds of one thread, kernels compiled; qoc tells the time of a sweep only."""
     method, path = deck.partition("/")[0], INPUTS / f"{deck}.yaml"
     work = stage(method, "build").plan(load_deck(path, stage(method, "deck").DECK)).work
     if work.each or not SECONDS[0] <= work.core <= SECONDS[1]:
@@ -264,7 +264,7 @@ def test_the_estimate_of_a_deck_is_near_the_measured_time(tmp_path, deck):
         start = time.process_time()
         pipeline.execute(method, path, settings)
         measured.append(time.process_time() - start)
-    assert 0.25 < work.core / min(measured) < 4.0, (work.core, measured)
+    assert 0.2 < work.core / min(measured) < 5.0, (work.core, measured)
 
 
 def test_every_deck_tells_its_time_but_those_that_choose_their_work():
