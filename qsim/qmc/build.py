@@ -156,7 +156,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
 
 
 def _cpu_only(deck: QmcDeck) -> str:
-    """Return why a GPU cannot compute this deck; empty if it can."""
+    """Return what keeps a deck from a GPU; empty if nothing does."""
     if isinstance(deck.wavefunction.orbitals, Eshdf | Pyscf) and deck.wavefunction.orbitals.muffin_tins:
         return "muffin tins of crystals"
     return ""

@@ -112,12 +112,12 @@ def _work(deck: SturmianDeck, values: parameters.Values, points: int, sectors: l
         for changed, kind in _solutions(deck, values, sectors)
     )
     sizes = [unknowns(values, sector, points) for sector in sectors]
-    seconds = work.bound_seconds(deck, solutions, sizes)
+    counted = work.bound_seconds(deck, solutions, sizes)
     return Work(
         dense=flops,
         reduce="channels.l_max",
-        core=seconds.all,
-        host=seconds.host,
+        core=counted.all,
+        host=counted.host,
         lanes=float(max(sizes, default=0)),
         launches=LAUNCHES * PRODUCTS * max(1, _points(deck)),
     )

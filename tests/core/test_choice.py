@@ -108,9 +108,7 @@ def test_what_stays_on_the_host_counts_on_a_gpu_too():
 
 
 def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
-    path = INPUTS / "qmc/diamond_primitive.yaml"
-    deck = stage("qmc", "deck").DECK
-    tins = stage("qmc", "build").plan(load_deck(path, deck, ["wavefunction.orbitals.muffin_tins=auto"]))
+    tins = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
     assert plan("qmc/diamond_primitive").cpu_only == ""
     device, (notice,) = choice.chosen(tins, GPU, True, 1)
     assert (device.is_cuda, device.threads) == (False, 2)
@@ -191,9 +189,9 @@ def test_what_has_no_kernels(tmp_path, monkeypatch, flag):
     monkeypatch.setattr(pipeline, "select", lambda *args, **kwargs: (GPU, []))
     deck = tmp_path / "deck.yaml"
     deck.write_text(
-        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, laser: {gauge: length,"
-        " polarization: {type: circular, handedness: left}, pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]},"
-        " time: {dt: 0.1}}"
+        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, "
+        "laser: {gauge: length, polarization: {type: circular, handedness: left}, "
+        "pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
     )
     options = Options(dry_run=True, device=flag, output=tmp_path / "x", verbosity=-1)
     if flag:

@@ -54,7 +54,16 @@ class Setup:
 
 def findings(setup: Setup) -> Iterator[Finding]:
     """Yield the findings of all checks."""
-    for check in (nucleus, spacing, sampling, levels_in_box, absorber, core, turning, spectra):
+    for check in (
+        nucleus,
+        spacing,
+        sampling,
+        levels_in_box,
+        absorber,
+        core,
+        turning,
+        spectra,
+    ):
         yield from check(setup)
 
 
@@ -85,9 +94,18 @@ def spacing(setup: Setup) -> Iterator[Finding]:
         )
 
 
+def accuracy_of_scans(deck: AtomDeck) -> Iterator[Finding]:
+    """Yield that the runs of a scan, which go together, cannot find a step each."""
+    if deck.time.accuracy is not None and deck.scan is not None:
+        yield Finding(
+            "time.accuracy",
+            "the runs of a scan take the same steps: state time.dt, found by one run with accuracy",
+        )
+
+
 def sampling(setup: Setup) -> Iterator[Finding]:
     """Yield steps too long for the carrier."""
-    if not setup.pulse.fastest:
+    if not setup.pulse.fastest or setup.deck.time.accuracy is not None:
         return
     count = 2.0 * math.pi / (setup.pulse.fastest * setup.setting.dt)
     if count < STEPS_PER_CYCLE[1]:

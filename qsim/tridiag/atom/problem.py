@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tdse.pulses import LaserField
 
-__all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "setting"]
+__all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "longest_step", "setting"]
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ HEAVY = (0.01, 80.0), (0.005, 120.0)  # of atoms up to neon, and beyond: the val
 QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
 TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
 CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
+STEPS_PER_CYCLE = 20.0  # at least, of a run that finds its step
 SAFE_CORE = 4.0  # from which the core of high l is emptied
 
 
@@ -112,6 +113,8 @@ class AtomProblem:
         Of the steps, 2 or 4.
     verify : "auto" or bool
         Whether errors are claimed.
+    accuracy : float or None
+        Error that the steps may leave in norms and populations, if the run finds their length.
     absorber : Any
         Block of the deck.
     tail : float
@@ -147,6 +150,7 @@ class AtomProblem:
     spheres: list[Sphere] = field(default_factory=list)
     scaled: Callable[[Any], Any] | None = None
     every: int = 1
+    accuracy: float | None = None
     notices: list[str] = field(default_factory=list)
     device: Device | None = None
 
@@ -265,6 +269,9 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     """
     end = pulse.end_of_run(deck.time.t_final)
     steps, dt = deck.time.resolve(end)
+    if deck.time.accuracy is not None and dt > longest_step(pulse):
+        steps = math.ceil(end / longest_step(pulse))
+        dt = end / steps
     peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
     gauge = _gauge(deck, pulse, rmax, peak_e, dt)
@@ -284,6 +291,11 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
         )
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
     return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
+
+
+def longest_step(pulse: LaserField) -> float:
+    """Return the longest step that a run takes by itself, a.u.: 20 per cycle of the fastest pulse, 1 without one."""
+    return min(1.0, 2.0 * math.pi / (STEPS_PER_CYCLE * pulse.fastest)) if pulse.fastest else 1.0
 
 
 def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> float:

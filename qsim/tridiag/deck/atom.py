@@ -12,7 +12,7 @@ from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, Po
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse
+from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
 from qsim.tridiag.deck.scan import Scan
@@ -278,6 +278,9 @@ class AtomLaser(Block):
 # ------------------------------------------------------------------------------------------------ time
 
 
+FIRST_STEP = {2: 0.1, 4: 0.2}  # a.u., of the first trial, by order
+
+
 class AtomTime(TimeGrid):
     """Duration and steps."""
 
@@ -285,6 +288,24 @@ class AtomTime(TimeGrid):
         default=2,
         description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1",
     )
+    accuracy: Annotated[float, Field(ge=1e-10, le=0.01)] | None = Field(
+        default=None,
+        description="error that the steps may leave in norms and populations, instead of dt and steps: trial runs find the step",
+    )
+
+    def check(self, key: str = "time") -> Iterator[Finding]:
+        """Yield what is missing or given twice."""
+        if self.accuracy is None:
+            yield from super().check(key)
+        else:
+            yield from exactly_one(self, key, "dt", "steps", "accuracy")
+
+    def resolve(self, t_final: float) -> tuple[int, float]:
+        """Return the number of steps and their length for a duration; with `accuracy` those of the first trial."""
+        if self.accuracy is None:
+            return super().resolve(t_final)
+        steps = max(1, math.ceil(t_final / FIRST_STEP[self.order]))
+        return steps, t_final / steps
 
 
 # --------------------------------------------------------------------------------------------- observe

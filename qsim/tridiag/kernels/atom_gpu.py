@@ -160,7 +160,7 @@ def radial_tables(
     first: NDArray[np.float64],
     down: NDArray[np.float64],
     up: NDArray[np.float64],
-) -> tuple[NDArray[np.complex128], ...]:
+) -> tuple[NDArray[Any], ...]:
     """Return alpha, beta, gain and keep, (n, lanes) each, from the arrays of :func:`qsim.tridiag.kernels.atom.pivots`."""
     lanes = ll.size
     p = down[:, :lanes] + 1j * down[:, lanes:]

@@ -19,7 +19,7 @@ from qsim.tridiag.atom import observables, surface
 from qsim.tridiag.atom.cuda import CudaMember
 from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
-from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra
+from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
@@ -226,6 +226,7 @@ class AtomEvolution:
         p = self.propagator
         return {
             "step": p.step,
+            "steps": self.problem.setting.steps,
             "lmax": p.lanes.lmax,
             "lost": p.lost,
             "state": p.snapshot(),
@@ -279,8 +280,10 @@ def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 
 def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
-    """Propagate, record, analyse."""
-    evolution = AtomEvolution(problem, monitor.restored)
+    """Find the steps if they are left open, propagate, record, analyse."""
+    if problem.accuracy is not None:
+        problem = atom_steps.settled_steps(problem, monitor, _companion)
+    evolution = AtomEvolution(problem, atom_steps.propagated(monitor))
     with monitor.stage("propagate"):
         drive(
             evolution,

@@ -26,7 +26,7 @@ from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 from qsim.tridiag.tasks.atom_result import QUANTITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
@@ -42,6 +42,7 @@ SHORT = 2e7  # up to which companions are finer
 STEP, SPACING = 2.0, 1.25  # ratios of the companions
 ORDER = 3  # of the spacing
 ROUNDING = 1e-12
+STEP_CAUSE = "the time step (time.dt)"
 SAMPLES = 400  # of the trace of a companion
 SAFETY = 1.5  # the powers of h and k are those of small h and k
 UNSURE = 0.02  # error of a population or norm that is told
@@ -83,9 +84,23 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     result.errors.update(companions.errors)
     shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
     worst = max(shares, key=lambda name: shares[name])
+    _promised(companions, shares, monitor)
     if shares[worst] > UNSURE:
         cause = max(companions.parts[worst], key=lambda cause: companions.parts[worst][cause])
         monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}")
+
+
+def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Monitor) -> None:
+    """Warn if steps that the run chose leave a larger error than the deck allows."""
+    asked = companions.result.problem.accuracy
+    if asked is None:
+        return
+    by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
+    worst = max(by_steps, key=lambda name: by_steps[name])
+    if by_steps[worst] > asked:
+        monitor.warn(
+            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {asked:g}"
+        )
 
 
 @dataclass
@@ -121,7 +136,7 @@ class _Companions:
             if name not in a:  # found beside the propagation, with an error of its own
                 continue
             found = {
-                "the time step (time.dt)": abs(a[name] - value) / abs(h**order - 1.0),
+                STEP_CAUSE: abs(a[name] - value) / abs(h**order - 1.0),
                 "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
                 "the angular momenta (grid.lmax)": abs(c[name] - b[name]),
             }

@@ -14,7 +14,7 @@ from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.tridiag.atom import problem as made
-from qsim.tridiag.atom.checks import Setup, findings
+from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import AtomProblem
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.scan import Settled
     from qsim.tridiag.deck.atom import AtomDeck
 
-__all__ = ["build", "plan"]
+__all__ = ["build", "fundamental", "highest_order", "plan", "sample_steps"]
 
 TRACE = 20_000  # samples of a run that asks for no spectrum
 PER_PERIOD = 8  # samples per period of the highest harmonic
@@ -54,7 +54,8 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         runs = settled(deck)
         found = runs.setting
         grid = found.grid()
-        problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
+        problems = list(accuracy_of_scans(deck))
+        problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if not problems:
             setup = Setup(
                 runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
@@ -161,7 +162,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
     if observed.hhg is not None:  # one axis for all runs
         top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
-    every = _interval(hardest)
+    every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
 
@@ -191,6 +192,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         outputs=deck.time.outputs,
         order=deck.time.order,
         verify=deck.time.verify,
+        accuracy=deck.time.accuracy,
         absorber=deck.absorber,
         tail=deck.atom.tail,
         make=make,
@@ -200,7 +202,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
     if deck.observed.resonance:
         made_problem.scaled = deck.atom.V
     made_problem.spheres = spheres(lattice, deck.spectra)
-    made_problem.every = _interval(made_problem)
+    made_problem.every = sample_steps(made_problem)
     return made_problem
 
 
@@ -244,7 +246,7 @@ def highest_order(problem: AtomProblem, given: float | str, omega: float) -> flo
     return float(math.ceil(max(LEAST_ORDERS, 1.6 * cutoff)))
 
 
-def _interval(problem: AtomProblem) -> int:
+def sample_steps(problem: AtomProblem) -> int:
     """Return the steps between samples of the trace."""
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     steps, dt = problem.setting.steps, problem.setting.dt
