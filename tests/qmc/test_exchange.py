@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.core.device.parallel import gathered
-from qsim.qmc.kernels.estimators import BLOCK
+from qsim.core.device.parallel import SerialComm, gathered
+from qsim.qmc.kernels.estimators import BLOCK, take_totals
 from qsim.qmc.kernels.rows import put_rows, take_rows
+from qsim.qmc.kernels.types import State
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
+from qsim.qmc.sampling.walkers import Walkers
 
 RANDOM = np.random.default_rng(5)
 
@@ -99,3 +101,58 @@ def test_rows_of_all_ranks_in_their_order():
 
     found = gathered(Comm(), parts[0], np.array([2, 0, 5]))
     assert np.array_equal(found, np.concatenate(parts))
+
+
+class Waiting(Exception):
+    """The other rank has not sent yet."""
+
+
+class Pair:
+    """One of two ranks that run one after the other, each again once both have sent."""
+
+    size = 2
+
+    def __init__(self, rank, sent):
+        self.rank, self.sent = rank, sent
+
+    def gather_numbers(self, values):
+        self.sent[self.rank] = values
+        if len(self.sent) < 2:
+            raise Waiting
+        return np.stack([self.sent[0], self.sent[1]])
+
+
+def test_sums_weights_and_ages_of_two_ranks_are_one_message(device):
+    count = 6 * BLOCK
+    arrays = {
+        "R": np.zeros((count, 1, 3)),
+        "rows": np.zeros((count, 1, 5, 1)),
+        "inverse": np.zeros((count, 2, 1, 1)),
+        "log_psi": np.zeros(count),
+        "sign": np.ones(count),
+        "energy": RANDOM.normal(size=(count, 6)),
+        "weight": RANDOM.uniform(0.5, 1.5, count),
+        "moves": RANDOM.normal(size=(count, 4)),
+        "age": RANDOM.integers(0, 20, count),
+    }
+
+    def walkers(comm):
+        made = object.__new__(Walkers)
+        made.device, made.comm, made._numbers = device, comm, None
+        made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
+        if comm.size == 2:  # what the other rank has is out of date here
+            foreign = slice(count // 2, count) if comm.rank == 0 else slice(0, count // 2)
+            made.state.weight[foreign] = -1.0
+            made.state.age[foreign] = -1
+        return made
+
+    wanted = take_totals(device, walkers(SerialComm()).state)
+    sent = {}
+    with pytest.raises(Waiting):
+        walkers(Pair(0, sent)).totals(branching=True)
+    for rank in (1, 0):
+        found = walkers(Pair(rank, sent))
+        assert found.totals(branching=True).tobytes() == wanted.tobytes()
+        assert device.to_host(found.state.weight).tobytes() == arrays["weight"].tobytes()
+        assert np.array_equal(device.to_host(found.state.age), arrays["age"])
+    assert sent[0].nbytes == 8 * (3 * 12 + 2 * 3 * BLOCK)
