@@ -42,7 +42,7 @@ STATES = 11  # arrays of the size of the state, in complex numbers: state, two t
 # arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
 # the tips of chunks, in velocity gauge also the ports of segments
 CUDA_TABLES, CUDA_TIPS, PADDING = 4.7, {"length": 0.3, "velocity": 3.3}, 1.05
-CUDA_MAKING = 16  # of those on the host while the tables are made
+CUDA_MAKING = {"length": 16, "velocity": 40}  # of those on the host while the tables are made
 FLOPS = 40.0  # of a step, per point and l
 SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
 
@@ -75,7 +75,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     count = len(runs.decks)
     recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
-    memory = _memory(size, count, CUDA_TIPS[found.gauge], lengths, recorded=recorded)
+    memory = _memory(size, count, found.gauge, lengths, recorded=recorded)
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
@@ -106,22 +106,21 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     )
 
 
-def _memory(size: int, count: int, tips: float, lengths: int, *, recorded: int) -> Memory:
+def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int) -> Memory:
     """Estimate the memory of runs.
 
     Parameters
     ----------
     size, count : int
         Bytes of a state, and runs.
-    tips : float
-        Of `CUDA_TIPS`.
+    gauge : {"length", "velocity"}
     lengths : int
         Different lengths of step.
     recorded : int
         Bytes that are recorded.
     """
     whole = count * STATES * size
-    on_gpu = int(PADDING * size * (count * (1 + lengths * tips) + lengths * CUDA_TABLES))
+    on_gpu = int(PADDING * size * (count * (1 + lengths * CUDA_TIPS[gauge]) + lengths * CUDA_TABLES))
     if count == 1:  # a companion comes while the run is still there
         on_gpu *= 2
     shared = min(whole, on_gpu)
@@ -132,7 +131,7 @@ def _memory(size: int, count: int, tips: float, lengths: int, *, recorded: int) 
         reduce="grid.lmax",
         on_gpu=on_gpu - shared,
         # tables are made on the host, and a state is there while it is observed
-        on_gpu_host=shared - whole + CUDA_MAKING * size,
+        on_gpu_host=shared - whole + CUDA_MAKING[gauge] * size,
     )
 
 
