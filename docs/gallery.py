@@ -37,7 +37,7 @@ TALL = 1.0
 HEAD = """# Gallery
 
 Every deck that comes with qsim. `qsim examples NAME` copies one with the files that it reads, `qsim METHOD NAME.yaml` runs it;
-the times are of one core of a shared server, compiled kernels in the cache.
+the times are of one core of a server, compiled kernels in the cache.
 """
 
 
