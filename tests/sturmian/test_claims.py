@@ -80,6 +80,27 @@ def test_the_error_of_few_functions_is_claimed(sturmian, N):
     assert 0.8 < state.error_radial / (state.energy - S_LIMIT) < 1.25
 
 
+@pytest.mark.parametrize("l_max", [2, 3, 4])
+@pytest.mark.parametrize(("Z", "energy"), [(1, -0.527751016544), (2, -2.903724377), (4, -13.655566238)])
+def test_the_error_of_few_partial_waves_is_claimed(sturmian, Z, energy, l_max):
+    """What is missing is told from the limit of the waves there are, and the limit's own error with it; not far too large."""
+    basis = {
+        "type": "gsf",
+        "generating": {"type": "yukawa", "alpha": 0.3 * Z},
+        "energy": -0.22 * Z**2,
+        "N": 20,
+    }
+    deck = {
+        "system": {"Z": Z},
+        "grid": {"R": 40.0 / Z},
+        "basis": basis,
+        "channels": {"L": 0, "S": 0, "l_max": l_max},
+    }
+    found = scalars(sturmian.run(**deck))["energy_0"]
+    off = found.value - energy
+    assert 0.0 < off < found.error < 2.0 * off
+
+
 def test_excited_states_of_functions_made_for_the_ground_state(sturmian):
     """2^1S at l_max = 0 is -2.144197274; second order of perturbation theory saw a fraction of what is missing."""
     deck = {**SMALL, "grid": {"R": 40, "order": 10}, "task": {"type": "bound", "n_roots": 2}}

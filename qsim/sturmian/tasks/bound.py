@@ -40,6 +40,7 @@ MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
 ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
 SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
+FEW_WAVES = 3.0  # of the limit's own error: with three waves it is too small by up to 2.4 (H- to Ne8+)
 ROUGH = (
     0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
 )
@@ -399,7 +400,8 @@ class _Run:
             if problem.extrapolate:  # where the deck's own states have all pairs, theirs is the largest error
                 state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
             limit, error, total = _limit(state, partial.values[used], partial.energies[used, k])
-            state.error_angular = max(abs(state.energy - limit), error)
+            # what is missing of the energy is known from the limit, and no better than that is
+            state.error_angular = abs(state.energy - limit) + FEW_WAVES * error
             limits.append((limit, total))
         ls = sorted({int(l) for state in states for l in state.pairs.ravel()})
         return BoundResult(
