@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.core.errors import DeviceError
-from qsim.qmc.kernels import crystal_cpu, walk_cpu
+from qsim.qmc.kernels import crystal_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
+from qsim.qmc.kernels.launches import WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import MOVE_COST, WORTH_THREADS, Stream, Tables, address, counters, record_of
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ __all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "
 
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
-WARP = 32
-WARPS = (4, 2, 1)  # of a block
 LANES = (4, 8, 16, 32)  # of a walker
-BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
-SHARED_BYTES = 96 * 1024  # of a block, so that a multiprocessor holds two
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -79,11 +75,7 @@ def generations(
 ) -> None:
     """Do ``count`` generations of variational Monte Carlo and add to ``sums`` (W, 8)."""
     if device.is_cuda:
-        launch = _Launch(state, tables)
-        for k in range(count):
-            at = stream._replace(step=stream.step + k * sweeps)
-            launch("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), at)
-            launch("energies", (), at, (sums,))
+        generation(_Launch(state, tables), tau, mode, sweeps, count, stream, sums)
     else:
         _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
 
@@ -99,12 +91,7 @@ def diffuse(
 ) -> None:
     """Do one generation of diffusion Monte Carlo; ``limits`` are reference, trial, window and tau_ratio."""
     if device.is_cuda:
-        reference, trial, window, tau_ratio = limits
-        launch = _Launch(state, tables)
-        launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
-        launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
-        if tmoves and launch.sizes["slots"] > 0:
-            launch("nonlocal_steps", (np.float64(tau * tau_ratio),), stream)
+        diffusion(_Launch(state, tables), tau, stream, tmoves, limits)
     else:
         _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
 
@@ -272,43 +259,30 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in LANES if count >= items), WARP)
 
 
-class _Launch:
-    """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
+class _Launch(WalkerLaunch):
+    """Launches for walkers of a crystal."""
 
     def __init__(self, state: State, tables: Tables) -> None:
         orbitals, hamiltonian = _parts(tables)
         if orbitals.tin_centre.shape[0]:
             raise DeviceError("muffin tins of crystals are computed on CPUs only", hint="--device cpu")
         self.model = _model(tables, state)
-        self.sizes = {key: int(self.model[key][0]) for key in SIZES}
-        sizes, real = self.sizes, orbitals.table.dtype
+        self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
+        real = orbitals.table.dtype
         numbers = 5 * sizes["all_channels"] + (1 + orbitals.is_complex) * sizes["orbitals"]
-        each = real.itemsize * (numbers + numbers % 2)
-        self.lanes = lanes_of(sizes)
-        while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
-            self.lanes *= 2  # fewer walkers of a warp, since there is no memory for more
-        groups = WARP // self.lanes
-        self.walkers = state.R.shape[0]
-        most = min(SHARED_BYTES // each, self.walkers // BLOCKS) // groups
-        self.warps = next((count for count in WARPS if count <= most), 1)
-        self.each = self.warps * groups
-        self.shared = self.each * each
-        self.macros: dict[str, str | int] = {
+        macros = {
             "REAL": "float" if real == np.float32 else "double",
             "COMPLEX": int(orbitals.is_complex),
-            "WARPS": self.warps,
-            "LANES": self.lanes,
         }
+        each = real.itemsize * (numbers + numbers % 2)
+        super().__init__("crystal_walk", state.R.shape[0], each, lanes_of(sizes), macros)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
-    def __call__(
-        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
-    ) -> None:
-        kernel = kernels.function("qmc/kernels", "crystal_walk", name, self.macros, shared_bytes=self.shared)
-        at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
-        arguments = (self.model, self.state, *numbers, *at, *more)
-        kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
+    @property
+    def has_nonlocal(self) -> bool:
+        """Whether there are T-moves to make: electrons can be near ions with nonlocal parts."""
+        return self.sizes["slots"] > 0
 
 
 _on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}

@@ -12,9 +12,10 @@ from qsim.qmc.kernels import crystal_derivatives_cpu
 from qsim.qmc.kernels.advance_cpu import DERIVATIVES
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
+from qsim.qmc.kernels.launches import SHARED_BYTES, WARP
 from qsim.qmc.kernels.tables import SUMS, Tables, counters
 from qsim.qmc.kernels.types import State
-from qsim.qmc.kernels.walk import SHARED_BYTES, WARP, Job, Launch, _space, job_of
+from qsim.qmc.kernels.walk import Job, Launch, _space, job_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

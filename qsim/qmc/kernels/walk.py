@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import advance_cpu, crystal_walk, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives
+from qsim.qmc.kernels.launches import WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
     MOVE_COST,
     SUMS,
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
-WARPS = (4, 2, 1)  # of a block: as many as SHARED_BYTES hold
-WARP, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
-BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
 ITEMS = 4.0  # shells, electrons and ions for each lane of a walker
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
@@ -111,11 +108,7 @@ def generations(
     if in_crystal(tables):
         crystal_walk.generations(device, state, tables, tau, mode, sweeps, count, stream, sums)
     elif device.is_cuda:
-        launch = Launch(state, tables)
-        for k in range(count):
-            at = stream._replace(step=stream.step + k * sweeps)
-            launch("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), at)
-            launch("energies", (), at, (sums,))
+        generation(Launch(state, tables), tau, mode, sweeps, count, stream, sums)
     else:
         _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
 
@@ -152,11 +145,7 @@ def diffuse(
     if in_crystal(tables):
         crystal_walk.diffuse(device, state, tables, tau, stream, tmoves, limits)
     elif device.is_cuda:
-        launch = Launch(state, tables)
-        launch("walk", (np.float64(tau), np.int32(walk_cpu.FIXED_NODE), np.int32(1)), stream)
-        launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
-        if tmoves and launch.sizes["pseudos"] > 0:
-            launch("nonlocal_steps", (np.float64(tau * tau_ratio),), stream)
+        diffusion(Launch(state, tables), tau, stream, tmoves, limits)
     else:
         _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
 
@@ -325,40 +314,20 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in (32, 16, 8, 4) if items >= count), 1)
 
 
-class Launch:
-    """Launches of kernels on the same walkers, some lanes of a warp for each of them."""
+class Launch(WalkerLaunch):
+    """Launches for walkers of a molecule."""
 
     def __init__(self, state: State, tables: Tables) -> None:
         self.model = _model(tables, state)
-        self.sizes = {key: int(self.model[key][0]) for key in SIZES}
-        sizes, real = self.sizes, state.rows.dtype
+        self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
+        real = state.rows.dtype
         each = real.itemsize * (
             (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
         )
-        self.lanes = lanes_of(sizes)
-        while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
-            self.lanes *= 2  # fewer walkers of a warp, since there is no memory for more
-        groups = WARP // self.lanes
-        self.walkers = state.R.shape[0]
-        most = min(SHARED_BYTES // each, self.walkers // BLOCKS) // groups
-        self.warps = next((count for count in WARPS if count <= most), 1)
-        self.each = self.warps * groups
-        self.shared = self.each * each
-        self.macros: dict[str, str | int] = {
-            "REAL": "float" if real == np.float32 else "double",
-            "WARPS": self.warps,
-            "LANES": self.lanes,
-        }
+        macros = {"REAL": "float" if real == np.float32 else "double"}
+        super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros)
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
-
-    def __call__(
-        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
-    ) -> None:
-        kernel = kernels.function("qmc/kernels", "walk", name, self.macros, shared_bytes=self.shared)
-        at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
-        arguments = (self.model, self.state, *numbers, *at, *more)
-        kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:

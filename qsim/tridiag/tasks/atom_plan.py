@@ -76,13 +76,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
     memory = _memory(size, count, found.gauge, lengths, recorded=recorded)
+    trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
         "lmax": found.lmax,
         "gauge": found.gauge,
-        "steps": found.steps,
-        "dt (a.u.)": found.dt,
+        f"steps{trial}": found.steps,
+        f"dt{trial} (a.u.)": found.dt,
         "duration (a.u.)": found.dt * found.steps,
     }
     stages = 5 if deck.time.order == 4 else 1

@@ -77,3 +77,11 @@ def test_bad_input(tridiag):
     tridiag.refuses(
         "the runs of a scan take the same steps", **deck(accuracy=1e-5), scan={"intensity": [1e-3, 2e-3]}
     )
+
+
+def test_the_plan_says_whose_steps_it_shows(tridiag):
+    """The run finds its own, which nobody knows before."""
+    sizes = stage("tridiag", "build").plan(tridiag.load(**deck(accuracy=1e-5))).sizes
+    assert "steps of the first trial" in sizes
+    assert "steps" not in sizes
+    assert "steps" in stage("tridiag", "build").plan(tridiag.load(**deck(dt=0.1))).sizes
