@@ -1,5 +1,6 @@
 """Time every kernel of crystals by CUDA events: `python .probe/crystals.py [--quick]`; prints registers and local memory, too."""
 
+import os
 import sys
 
 import cupy
@@ -16,6 +17,17 @@ ROUNDS = 3 if QUICK else 7
 CASES = [("diamond 16", 8192, True), ("diamond 64", 2048, True), ("diamond 16", 8192, False)]
 if QUICK:
     CASES = CASES[:2]
+
+
+EXTRA = dict(word.split("=") for word in os.environ.get("MACROS", "").split())
+_plain = kernels.function
+
+
+def _with_macros(package, stem, name, defines=kernels.NO_DEFINES, **keys):
+    return _plain(package, stem, name, {**defines, **EXTRA} if stem == "crystal_walk" else defines, **keys)
+
+
+kernels.function = _with_macros
 
 
 def without(walkers, what):
