@@ -68,24 +68,50 @@ QSIM_DEVICE double group_largest(double x) {
     return x;
 }
 
-// Elements of determinants, and sums of them in double precision.
+// Sums of COUNT numbers over the lanes, a power of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
+template <int COUNT> QSIM_DEVICE void group_totals(real* x) {
+    if constexpr (COUNT > LANES) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) x[i] = group_total(x[i]);
+    } else {
+#pragma unroll
+        for (int kept = COUNT / 2; kept > 0; kept /= 2) {
+            const int half = LANES / COUNT * kept;
+            const bool upper = lane_of() & half;
+#pragma unroll
+            for (int i = 0; i < kept; ++i) {
+                const real sent = upper ? x[i] : x[i + kept];
+                x[i] = (upper ? x[i + kept] : x[i]) + __shfl_xor_sync(group(), sent, half, LANES);
+            }
+        }
+#pragma unroll
+        for (int half = LANES / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
+        const real own = x[0];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (LANES / COUNT), LANES);
+    }
+}
+
+// Elements of determinants, and what double precision makes of them.
+QSIM_DEVICE double reciprocal(double x) { return 1 / x; }
+QSIM_DEVICE float reciprocal(float x) { return 1 / x; }
 #if COMPLEX
 typedef cplx elem;
 typedef complex_of<double> wide;
 QSIM_DEVICE wide widened(elem a) { return {(double)a.re, (double)a.im}; }
 QSIM_DEVICE elem narrowed(wide a) { return {(real)a.re, (real)a.im}; }
-QSIM_DEVICE double real_part(wide a) { return a.re; }
-QSIM_DEVICE double modulus(wide a) { return sqrt(abs2(a)); }
-QSIM_DEVICE double real_product(elem a, elem b) { return (double)a.re * b.re - (double)a.im * b.im; }
+template <typename T> QSIM_DEVICE T real_part(complex_of<T> a) { return a.re; }
+template <typename T> QSIM_DEVICE T modulus(complex_of<T> a) { return sqrt(abs2(a)); }
+QSIM_DEVICE real real_product(elem a, elem b) { return a.re * b.re - a.im * b.im; }
 QSIM_DEVICE wide one() { return {1, 0}; }
 #else
 typedef real elem;
 typedef double wide;
 QSIM_DEVICE wide widened(elem a) { return a; }
 QSIM_DEVICE elem narrowed(wide a) { return (real)a; }
-QSIM_DEVICE double real_part(wide a) { return a; }
-QSIM_DEVICE double modulus(wide a) { return fabs(a); }
-QSIM_DEVICE double real_product(elem a, elem b) { return (double)a * b; }
+template <typename T> QSIM_DEVICE T real_part(T a) { return a; }
+template <typename T> QSIM_DEVICE T modulus(T a) { return fabs(a); }
+QSIM_DEVICE real real_product(elem a, elem b) { return a * b; }
 QSIM_DEVICE wide one() { return 1; }
 #endif
 

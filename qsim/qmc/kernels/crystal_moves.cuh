@@ -5,7 +5,7 @@
 #include "crystal_pairs.cuh"
 
 #define TOGETHER 8  // rows of an inverse that are updated at once
-#define SINGULAR 1e-300
+#define SINGULAR (SINGLE ? 1e-37 : 1e-300)  // least modulus of a ratio, above those that are not normal numbers
 
 struct Electron {
     int spin, i, n;
@@ -28,22 +28,25 @@ QSIM_DEVICE elem* rows_of(const Crystal& m, const State& s, int64 w, int e) {
 QSIM_DEVICE const elem* row_of(const Crystal& m, const Local& local, int k) { return (const elem*)(local.rows + k * m.all_channels); }
 
 // Sum of a row with a column; every lane holds the result.
-QSIM_DEVICE wide along(const elem* row, const elem* column, int n) {
-    wide total = wide();
-    for (int o = lane_of(); o < n; o += LANES) total += widened(row[o]) * widened(column[o]);
+QSIM_DEVICE elem along(const elem* row, const elem* column, int n) {
+    elem total = elem();
+    for (int o = lane_of(); o < n; o += LANES) total += row[o] * column[o];
     return group_total(total);
 }
 
-QSIM_DEVICE double real_along(const elem* row, const elem* column, int n) {
-    double total = 0;
-    for (int o = lane_of(); o < n; o += LANES) total += real_product(row[o], column[o]);
-    return group_total(total);
+// Real parts of the sums of rows 1, 2, 3 with a column: the part of this lane.
+QSIM_DEVICE void slopes(const elem* row, int M, const elem* column, int n, real* sums) {
+    for (int o = lane_of(); o < n; o += LANES) {
+        const elem c = column[o];
+#pragma unroll
+        for (int k = 0; k < 3; ++k) sums[k] += real_product(row[(1 + k) * M + o], c);
+    }
 }
 
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.  A lane takes a column, so that rows are read in one
 // piece, and the sums over some rows are added up between the lanes at once.
-QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, int M, wide ratio, elem* column) {
-    const elem over = narrowed(one() / ratio);
+QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, int M, elem ratio, elem* column) {
+    const elem over = reciprocal(ratio);
     join();
     for (int o = lane_of(); o < n; o += LANES) column[o] = inverse[i * M + o] * over;
     join();
@@ -87,56 +90,91 @@ QSIM_DEVICE void settle(const Crystal& m, const State& s, int64 w, int e, const 
     join();
 }
 
+// Steps and acceptance of an electron: lanes draw them for LANES electrons at once.
+struct Chance {
+    double x, y, z, log_u;
+};
+
+QSIM_DEVICE Chance drawn(const Draw& draw, int e, double width) {
+    const uint4 u = words(draw, PER_ELECTRON * e), v = words(draw, PER_ELECTRON * e + ACCEPTANCE);
+    const double a = width * sqrt(-2 * log(unit(u.x))), b = width * sqrt(-2 * log(unit(u.z)));
+    return {a * cos(TWO_PI * unit(u.y)), a * sin(TWO_PI * unit(u.y)), b * cos(TWO_PI * unit(u.w)), log(uniform52(v.x, v.y))};
+}
+
+QSIM_DEVICE double of_lane(double x, int lane) { return __shfl_sync(group(), x, lane, LANES); }
+
+// Limit of the drift as `limited`, without the difference of two numbers near 1.
+QSIM_DEVICE real drift(const real* v, real tau) { return 2 / (1 + sqrt(1 + 2 * tau * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]))); }
+
 QSIM_DEVICE void sweep(const Crystal& m, const State& s, int64 w, double tau, int mode, const Draw& draw, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals;
     const double* R = s.R + w * N * 3;
-    const double variance = tau / m.mass, width = sqrt(variance);
+    const double width = sqrt(tau / m.mass);
+    const real variance = (real)(tau / m.mass);
     int moved = 0;
     double proposed = 0, accepted = 0, log_psi = 0, sign = 1;
+    Chance chance;
     for (int e = 0; e < N; ++e) {
+        if (e % LANES == 0) chance = drawn(draw, e + lane_of(), width);
         const Electron at = electron(m, e);
         elem* inverse = inverse_of(m, s, w, at.spin);
         const elem* column = inverse + at.i * M;
-        const double x = R[3 * e], y = R[3 * e + 1], z = R[3 * e + 2];
-        const uint4 u = words(draw, PER_ELECTRON * e);
-        const double a = width * sqrt(-2 * log(unit(u.x))), b = width * sqrt(-2 * log(unit(u.z)));
-        const double sx = a * cos(TWO_PI * unit(u.y)), sy = a * sin(TWO_PI * unit(u.y)), sz = b * cos(TWO_PI * unit(u.w));
-        const Gradient old = electron_gradient(m, local, e, local.electrons[e]);
-        double vx = 0, vy = 0, vz = 0;
+        const double gx = of_lane(chance.x, e % LANES), gy = of_lane(chance.y, e % LANES), gz = of_lane(chance.z, e % LANES);
+        real old[8] = {};
+        electron_gradient(m, local, e, local.electrons[e], old);
+        real step[3] = {(real)gx, (real)gy, (real)gz};
+        const real noise = step[0] * step[0] + step[1] * step[1] + step[2] * step[2];
+        if (mode != PLAIN) slopes(rows_of(m, s, w, e), M, column, at.n, old + 4);
+        group_totals<8>(old);
         if (mode != PLAIN) {
-            const elem* row = rows_of(m, s, w, e);
-            vx = real_along(row + M, column, at.n) - old.x;
-            vy = real_along(row + 2 * M, column, at.n) - old.y;
-            vz = real_along(row + 3 * M, column, at.n) - old.z;
-            const double f = variance * limited(vx, vy, vz, variance);
-            vx *= f, vy *= f, vz *= f;
+            const real v[3] = {old[4] - old[1], old[5] - old[2], old[6] - old[3]};
+            const real f = variance * drift(v, variance);
+            step[0] += f * v[0], step[1] += f * v[1], step[2] += f * v[2];
         }
-        const double nx = x + vx + sx, ny = y + vy + sy, nz = z + vz + sz;
-        const double square = (nx - x) * (nx - x) + (ny - y) * (ny - y) + (nz - z) * (nz - z);
+        const double nx = R[3 * e] + ((double)step[0] - (real)gx + gx), ny = R[3 * e + 1] + ((double)step[1] - (real)gy + gy);
+        const double nz = R[3 * e + 2] + ((double)step[2] - (real)gz + gz);
+        const real square = step[0] * step[0] + step[1] * step[1] + step[2] * step[2];
         proposed += square;
         bloch_rows(m, at.spin, nx, ny, nz, local.rows);
         Site there;
         site_of(m, nx, ny, nz, there);
-        const Gradient now = electron_gradient(m, local, e, there);
-        const wide ratio = along(row_of(m, local, 0), column, at.n);
-        const double size = modulus(ratio);
-        if ((mode == FIXED_NODE && !COMPLEX && real_part(ratio) <= 0) || !(size > SINGULAR)) continue;
-        double exponent = 2 * (log(size) + old.u - now.u);
+        real now[8] = {};
+        electron_gradient(m, local, e, there, now);
+#if COMPLEX
+        real sums[8] = {};
+        for (int o = lane_of(); o < at.n; o += LANES) {
+            const elem c = column[o];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const elem p = row_of(m, local, k)[o] * c;
+                sums[2 * k] += p.re, sums[2 * k + 1] += p.im;
+            }
+        }
+        group_totals<4>(now), group_totals<8>(sums);
+        const elem ratio = {sums[0], sums[1]}, over = reciprocal(ratio);
+        const elem gradient[3] = {{sums[2], sums[3]}, {sums[4], sums[5]}, {sums[6], sums[7]}};
+#else
+        for (int o = lane_of(); o < at.n; o += LANES) now[4] += row_of(m, local, 0)[o] * column[o];
+        slopes(row_of(m, local, 0), (int)m.all_channels, column, at.n, now + 5);
+        group_totals<8>(now);
+        const elem ratio = now[4], over = reciprocal(ratio);
+        const elem* gradient = now + 5;
+#endif
+        const real size = modulus(ratio);
+        if ((mode == FIXED_NODE && !COMPLEX && real_part(ratio) <= 0) || !(size > (real)SINGULAR)) continue;
+        const real change = log(size) + old[0] - now[0];
+        real exponent = 2 * change;
         if (mode != PLAIN) {
-            const double wx = real_part(along(row_of(m, local, 1), column, at.n) / ratio) - now.x;
-            const double wy = real_part(along(row_of(m, local, 2), column, at.n) / ratio) - now.y;
-            const double wz = real_part(along(row_of(m, local, 3), column, at.n) / ratio) - now.z;
-            const double f = variance * limited(wx, wy, wz, variance);
-            const double bx = x - nx - f * wx, by = y - ny - f * wy, bz = z - nz - f * wz;
-            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance;
+            const real v[3] = {real_part(gradient[0] * over) - now[1], real_part(gradient[1] * over) - now[2],
+                               real_part(gradient[2] * over) - now[3]};
+            const real f = variance * drift(v, variance);
+            const real bx = step[0] + f * v[0], by = step[1] + f * v[1], bz = step[2] + f * v[2];
+            exponent += (real)0.5 * (noise - (bx * bx + by * by + bz * bz)) / variance;
         }
-        if (exponent < 0) {
-            const uint4 v = words(draw, PER_ELECTRON * e + ACCEPTANCE);
-            if (!(log(uniform52(v.x, v.y)) < exponent)) continue;
-        }
+        if (exponent < 0 && !(of_lane(chance.log_u, e % LANES) < exponent)) continue;
         update_inverse(inverse, row_of(m, local, 0), at.i, at.n, M, ratio, local.column);
         settle(m, s, w, e, local, nx, ny, nz);
-        log_psi += log(size) + old.u - now.u;
+        log_psi += change;
         if (!COMPLEX && real_part(ratio) < 0) sign = -sign;
         accepted += square;
         ++moved;

@@ -269,7 +269,7 @@ QSIM_DEVICE void nonlocal_moves(const Crystal& m, const State& s, int64 w, doubl
         const Electron at = electron(m, e);
         elem* inverse = inverse_of(m, s, w, at.spin);
         bloch_rows(m, at.spin, x, y, z, local.rows);
-        const wide ratio = along(row_of(m, local, 0), inverse + at.i * M, at.n);
+        const elem ratio = along(row_of(m, local, 0), inverse + at.i * M, at.n);
         if (!(modulus(ratio) > 0)) continue;
         Site there;
         site_of(m, x, y, z, there);
@@ -277,7 +277,7 @@ QSIM_DEVICE void nonlocal_moves(const Crystal& m, const State& s, int64 w, doubl
         update_inverse(inverse, row_of(m, local, 0), at.i, at.n, M, ratio, local.column);
         settle(m, s, w, e, local, x, y, z);
         if (lane_of() == 0) {
-            s.log_psi[w] += log(modulus(ratio)) + change;
+            s.log_psi[w] += log((double)modulus(ratio)) + change;
             if (!COMPLEX && real_part(ratio) < 0) s.sign[w] = -s.sign[w];
             s.moves[4 * w + 3] += 1;
         }

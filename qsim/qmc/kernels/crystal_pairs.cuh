@@ -216,10 +216,10 @@ QSIM_DEVICE real electron_value(const Crystal& m, const Local& local, int e, con
     return total;
 }
 
-// The same and its gradient, added up: every lane holds the result.
-QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const Local& local, int e, const Site& at) {
+// The same and its gradient (value, x, y, z): the part of this lane.
+QSIM_DEVICE void electron_gradient(const Crystal& m, const Local& local, int e, const Site& at, real* sums) {
     const int stride = curve_stride(m), last = stride - 2;
-    real u = 0, gx = 0, gy = 0, gz = 0;
+    sums[0] = sums[1] = sums[2] = sums[3] = 0;
     for (int j = local.first + lane_of(); j < local.last; j += LANES) {
         if (j == e) continue;
         const Quad* curve = local.curves + function_number(m, local, e < (int)m.n_up, j) * stride;
@@ -229,9 +229,8 @@ QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const Local& local, int
         lengths(nearest_image(local, x, y, z), r, over);
         const Slope c = head.c > BSPLINE ? formula(head, r) : spline_slope(curve, head.a, last, r);
         const real slope = c.du * over;
-        u += c.u, gx += slope * x, gy += slope * y, gz += slope * z;
+        sums[0] += c.u, sums[1] += slope * x, sums[2] += slope * y, sums[3] += slope * z;
     }
-    return {(double)group_total(u), (double)group_total(gx), (double)group_total(gy), (double)group_total(gz)};
 }
 
 // Sums of COUNT numbers over the lanes into emit(number, sum): half of the numbers go to half of the lanes, and so on.

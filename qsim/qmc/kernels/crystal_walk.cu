@@ -58,7 +58,7 @@ QSIM_DEVICE double local_energy(const Crystal& m, const State& s, int64 w, const
     Potentials sums = long_ranged(m, s, w);
     double laplacians = 0;
     for (int e = 0; e < N; ++e) {
-        real jx = 0, jy = 0, jz = 0, jl = 0;
+        real part[8] = {};  // of gradient and Laplacian of the Jastrow factor, then of the determinants
         for (int j = lane_of(); j < all; j += LANES) {
             if (j == e) continue;
             real x, y, z, r, over;
@@ -82,14 +82,15 @@ QSIM_DEVICE double local_energy(const Crystal& m, const State& s, int64 w, const
             const Quad* curve = local.curves + function_number(m, local, e < (int)m.n_up, j) * stride;
             const Bend c = bend(curve, stride - 2, r);
             const real slope = c.du * over;
-            jx += slope * x, jy += slope * y, jz += slope * z, jl += c.ddu + 2 * slope;
+            part[0] += slope * x, part[1] += slope * y, part[2] += slope * z, part[3] += c.ddu + 2 * slope;
         }
-        jx = group_total(jx), jy = group_total(jy), jz = group_total(jz), jl = group_total(jl);
         const Electron at = electron(m, e);
         const elem *column = inverse_of(m, s, w, at.spin) + at.i * M, *row = rows_of(m, s, w, e);
-        const double gx = real_along(row + M, column, at.n), gy = real_along(row + 2 * M, column, at.n);
-        const double gz = real_along(row + 3 * M, column, at.n), laplacian = real_along(row + 4 * M, column, at.n);
-        laplacians += laplacian - 2 * (gx * jx + gy * jy + gz * jz) + (jx * jx + jy * jy + jz * jz) - jl;
+        slopes(row, M, column, at.n, part + 4);
+        for (int o = lane_of(); o < at.n; o += LANES) part[7] += real_product(row[4 * M + o], column[o]);
+        group_totals<8>(part);
+        laplacians += part[7] - 2 * (part[4] * part[0] + part[5] * part[1] + part[6] * part[2]) - part[3];
+        laplacians += part[0] * part[0] + part[1] * part[1] + part[2] * part[2];
     }
     const double repulsion = m.repulsion + group_total(sums.repulsion), ions = m.attraction + group_total(sums.local);
     const double outside = m.slots > 0 ? nonlocal_points(m, s, w, 0, N, draw, local) : 0;
