@@ -251,7 +251,7 @@ class AtomEvolution:
         )
 
 
-def _reach(phi: NDArray[np.float64]) -> int:
+def _reach(phi: NDArray[np.float64] | NDArray[np.complex128]) -> int:
     """Return the number of points that a level lives on."""
     return int(np.flatnonzero(np.abs(phi) > 1e-14)[-1]) + 1
 

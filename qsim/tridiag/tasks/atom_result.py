@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.deck.atom import level_name
+from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.tasks.atom_quantities import NUMBERS, SPECTRA
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, traces
 
@@ -400,10 +400,18 @@ QUANTITIES: tuple[Q, ...] = (
     Q(
         "channels",
         "",
-        "l and m of the channels of u_channels, about z of the run",
+        "l and m of the channels of u_final or u_channels, about z of the run",
         lambda r: np.column_stack([r.lanes.ls, r.lanes.ms]),
         ("channel", "quantum_number"),
-        when=_planar,
+        axes_of=lambda r: ("channel" if _planar(r) else "l_final", "quantum_number"),
+    ),
+    Q(
+        "kick",
+        "a.u.",
+        "A at the end along x, y and z of the run in velocity gauge, 0 in length gauge",
+        lambda r: r.problem.kick3(r.problem.t_final),
+        ("component",),
+        note="exp(i A.r) takes the state at the end to length gauge",
     ),
     Q(
         "u_channels",
