@@ -53,6 +53,12 @@ QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
 TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
 CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
 STEPS_PER_CYCLE = 20.0  # at least, of a run that finds its step
+MARGIN = 60.0  # bohr beyond what the fastest electrons cover
+REACH = 20.0  # bohr before the wall in which nothing may be, of a box that grows
+WATCHED = 25  # points beside these
+SPEED = 2.0  # of the fastest electrons, over the estimate: they cross REACH between two looks at most
+LOOKS = 8  # at the channels, per cycle of the fastest pulse
+BEYOND = 1e-16  # norm of the initial state outside of the first box
 DEEPEST = 4  # l, and levels of each, among which that is looked for that a state from a file holds most of
 SAFE_CORE = 4.0  # from which the core of high l is emptied
 
@@ -75,6 +81,10 @@ class Setting:
     steps : int
     core : float
         ``dt A (L + 1) / dr`` at the nucleus, in velocity gauge.
+    begin : float
+        Radius up to which points lie at t = 0, bohr, of a box that grows; `rmax` or more of one that does not.
+    speed : float
+        Momentum of the fastest electrons that a growing box must not miss, a.u.
     """
 
     gauge: Literal["length", "velocity"]
@@ -87,6 +97,8 @@ class Setting:
     dt: float
     steps: int
     core: float
+    begin: float = math.inf
+    speed: float = 0.0
 
     @property
     def parts(self) -> int:
@@ -181,6 +193,34 @@ class AtomProblem:
         return np.array([round(k * steps / outputs) for k in range(outputs + 1)])
 
     @property
+    def first_points(self) -> int:
+        """Points of the box at t = 0: all, unless it grows; they hold the initial state, and those that are watched."""
+        r, setting = self.lattice.grid.r, self.setting
+        if setting.begin >= setting.rmax:
+            return r.size
+        weights = np.sum([np.abs(one.phi) ** 2 for one in self.start], axis=0)
+        outside = np.cumsum(weights[::-1])[::-1]
+        reach = int(np.flatnonzero(outside > BEYOND)[-1])
+        return min(max(int(np.searchsorted(r, setting.begin)), reach) + self.watched, r.size)
+
+    @property
+    def watched(self) -> int:
+        """Last points that are looked at before a box grows."""
+        return WATCHED + math.ceil(REACH / self.setting.dr)
+
+    @property
+    def looks(self) -> NDArray[np.int64]:
+        """Step numbers at which channels or box may grow, besides the output times."""
+        setting = self.setting
+        if not (setting.grows or setting.begin < setting.rmax):
+            return np.zeros(0, dtype=np.int64)
+        times = [REACH / max(setting.speed, 1.0)]
+        if setting.grows and self.pulse.fastest:
+            times.append(2.0 * math.pi / (LOOKS * self.pulse.fastest))
+        every = max(1, int(min(times) / setting.dt))
+        return np.arange(every, setting.steps, every)
+
+    @property
     def t_final(self) -> float:
         """Duration, a.u."""
         return self.setting.steps * self.setting.dt
@@ -257,9 +297,9 @@ class AtomProblem:
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
     ) -> AnyPropagator:
-        """Return a propagator at t = 0, or with the given state."""
+        """Return a propagator at t = 0, or with the given state; `lattice` may hold the first points only."""
         lanes = self.frame.lanes(lmax)
-        made = self.state(lattice, lanes) if phi is None else phi
+        made = self.state(self.lattice, lanes)[:, : lattice.grid.points] if phi is None else phi
         if self.device is not None and self.on_cuda:
             how = Stepping(dt, self.velocity, self.order, self.setting.parts)
             return CudaMember(CudaBatch(self.device, lattice, lanes, [made], [self.field()], how))
@@ -346,7 +386,16 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
             f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
         )
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
-    return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
+    begin, speed = math.inf, 0.0
+    if isinstance(deck.grid.rmax, str) and deck.absorber.type == "none" and pulse.pulses:
+        begin = min(_radius(deck, pulse, 0.0, peak_a), rmax)
+        speed = SPEED * (_fastest(pulse) + peak_a)
+    return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core, begin, speed)
+
+
+def _fastest(pulse: LaserField) -> float:
+    """Return the momentum of an electron that has taken two photons, or half a hartree, a.u."""
+    return math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5))
 
 
 def _initial_l(deck: AtomDeck) -> int:
@@ -368,8 +417,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
         40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
     )
     if deck.spectra or deck.absorber.type == "none":
-        fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
-        radius = max(radius, 60.0 + fastest * end)
+        radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
         radius = max(radius, stored.read(deck.stored.file).extent)
     return radius + absorbers.width(deck.absorber)

@@ -38,7 +38,8 @@ class AtomGrid(Block):
 
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
         default="auto",
-        description="radius of the box; auto: from the excursion of the electron",
+        description="radius of the box; auto: from the excursion of the electron; without an absorber the "
+        "box grows with the wave function",
         json_schema_extra={"example": 150},
     )
     dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
