@@ -7,6 +7,7 @@
 #define QSIM_QMC_CRYSTAL_CUH
 #include "orbitals.cuh"
 #include "walkers.cuh"
+#include "clocks.cuh"
 
 #ifndef COMPLEX
 #define COMPLEX 0  // determinants are complex
@@ -160,22 +161,9 @@ QSIM_DEVICE const double* particle(const Crystal& m, const double* R, int j) {
     return j < m.electrons ? R + 3 * j : m.atom + 3 * (j - m.electrons);
 }
 
-// All functions of electron e if it were at (x, y, z): the part of this lane.
-QSIM_DEVICE double electron_value(const Crystal& m, const double* R, int e, double x, double y, double z) {
-    double total = 0;
-    const int all = (int)(m.electrons + m.atoms);
-    for (int j = lane_of(); j < all; j += LANES) {
-        const int f = function_of(m, e < m.n_up, j);
-        if (j == e || !m.kind[f]) continue;
-        const double* other = particle(m, R, j);
-        double dx = x - other[0], dy = y - other[1], dz = z - other[2];
-        total += function_value(m, f, nearest(m, dx, dy, dz));
-    }
-    return total;
-}
-
-// The same and its gradient, added up: every lane holds the result.
+// Sum of all functions of electron e if it were at (x, y, z), and its gradient: every lane holds the result.
 QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const double* R, int e, double x, double y, double z) {
+    CLOCK(JASTROW);
     Gradient g = {0, 0, 0, 0};
     const int all = (int)(m.electrons + m.atoms);
     for (int j = lane_of(); j < all; j += LANES) {
@@ -329,6 +317,7 @@ QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real*
 // Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after
 // the other, which are the orbitals of a real determinant, and real and imaginary parts of those of a complex one.
 QSIM_DEVICE void bloch_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+    CLOCK(SPLINES);
     join();
     if (m.is_wave)
         wave_rows(m, x, y, z, sums);

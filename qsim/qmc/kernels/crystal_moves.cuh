@@ -29,13 +29,21 @@ QSIM_DEVICE const elem* row_of(const Crystal& m, const Local& local, int k) { re
 
 // Sum of a row with a column; every lane holds the result.
 QSIM_DEVICE elem along(const elem* row, const elem* column, int n) {
+    CLOCK(RATIOS);
     elem total = elem();
     for (int o = lane_of(); o < n; o += LANES) total += row[o] * column[o];
     return group_total(total);
 }
 
+QSIM_DEVICE double real_along(const elem* row, const elem* column, int n) {
+    double total = 0;
+    for (int o = lane_of(); o < n; o += LANES) total += real_product(row[o], column[o]);
+    return group_total(total);
+}
+
 // Real parts of the sums of rows 1, 2, 3 with a column: the part of this lane.
 QSIM_DEVICE void slopes(const elem* row, int M, const elem* column, int n, real* sums) {
+    CLOCK(RATIOS);
     for (int o = lane_of(); o < n; o += LANES) {
         const elem c = column[o];
 #pragma unroll
@@ -46,6 +54,7 @@ QSIM_DEVICE void slopes(const elem* row, int M, const elem* column, int n, real*
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.  A lane takes a column, so that rows are read in one
 // piece, and the sums over some rows are added up between the lanes at once.
 QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, int M, elem ratio, elem* column) {
+    CLOCK(UPDATES);
     const elem over = reciprocal(ratio);
     join();
     for (int o = lane_of(); o < n; o += LANES) column[o] = inverse[i * M + o] * over;

@@ -149,6 +149,7 @@ struct __align__(VEC * sizeof(real)) Channels {
 // Sum of the values of all channels with the dressed column: the part of this lane.  Four rows of a line are one piece of memory, and a
 // lane takes VEC channels of one of them.
 QSIM_DEVICE real spline_ratio(const Crystal& m, const Spot& spot, const real* dressed) {
+    CLOCK(SPLINES);
     const int quads = (int)m.all_channels / VEC;
     const int64 line = (m.mesh2 + 3) * quads, plane = (m.mesh1 + 3) * line;
     real ratio = 0;
@@ -181,6 +182,7 @@ QSIM_DEVICE real spline_ratio(const Crystal& m, const Spot& spot, const real* dr
 
 // Values at all points of electrons first ... last, which stay in scratch; returns their sum.
 QSIM_DEVICE double nonlocal_points(const Crystal& m, const State& s, int64 w, int first, int last, const Draw& draw, const Local& local) {
+    CLOCK(NONLOCAL_PART);
     const int M = (int)m.orbitals, K = (int)m.slots, Q = (int)m.quadrature;
     const double* R = s.R + w * m.electrons * 3;
     double* counts = counts_of(m, s, w);

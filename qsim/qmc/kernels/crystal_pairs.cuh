@@ -172,6 +172,7 @@ QSIM_DEVICE const Site& site(const Crystal& m, const Local& local, int j) {
 
 // Sums of all functions of electron e if it were at the places of COUNT spots: the parts of this lane.
 template <int COUNT> QSIM_DEVICE void electron_values(const Crystal& m, const Local& local, int e, real* sums) {
+    CLOCK(JASTROW);
     const int stride = curve_stride(m), last = stride - 2;
 #pragma unroll
     for (int q = 0; q < COUNT; ++q) sums[q] = 0;
@@ -202,6 +203,7 @@ template <int COUNT> QSIM_DEVICE void electron_values(const Crystal& m, const Lo
 
 // All functions of electron e if it were at a place: the part of this lane.
 QSIM_DEVICE real electron_value(const Crystal& m, const Local& local, int e, const Site& at) {
+    CLOCK(JASTROW);
     const int stride = curve_stride(m), last = stride - 2;
     real total = 0;
     for (int j = local.first + lane_of(); j < local.last; j += LANES) {
@@ -218,6 +220,7 @@ QSIM_DEVICE real electron_value(const Crystal& m, const Local& local, int e, con
 
 // The same and its gradient (value, x, y, z): the part of this lane.
 QSIM_DEVICE void electron_gradient(const Crystal& m, const Local& local, int e, const Site& at, real* sums) {
+    CLOCK(JASTROW);
     const int stride = curve_stride(m), last = stride - 2;
     sums[0] = sums[1] = sums[2] = sums[3] = 0;
     for (int j = local.first + lane_of(); j < local.last; j += LANES) {

@@ -8,6 +8,7 @@
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal_nonlocal.cuh"
 
 #ifndef WARPS
@@ -157,6 +158,8 @@ QSIM_DEVICE double invert(wide* A, wide* X, int n, int M, double& sign) {
     const Local local = local_of(m, s, shared, GROUP, GROUPS, w);                 \
     if (w >= s.walkers) return;
 
+#ifndef WALKERS_ONLY  // crystal_derivatives.cu takes the functions above alone
+
 // One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for 32 WARPS / LANES times `Local`.
 
 // Rows, inverses (in double precision) and log psi; error: (W,).
@@ -213,6 +216,7 @@ extern "C" __global__ void recompute(Crystal m, State s, double* error) {
 extern "C" __global__ void BOUNDS
     walk(Crystal m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     ENTER
+    CLOCK(WHOLE_KERNEL);
     for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
 }
 
@@ -220,6 +224,7 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     energies(Crystal m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
     ENTER
+    CLOCK(WHOLE_KERNEL);
     const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
     if (sums && lane_of() == 0) {
         for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
@@ -233,6 +238,7 @@ extern "C" __global__ void BOUNDS
     weigh(Crystal m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
           uint32 offset) {
     ENTER
+    CLOCK(WHOLE_KERNEL);
     const double before = clipped(s.energy[6 * w + 5], reference, window);
     join();
     const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
@@ -244,5 +250,8 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     nonlocal_steps(Crystal m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     ENTER
+    CLOCK(WHOLE_KERNEL);
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
 }
+
+#endif
