@@ -69,15 +69,17 @@ QSIM_DEVICE double group_largest(double x) {
     return x;
 }
 
-// Sums of COUNT numbers over the lanes, a power of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
-template <int COUNT> QSIM_DEVICE void group_totals(real* x) {
-    if constexpr (COUNT > LANES) {
+// Sums of COUNT numbers over WIDTH lanes, powers of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
+template <int COUNT, int WIDTH = LANES> QSIM_DEVICE void group_totals(real* x) {
+    if constexpr (COUNT > WIDTH) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) x[i] = group_total(x[i]);
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int half = WIDTH / 2; half > 0; half /= 2) x[i] += __shfl_xor_sync(group(), x[i], half, LANES);
     } else {
 #pragma unroll
         for (int kept = COUNT / 2; kept > 0; kept /= 2) {
-            const int half = LANES / COUNT * kept;
+            const int half = WIDTH / COUNT * kept;
             const bool upper = lane_of() & half;
 #pragma unroll
             for (int i = 0; i < kept; ++i) {
@@ -86,10 +88,10 @@ template <int COUNT> QSIM_DEVICE void group_totals(real* x) {
             }
         }
 #pragma unroll
-        for (int half = LANES / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
+        for (int half = WIDTH / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
         const real own = x[0];
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (LANES / COUNT), LANES);
+        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (WIDTH / COUNT), WIDTH);
     }
 }
 

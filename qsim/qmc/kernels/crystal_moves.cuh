@@ -4,6 +4,12 @@
 #define QSIM_QMC_CRYSTAL_MOVES_CUH
 #include "crystal_pairs.cuh"
 
+#ifndef PART
+#define PART 1  // elements of an inverse in a load, a divisor of the orbitals
+#endif
+#ifndef ROW_LANES
+#define ROW_LANES 0  // lanes that hold a row of an inverse in a load each, a power of two; 0: a row is too long
+#endif
 #define TOGETHER 8  // rows of an inverse that are updated at once
 #define SINGULAR (SINGLE ? 1e-37 : 1e-300)  // least modulus of a ratio, above those that are not normal numbers
 
@@ -51,12 +57,70 @@ QSIM_DEVICE void slopes(const elem* row, int M, const elem* column, int n, real*
     }
 }
 
-// Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.  A lane takes a column, so that rows are read in one
-// piece, and the sums over some rows are added up between the lanes at once.
+#if ROW_LANES
+struct __align__(PART * sizeof(elem)) Elements {
+    elem x[PART];
+};
+#endif
+
+// Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.  Rows are read in one piece
+// and only once if a few lanes hold one; the sums over some rows are added up between the lanes at once.
 QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, int M, elem ratio, elem* column) {
     CLOCK(UPDATES);
     const elem over = reciprocal(ratio);
     join();
+#if ROW_LANES
+    constexpr int STEP = LANES / ROW_LANES;
+    const int o = lane_of() % ROW_LANES * PART, own = lane_of() / ROW_LANES;
+    const bool inside = o < M;
+    Elements x = {}, c = {};
+#pragma unroll
+    for (int v = 0; v < PART; ++v)
+        if (o + v < n) x.x[v] = row[o + v], c.x[v] = inverse[i * M + o + v] * over;
+    for (int first = own; first - own < n; first += TOGETHER * STEP) {
+        Elements a[TOGETHER];
+        real dots[(1 + COMPLEX) * TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+            const int r = first + k * STEP;
+            a[k] = Elements{};
+            if (inside && r < n) a[k] = *(const Elements*)(inverse + r * M + o);
+        }
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+            elem dot = elem();
+#pragma unroll
+            for (int v = 0; v < PART; ++v) dot += x.x[v] * a[k].x[v];
+#if COMPLEX
+            dots[k] = dot.re, dots[TOGETHER + k] = dot.im;
+#else
+            dots[k] = dot;
+#endif
+        }
+        group_totals<TOGETHER, ROW_LANES>(dots);
+#if COMPLEX
+        group_totals<TOGETHER, ROW_LANES>(dots + TOGETHER);
+#endif
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+            const int r = first + k * STEP;
+#if COMPLEX
+            const elem dot = {dots[k], dots[TOGETHER + k]};
+#else
+            const elem dot = dots[k];
+#endif
+#pragma unroll
+            for (int v = 0; v < PART; ++v) a[k].x[v] -= dot * c.x[v];
+            if (inside && r < n && r != i) *(Elements*)(inverse + r * M + o) = a[k];
+        }
+    }
+    join();
+    if (own == 0)
+#pragma unroll
+        for (int v = 0; v < PART; ++v)
+            if (o + v < n) inverse[i * M + o + v] = c.x[v];
+    join();
+#else
     for (int o = lane_of(); o < n; o += LANES) column[o] = inverse[i * M + o] * over;
     join();
     for (int first = 0; first < n; first += TOGETHER) {
@@ -81,6 +145,7 @@ QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, in
     join();
     for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = column[o];
     join();
+#endif
 }
 
 // Put electron e at a place; `local.rows` are its new ones.

@@ -201,19 +201,24 @@ template <int COUNT> QSIM_DEVICE void electron_values(const Crystal& m, const Lo
     }
 }
 
+// A function of the nearest images of two particles.
+QSIM_DEVICE real pair_value(const Crystal& m, const Local& local, const Quad* curve, const Site& at, const Site& other) {
+    const Quad head = curve[0];
+    real x, y, z, r, over;
+    apart(m, at, other, x, y, z);
+    lengths(nearest_square(local, x, y, z), r, over);
+    return head.c > BSPLINE ? formula(head, r).u : spline_value(curve, head.a, curve_stride(m) - 2, r);
+}
+
 // All functions of electron e if it were at a place: the part of this lane.
 QSIM_DEVICE real electron_value(const Crystal& m, const Local& local, int e, const Site& at) {
     CLOCK(JASTROW);
-    const int stride = curve_stride(m), last = stride - 2;
+    const int stride = curve_stride(m);
     real total = 0;
     for (int j = local.first + lane_of(); j < local.last; j += LANES) {
         if (j == e) continue;
         const Quad* curve = local.curves + function_number(m, local, e < (int)m.n_up, j) * stride;
-        const Quad head = curve[0];
-        real x, y, z, r, over;
-        apart(m, at, site(m, local, j), x, y, z);
-        lengths(nearest_square(local, x, y, z), r, over);
-        total += head.c > BSPLINE ? formula(head, r).u : spline_value(curve, head.a, last, r);
+        total += pair_value(m, local, curve, at, site(m, local, j));
     }
     return total;
 }

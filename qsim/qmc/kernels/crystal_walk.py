@@ -275,12 +275,13 @@ class _Launch(WalkerLaunch):
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
         size, channels = orbitals.table.dtype.itemsize, sizes["all_channels"]
-        near_pairs = (sizes["nears"] - 1) // 2
+        near_pairs, lanes = (sizes["nears"] - 1) // 2, lanes_of(sizes)
         macros = {
             "REAL": "float" if size == 4 else "double",
             "COMPLEX": int(orbitals.is_complex),
             "NEAR_PAIRS": near_pairs,
             "VEC": math.gcd(channels, LOAD // size),
+            **_rows(sizes["orbitals"], (1 + orbitals.is_complex) * size, lanes),
         }
         each = (
             _padded(5 * channels * size)
@@ -290,7 +291,7 @@ class _Launch(WalkerLaunch):
         )
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
         common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
-        super().__init__("crystal_walk", state.R.shape[0], each, lanes_of(sizes), macros, common)
+        super().__init__("crystal_walk", state.R.shape[0], each, lanes, macros, common)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
@@ -303,6 +304,13 @@ class _Launch(WalkerLaunch):
 def _padded(count: int) -> int:
     """Return a number of bytes with what is missing to a whole load."""
     return -(-count // LOAD) * LOAD
+
+
+def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
+    """Return how an inverse with elements of so many bytes is read: elements of a load, and lanes that hold a row."""
+    part = math.gcd(orbitals, max(1, LOAD // size))
+    held = 1 << (orbitals // part - 1).bit_length()
+    return {"PART": part, "ROW_LANES": held if held <= lanes else 0}
 
 
 _on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
