@@ -110,6 +110,9 @@ QSIM_DEVICE void prepare_spot(const Crystal& m, int spin, double x, double y, do
     }
     spot.first = s.first;
     site_of(m, x, y, z, spot.site);
+#if TINS
+    spot.tin = tin_of(m, x, y, z);
+#endif
 }
 
 // The column that values without phases have to be multiplied by in a primitive cell, for the real part of a ratio of determinants.
@@ -207,13 +210,32 @@ QSIM_DEVICE void spot_ratios(const Crystal& m, const State& s, int64 w, const El
     const elem* column = inverse_of(m, s, w, at.spin) + at.i * (int)m.orbitals;
     for (int q = 0; q < size; ++q) {
         const Spot& spot = local.spots[q];
+#if TINS
+        const Tin& tin = spot.tin;
+        double weight = 0;  // of the tin
+        if (tin.ion >= 0) weight = tin.r <= m.tin_inner ? 1 : tin_weight(m, tin.r);
+        real ratio = 0;
+        join();
+        if (weight < 1) {
+            dress(m, at.spin, spot.cell, column, at.n, local.rows);
+            join();
+            ratio = (real)(1 - weight) * spline_ratio(m, spot, local.rows);
+            join();
+        }
+        if (weight > 0) {
+            dress(m, at.spin, tin.cell, column, at.n, local.rows);
+            ratio += (real)weight * tin_ratio(m, at.spin, tin, local.rows, local.rows + 10 * m.all_channels);
+        }
+#else
         const int *now = spot.cell, *before = local.spots[max(q - 1, 0)].cell;
         if (q == 0 || (m.has_phase && (now[0] != before[0] || now[1] != before[1] || now[2] != before[2]))) {
             join();
             dress(m, at.spin, now, column, at.n, local.rows);
             join();
         }
-        const real ratio = group_total(spline_ratio(m, spot, local.rows));
+        real ratio = spline_ratio(m, spot, local.rows);
+#endif
+        ratio = group_total(ratio);
         if (lane_of() == 0) local.spots[q].ratio = ratio;
     }
     join();

@@ -6,7 +6,7 @@
 
 #ifndef QSIM_QMC_CRYSTAL_PAIRS_CUH
 #define QSIM_QMC_CRYSTAL_PAIRS_CUH
-#include "crystal.cuh"
+#include "muffin_tins.cuh"
 
 #ifndef NEAR_PAIRS
 #define NEAR_PAIRS 0  // pairs of such lattice vectors
@@ -39,12 +39,15 @@ struct __align__(16) Spot {
     int64 first;   // coefficient of the first channel
     real ratio;    // of the determinants
     real jastrow;  // sum of the functions
+#if TINS
+    Tin tin;
+#endif
 };
-static_assert(sizeof(Spot) == (SINGLE ? 96 : 160), "SPOT of crystal_walk.py");
+static_assert(sizeof(Spot) == (SINGLE ? 96 : 160) + TINS * 48, "SPOT and TIN of crystal_walk.py");
 
 // What the lanes of a walker have in shared memory, and what they have there with their block.
 struct Local {
-    real* rows;    // (5, C)
+    real* rows;    // (5, C), and work space of a mixed basis
     elem* column;  // (M,)
     Spot* spots;   // (BATCH,)
     Site* own;    // (N,) in single precision
@@ -269,7 +272,7 @@ QSIM_DEVICE int padded(int bytes) { return (bytes + 15) / 16 * 16; }
 
 // Shared memory of a walker, in bytes; as `_Launch` of crystal_walk.py.
 QSIM_DEVICE int walker_bytes(const Crystal& m) {
-    return padded(5 * (int)m.all_channels * (int)sizeof(real)) + padded((int)m.orbitals * (int)sizeof(elem)) +
+    return padded(row_numbers(m) * (int)sizeof(real)) + padded((int)m.orbitals * (int)sizeof(elem)) +
            BATCH * (int)sizeof(Spot) + (SINGLE ? padded((int)m.electrons * (int)sizeof(Site)) : 0);
 }
 
@@ -278,7 +281,7 @@ QSIM_DEVICE Local local_of(const Crystal& m, const State& s, char* shared, int g
     const int N = (int)m.electrons, A = (int)m.atoms, F = (int)m.curves, stride = curve_stride(m);
     Local local;
     char* at = shared + group * walker_bytes(m);
-    local.rows = (real*)at, at += padded(5 * (int)m.all_channels * (int)sizeof(real));
+    local.rows = (real*)at, at += padded(row_numbers(m) * (int)sizeof(real));
     local.column = (elem*)at, at += padded((int)m.orbitals * (int)sizeof(elem));
     local.spots = (Spot*)at, at += BATCH * sizeof(Spot);
     local.own = (Site*)at;

@@ -8,6 +8,7 @@
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DTINS=1
 // qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal_nonlocal.cuh"
 

@@ -31,13 +31,13 @@ def electron_gas(tmp_path, twist=(0, 0, 0)):
     return build_crystal(system, block, Coulomb(), potentials={}, folder=tmp_path, notes=Notes())
 
 
-def made_of(case, tmp_path, jastrow=JASTROW):
+def made_of(case, tmp_path, jastrow=JASTROW, tins=None):
     """The trial function of a case."""
     if case == "waves":
         return electron_gas(tmp_path)
     if case == "complex waves":
         return electron_gas(tmp_path, (0.1, 0.2, -0.3))
-    return trial(case, jastrow, tmp_path=tmp_path)[0]
+    return trial(case, jastrow, tmp_path=tmp_path, tins=tins)[0]
 
 
 def host(walkers):
@@ -118,6 +118,29 @@ def test_mixed_precision_makes_the_same_moves(cuda, case, tmp_path):
     made = made_of(case, tmp_path)
     there, here = run(cuda, made, 6, single=True), run(cpu(2), made, 6, single=True)
     assert there[0].rows.real.dtype == np.float32
+    assert np.array_equal(there[0].moves[:, ACCEPTED], here[0].moves[:, ACCEPTED])
+    agree(there, here, 2e-3, 2e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lmax", [3, 6])
+@pytest.mark.parametrize("case", ["gamma", "pairs", "complex supercell"])
+def test_mixed_basis_makes_the_same_moves(cuda, case, lmax, tmp_path):
+    """Electrons are in tins, between their radii, and outside."""
+    made = made_of(case, tmp_path, tins={"lmax": lmax, "meshfactor": 1.0})
+    there, here = run(cuda, made, 5), run(cpu(2), made, 5)
+    agree(there, here, 1e-8, 1e-9)
+    d = here[0].R.reshape(-1, 1, 3) - made.orbitals.tins.centres
+    r = np.linalg.norm(made.orbitals.primitive.nearest(d), axis=-1).min(1)
+    inner, outer = made.orbitals.tins.inner, made.orbitals.tins.outer
+    assert (r < inner).any() and ((r > inner) & (r < outer)).any() and (r > outer).any()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["pairs", "complex supercell"])
+def test_mixed_basis_in_mixed_precision_makes_the_same_moves(cuda, case, tmp_path):
+    made = made_of(case, tmp_path, tins={"lmax": 4, "meshfactor": 1.0})
+    there, here = run(cuda, made, 6, single=True), run(cpu(2), made, 6, single=True)
     assert np.array_equal(there[0].moves[:, ACCEPTED], here[0].moves[:, ACCEPTED])
     agree(there, here, 2e-3, 2e-3)
 
