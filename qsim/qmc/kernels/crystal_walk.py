@@ -36,6 +36,8 @@ SPOT = {4: 96, 8: 160}  # bytes of such a point, by those of a real number
 TIN = 48  # and of what a mixed basis adds
 SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory
 LOAD = 16  # bytes of a load
+DELAYED = 65  # orbitals of a spin from which on inverses are updated by windows of electrons
+WINDOW_BYTES = 128  # of a lane for such a window: for u, as much for v
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -315,10 +317,18 @@ def _padded(count: int) -> int:
 
 
 def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
-    """Return how an inverse with elements of so many bytes is read: elements of a load, and lanes that hold a row."""
+    """Return how an inverse with elements of so many bytes is read and updated.
+
+    Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows that
+    fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit into registers.
+    """
     part = math.gcd(orbitals, max(1, LOAD // size))
     held = 1 << (orbitals // part - 1).bit_length()
-    return {"PART": part, "ROW_LANES": held if held <= lanes else 0}
+    chunks = -(-orbitals // (part * WARP))
+    window = 0
+    if orbitals >= DELAYED and lanes == WARP:
+        window = 1 << max(1, (WINDOW_BYTES // (chunks * part * size)).bit_length() - 1)
+    return {"PART": part, "ROW_LANES": held if held <= lanes else 0, "CHUNKS": chunks, "WINDOW": window}
 
 
 _on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
