@@ -7,7 +7,8 @@
 // qsim-compile: may-spill=walk,nonlocal_steps
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
-// qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DLANES=8 -DROW_LANES=8
+// qsim-compile: -DWARPS=4 -DPART=2 -DCHUNKS=2 -DWINDOW=4 -DREAL=double
 // qsim-compile: -DWARPS=4 -DTINS=1
 // qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal_nonlocal.cuh"
