@@ -36,6 +36,7 @@ SPOT = {4: 96, 8: 160}  # bytes of such a point
 TIN = 48  # and of what a mixed basis adds
 SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory
 LOAD = 16  # bytes of a load
+WEIGHTS = 36  # of the coefficients of a spline
 DELAYED = 65  # orbitals of a spin from which on inverses are updated by windows of electrons
 WINDOW_BYTES = 128  # of a lane for such a window: for u, as much for v
 
@@ -290,9 +291,7 @@ class _Launch(WalkerLaunch):
             "TINS": int(tins),
             **_rows(sizes["orbitals"], (1 + orbitals.is_complex) * size, lanes),
         }
-        rows = 5 * channels
-        if tins:
-            rows += 5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2
+        rows = 5 * channels + (5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2 if tins else WEIGHTS)
         each = (
             _padded(rows * size)
             + _padded((1 + orbitals.is_complex) * sizes["orbitals"] * size)
