@@ -30,7 +30,7 @@ class CrystalOrbitals(NamedTuple):
     reduced, unreduce : (3, 3) float64
         Reduced basis of the supercell, bohr, and its inverse: vectors are folded by rounding ``d @ unreduce``.
     near : (n, 3) float64
-        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius; the first is zero.
+        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius: zero, half of them, and their negatives.
     radius2 : float
         Square of that radius, bohr^2.
     primitive : (3, 3) float64

@@ -5,6 +5,7 @@ They are called by the wrappers of the same names in ``walk``, which say what th
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,10 @@ __all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
+BATCH = 12  # points of a spherical rule that are taken together, as in crystal_pairs.cuh
+SPOT = {4: 96, 8: 160}  # bytes of such a point, by those of a real number
+SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory
+LOAD = 16  # bytes of a load
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -239,12 +244,13 @@ SIZES = (
         "image_count",
         "intervals",
     ),
-    *("wave_count", "most_wave", "slots"),
+    *("wave_count", "most_wave", "slots", "curves"),
 )
-#: ``Crystal`` of crystal.cuh: every field takes 8 bytes or nine times as much, so the layouts agree.
+#: ``Crystal`` of crystal.cuh: every field takes a multiple of 8 bytes, so the layouts agree.
 CRYSTAL = np.dtype(
     [(name, np.uint64) for name in POINTERS]
     + [(name, np.float64, (9,)) for name in MATRICES]
+    + [("scaled", np.float32, (10,))]
     + [(name, np.float64) for name in NUMBERS]
     + [(name, np.int64) for name in SIZES]
 )
@@ -268,14 +274,23 @@ class _Launch(WalkerLaunch):
             raise DeviceError("muffin tins of crystals are computed on CPUs only", hint="--device cpu")
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
-        real = orbitals.table.dtype
-        numbers = 5 * sizes["all_channels"] + (1 + orbitals.is_complex) * sizes["orbitals"]
+        size, channels = orbitals.table.dtype.itemsize, sizes["all_channels"]
+        near_pairs = (sizes["nears"] - 1) // 2
         macros = {
-            "REAL": "float" if real == np.float32 else "double",
+            "REAL": "float" if size == 4 else "double",
             "COMPLEX": int(orbitals.is_complex),
+            "NEAR_PAIRS": near_pairs,
+            "VEC": math.gcd(channels, LOAD // size),
         }
-        each = real.itemsize * (numbers + numbers % 2)
-        super().__init__("crystal_walk", state.R.shape[0], each, lanes_of(sizes), macros)
+        each = (
+            _padded(5 * channels * size)
+            + _padded((1 + orbitals.is_complex) * sizes["orbitals"] * size)
+            + BATCH * SPOT[size]
+            + _padded(sizes["electrons"] * SITE[size])
+        )
+        quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
+        common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
+        super().__init__("crystal_walk", state.R.shape[0], each, lanes_of(sizes), macros, common)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
@@ -283,6 +298,11 @@ class _Launch(WalkerLaunch):
     def has_nonlocal(self) -> bool:
         """Whether there are T-moves to make: electrons can be near ions with nonlocal parts."""
         return self.sizes["slots"] > 0
+
+
+def _padded(count: int) -> int:
+    """Return a number of bytes with what is missing to a whole load."""
+    return -(-count // LOAD) * LOAD
 
 
 _on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
@@ -316,6 +336,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
                 record[field] = array
     for field, matrix in zip(MATRICES, _matrices(orbitals, hamiltonian), strict=True):
         record[field] = matrix
+    record["scaled"][0, :9] = record["reduced"][0] * 2.0**-32
     spins, *mesh = orbitals.table.shape[:4]
     values = {
         "ion_ion": tables.ion_ion,
@@ -339,6 +360,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
         "wave_count": hamiltonian.waves.shape[0],
         "most_wave": hamiltonian.most_wave,
         "slots": hamiltonian.slots,
+        "curves": jastrow.kind.shape[0],
     }
     for field, value in values.items():
         record[field] = value

@@ -135,6 +135,13 @@ class Cell:
         found[1:] = sorted(found[1:], key=lambda t: float(t @ t))
         return np.array(found)
 
+    @cached_property
+    def near(self) -> NDArray[np.float64]:
+        """Lattice vectors (2 n + 1, 3) that can bring a folded vector within the radius: zero, n of them, and their negatives."""
+        found = self.images(self.radius)[1:]
+        half = [t for t in found if tuple(t) > (0.0, 0.0, 0.0)]
+        return np.array([np.zeros(3), *half, *(-t for t in half)])
+
     def fold(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return vectors (..., 3) with lattice coordinates of the reduced basis within -1/2 ... 1/2."""
         u = d @ np.linalg.inv(self.reduced)
