@@ -48,7 +48,10 @@ PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 WARP_LANES, WARP_ROWS = 64, 32  # most of a block whose warps hold ROWS rows of all lanes each
-MAIL = 3  # numbers of a message between such blocks
+MAIL, ROOM = (
+    3,
+    8,
+)  # numbers of a message between such blocks; complex numbers that a thread finds ahead of time
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
@@ -103,9 +106,12 @@ class CudaShape:
 
     @property
     def warps_bytes(self) -> int:
-        """The same of a block of ``atom_warps.cu``: its state, sums and their factors, what comes from others, tables."""
+        """The same of a block of ``atom_warps.cu``.
+
+        Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
+        """
         warps = self.rows // ROWS
-        return 16 * self.lanes * (5 * self.rows + 3 * warps + 2)
+        return 16 * (self.lanes * (5 * self.rows + 3 * warps + 2) + 32 * ROOM * warps)
 
 
 def shape(

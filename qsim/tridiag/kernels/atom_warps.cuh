@@ -12,15 +12,18 @@
 
 #define MOST_WARPS 8
 #define LAUNCHED (QSIM_WARP * MOST_WARPS)
+#define ROOM 8  // complex numbers of a thread that are found ahead of time
 #define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
 
 struct Warps {
-    int at, warp, t, pairs, lanes, warps, chunks, rows;
+    int at, warp, t, pairs, lanes, warps, chunks, rows, threads;
     bool active;      // whether the thread has lanes
     cplx *f;          // shared: (rows, lanes)
     cplx *ends;       // (2, warps, lanes): sums of each warp from zero, then what comes to it from the warps before
     cplx *come;       // (2, lanes): what comes from the blocks before and after
     real *products;   // (2, warps, lanes): of velocity gauge: of a and of b over a warp, then over the warps before
+    cplx *room;       // (ROOM, threads): what each thread finds ahead of time
+    cplx *tables;     // (4, rows, lanes): alpha, beta, gain and keep, of velocity gauge
     uint4* mail;      // (2, 2, chunks, lanes, MAIL): by the parity of the count and the direction
 };
 
@@ -52,30 +55,34 @@ QSIM_DEVICE uint4 look(const uint4* from) {
 
 QSIM_DEVICE real number(uint4 v) { return (real)__longlong_as_double((int64)(((uint64)v.z << 32) | v.x)); }
 
-// The first COUNT numbers of two messages, when all are there.
-template <int COUNT> QSIM_DEVICE void receive(const uint4* from, const uint4* other, uint32 tag, real (&x)[MAIL], real (&y)[MAIL]) {
-    uint4 a[COUNT], b[COUNT];
+// The first COUNT numbers of a message, when all are there.
+template <int COUNT> QSIM_DEVICE void receive(const uint4* from, uint32 tag, real (&x)[MAIL]) {
+    uint4 a[COUNT];
     uint32 wrong;
     do {
         wrong = 0;
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) a[i] = look(from + i), b[i] = look(other + i);
+        for (int i = 0; i < COUNT; ++i) a[i] = look(from + i);
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag) | (b[i].y ^ tag) | (b[i].w ^ tag);
+        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag);
     } while (wrong != 0);
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]), y[i] = number(b[i]);
+    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]);
 }
 
 QSIM_DEVICE uint4* mailbox(const Warps& w, int direction, int chunk, int lane, uint32 tag) {
     return w.mail + ((((int64)(tag & 1) * 2 + direction) * w.chunks + chunk) * w.lanes + lane) * MAIL;
 }
 
-QSIM_DEVICE void send_sum(const Warps& w, int direction, int side, cplx value, uint32 tag) {
-    uint4* to = mailbox(w, direction, w.at, w.t + side * w.pairs, tag);
+QSIM_DEVICE void send_sum(uint4* to, cplx value, uint32 tag) {
     send(to, value.re, tag);
     send(to + 1, value.im, tag);
 }
+
+// Sums along the warps, and what comes from other blocks, are the work of a warp per direction and side: the even lanes, the odd ones.
+#define ROLES 4
+QSIM_DEVICE bool adds(const Warps& w, int role) { return w.active && w.warp == role % w.warps; }
+QSIM_DEVICE bool listens(const Warps& w, int role) { return w.active && w.warp == (role + ROLES) % w.warps; }
 
 QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1)}; }
 QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1)}; }
@@ -141,45 +148,47 @@ QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* ga
     }
 }
 
-// Sum over the warps, one direction per warp: of the whole block, for the others; `ends` becomes what comes to each warp.
+// Sum over the warps: of the whole block, for the others; `ends` becomes what comes to each warp.
 QSIM_DEVICE void radial_chain(const Warps& w, const Radial& t, bool told, uint32 tag) {
-    for (int direction = 0; direction < 2; ++direction) {
-        if (w.warp != (direction ? 0 : w.warps - 1) || !w.active) continue;
-        const cplx* products = (direction ? t.beta_part : t.alpha_part) + (int64)w.at * w.warps * w.lanes + w.t;
-        cplx* ends = w.ends + direction * w.warps * w.lanes + w.t;
-        cplx x = {0, 0}, y = {0, 0};
-        for (int q = 0; q < w.warps; ++q) {
-            const int row = (direction ? w.warps - 1 - q : q) * w.lanes;
-            const cplx own = ends[row], other = ends[row + w.pairs];
-            ends[row] = x, ends[row + w.pairs] = y;
-            x = cfma(products[row], x, own);
-            y = cfma(products[row + w.pairs], y, other);
+    for (int role = 0; role < ROLES; ++role) {
+        if (!adds(w, role)) continue;
+        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
+        const cplx* products = (direction ? t.beta_part : t.alpha_part) + (int64)w.at * w.warps * w.lanes + lane;
+        cplx *ends = w.ends + direction * w.warps * w.lanes + lane, sum = {0, 0};
+        for (int begin = 0; begin < w.warps; begin += 4) {
+            cplx own[4], factor[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int q = direction ? w.warps - 1 - begin - i : begin + i;
+                if (q >= 0 && q < w.warps) own[i] = ends[q * w.lanes], factor[i] = products[q * w.lanes];
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int q = direction ? w.warps - 1 - begin - i : begin + i;
+                if (q < 0 || q >= w.warps) continue;
+                ends[q * w.lanes] = sum;
+                sum = cfma(factor[i], sum, own[i]);
+            }
         }
-        if (told) {
-            send_sum(w, direction, 0, x, tag);
-            send_sum(w, direction, 1, y, tag);
-        }
+        if (told) send_sum(mailbox(w, direction, w.at, lane, tag), sum, tag);
     }
 }
 
 // What comes from the blocks before and after, into `come`; those within `window` are waited for, those within reach are summed.
 QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uint32 tag) {
-    for (int direction = 0; direction < 2; ++direction) {
-        if (w.warp != (direction ? w.warps - 1 : 0) || !w.active) continue;
-        const int reach = t.reach[direction * w.chunks + w.at];
-        const cplx* products = (direction ? t.beta_chunk : t.alpha_chunk) + w.t;
-        cplx x = {0, 0}, y = {0, 0};
+    for (int role = 0; role < ROLES; ++role) {
+        if (!listens(w, role)) continue;
+        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs, reach = t.reach[direction * w.chunks + w.at];
+        const cplx* products = (direction ? t.beta_chunk : t.alpha_chunk) + lane;
+        cplx sum = {0, 0};
         for (int k = window; k > 0; --k) {
             const int c = direction ? w.at + k : w.at - k;
             if (c < 0 || c >= w.chunks) continue;
-            real own[MAIL], other[MAIL];
-            receive<2>(mailbox(w, direction, c, w.t, tag), mailbox(w, direction, c, w.pairs + w.t, tag), tag, own, other);
-            if (k > reach) continue;
-            x = cfma(products[c * w.lanes], x, make_cplx(own[0], own[1]));
-            y = cfma(products[c * w.lanes + w.pairs], y, make_cplx(other[0], other[1]));
+            real own[MAIL];
+            receive<2>(mailbox(w, direction, c, lane, tag), tag, own);
+            if (k <= reach) sum = cfma(products[c * w.lanes], sum, make_cplx(own[0], own[1]));
         }
-        w.come[direction * w.lanes + w.t] = x;
-        w.come[direction * w.lanes + w.pairs + w.t] = y;
+        w.come[direction * w.lanes + lane] = sum;
     }
 }
 
@@ -191,19 +200,14 @@ QSIM_DEVICE cplx radial_carry(const Warps& w, int direction, int side, cplx pref
 
 // ------------------------------------------------------------------------------------------ couplings
 
-struct Turn {
-    real cosine[ROWS], sine[ROWS];
-};
-
-QSIM_DEVICE Turn turn_of(const real (&r)[ROWS], real angle) {
-    Turn turn;
+// Cosines (re) and sines of the pairs of the thread, by the Cayley form of the tangent: found ahead of time, into `room`.
+QSIM_DEVICE void find_turns(const Warps& w, const real* r, real angle, cplx* room) {
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
         const real t = tangent(real(0.5) * angle * r[k]);
         const real s = inverse(fma(t, t, real(1)));
-        turn.cosine[k] = fma(-t, t, real(1)) * s, turn.sine[k] = real(2) * t * s;
+        room[k * w.threads + threadIdx.x] = {fma(-t, t, real(1)) * s, real(2) * t * s};
     }
-    return turn;
 }
 
 QSIM_DEVICE void turn_two(real c, real s, cplx& x, cplx& y) {
@@ -212,19 +216,23 @@ QSIM_DEVICE void turn_two(real c, real s, cplx& x, cplx& y) {
     y = {fma(c, y.re, s * u.im), fma(c, y.im, -s * u.re)};
 }
 
-QSIM_DEVICE void turn_odd(const Warps& w, const Turn& turn, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+QSIM_DEVICE void turn_odd(const Warps& w, const cplx* room, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
+        const cplx turn = room[k * w.threads + threadIdx.x];
         cplx x = from_next(a[k]);
-        turn_two(turn.cosine[k], turn.sine[k], b[k], x);
+        turn_two(turn.re, turn.im, b[k], x);
         x = from_last(x);
         if (w.t > 0) a[k] = x;
     }
 }
 
-QSIM_DEVICE void turn_even(const Turn& turn, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+QSIM_DEVICE void turn_even(const Warps& w, const cplx* room, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) turn_two(turn.cosine[k], turn.sine[k], a[k], b[k]);
+    for (int k = 0; k < ROWS; ++k) {
+        const cplx turn = room[k * w.threads + threadIdx.x];
+        turn_two(turn.re, turn.im, a[k], b[k]);
+    }
 }
 
 QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
@@ -259,11 +267,13 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     w.at = blockIdx.x - member * s.blocks;
     w.warp = threadIdx.x / QSIM_WARP, w.t = threadIdx.x % QSIM_WARP;
     w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.warps = s.rows / ROWS, w.chunks = s.chunks;
-    w.active = w.t < w.pairs;
+    w.active = w.t < w.pairs, w.threads = w.warps * QSIM_WARP;
     w.f = (cplx*)raw;
     w.ends = w.f + w.rows * w.lanes;
     w.come = w.ends + 2 * w.warps * w.lanes;
-    w.products = (real*)(w.come + 2 * w.lanes);
+    w.room = w.come + 2 * w.lanes;
+    w.tables = w.room + ROOM * w.threads;
+    w.products = (real*)(w.tables + 4 * w.rows * w.lanes);
     w.mail = mail + (int64)member * 4 * w.chunks * w.lanes * MAIL;
     return w;
 }
@@ -289,13 +299,17 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
     load_rows(w, t.gain + first, gain[0], gain[1]);
     load_rows(w, t.keep + first, keep[0], keep[1]);
     load_rows(w, state, a, b);
-    real r[ROWS];
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) r[k] = s.r[w.at * w.rows + w.warp * ROWS + k];
-    const Prefix prefix = radial_prefix(w, t);
-    Turn turn = {};  // of the odd pairs: the same before and after a radial step
+    const real* r = s.r + w.at * w.rows + w.warp * ROWS;
+    cplx* prefix = w.tables + w.warp * w.lanes + w.t;  // (2, warps, lanes): in shared memory, as registers are few
+    if (w.active) {
+        const Prefix p = radial_prefix(w, t);
+        prefix[0] = p.down[0], prefix[w.pairs] = p.down[1];
+        prefix[w.warps * w.lanes] = p.up[0], prefix[w.warps * w.lanes + w.pairs] = p.up[1];
+    }
+    cplx *even_turn = w.room, *odd_turn = w.room + ROWS * w.threads;  // odd: the same before and after a radial step
     for (int k = s.first;; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+        const bool merged = k <= s.last && !s.mask && s.samples[k] < 0 && k < s.steps;
         if (k > 0) {
             const uint32 tag = (uint32)(s.base + k);
             if (w.active) {
@@ -310,29 +324,32 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
             __syncthreads();
             radial_chain(w, t, k != s.first, tag);
             if (k > s.last) break;
+            find_turns(w, r, even * (merged ? move[0] + move[1] : move[0]), even_turn);  // while others are waited for
+            if (k == s.first) find_turns(w, r, odd * move[0], odd_turn);
             radial_receive(w, t, s.window, tag);
             __syncthreads();
             if (w.active) {
-                radial_rows(alpha[0], beta[0], gain[0], keep[0], 1, a, radial_carry(w, 0, 0, prefix.down[0]),
-                            radial_carry(w, 1, 0, prefix.up[0]));
-                radial_rows(alpha[1], beta[1], gain[1], keep[1], 1, b, radial_carry(w, 0, 1, prefix.down[1]),
-                            radial_carry(w, 1, 1, prefix.up[1]));
+                const cplx* back = prefix + w.warps * w.lanes;
+                radial_rows(alpha[0], beta[0], gain[0], keep[0], 1, a, radial_carry(w, 0, 0, prefix[0]),
+                            radial_carry(w, 1, 0, back[0]));
+                radial_rows(alpha[1], beta[1], gain[1], keep[1], 1, b, radial_carry(w, 0, 1, prefix[w.pairs]),
+                            radial_carry(w, 1, 1, back[w.pairs]));
             }
-            if (k == s.first) turn = turn_of(r, odd * move[0]);
-            turn_odd(w, turn, a, b);
+            turn_odd(w, odd_turn, a, b);
+            turn_even(w, even_turn, a, b);
+        } else if (merged) {
+            find_turns(w, r, even * move[1], even_turn);
+            turn_even(w, even_turn, a, b);
         }
-        const int sample = s.samples[k];
-        if (!s.mask && sample < 0 && k < s.steps) {
-            turn_even(turn_of(r, even * (move[0] + move[1])), a, b);
-        } else {
-            turn_even(turn_of(r, even * move[0]), a, b);
+        if (!merged) {
             if (s.mask && k > 0) mask_rows(w, s.mask, a, b);
-            if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, a, b);
-            if (k < s.steps) turn_even(turn_of(r, even * move[1]), a, b);
+            if (s.samples[k] >= 0) warp_sums(w, s, families, member, s.samples[k], scratch, a, b);
+            if (k == s.steps) break;
+            find_turns(w, r, even * move[1], even_turn);
+            turn_even(w, even_turn, a, b);
         }
-        if (k == s.steps) break;
-        turn = turn_of(r, odd * move[1]);
-        turn_odd(w, turn, a, b);
+        find_turns(w, r, odd * move[1], odd_turn);
+        turn_odd(w, odd_turn, a, b);
     }
     store_rows(w, state, a, b);
 }
