@@ -7,6 +7,7 @@
 #define QSIM_QMC_CRYSTAL_CUH
 #include "orbitals.cuh"
 #include "walkers.cuh"
+#include "clocks.cuh"
 
 #ifndef COMPLEX
 #define COMPLEX 0  // determinants are complex
@@ -135,6 +136,7 @@ QSIM_DEVICE const double* particle(const Crystal& m, const double* R, int j) {
 
 // All functions of electron e if it were at (x, y, z): the part of this lane.
 QSIM_DEVICE double electron_value(const Crystal& m, const double* R, int e, double x, double y, double z) {
+    CLOCK(JASTROW);
     double total = 0;
     const int all = (int)(m.electrons + m.atoms);
     for (int j = lane_of(); j < all; j += LANES) {
@@ -149,6 +151,7 @@ QSIM_DEVICE double electron_value(const Crystal& m, const double* R, int e, doub
 
 // The same and its gradient, added up: every lane holds the result.
 QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const double* R, int e, double x, double y, double z) {
+    CLOCK(JASTROW);
     Gradient g = {0, 0, 0, 0};
     const int all = (int)(m.electrons + m.atoms);
     for (int j = lane_of(); j < all; j += LANES) {
@@ -300,6 +303,7 @@ QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real*
 // Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after
 // the other, which are the orbitals of a real determinant, and real and imaginary parts of those of a complex one.
 QSIM_DEVICE void bloch_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+    CLOCK(SPLINES);
     join();
     if (m.is_wave)
         wave_rows(m, x, y, z, sums);
@@ -341,6 +345,7 @@ QSIM_DEVICE real contribution(const Crystal& m, int spin, const Spot& spot, int 
 
 // Real part of the ratio of two determinants by splines, with the electron of `column` at (x, y, z): the part of this lane.
 QSIM_DEVICE double spline_ratio(const Crystal& m, int spin, double x, double y, double z, const elem* column, int n) {
+    CLOCK(SPLINES);
     const int C = (int)m.all_channels;
     const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
     const Spot spot = spot_of(m, spin, x, y, z);

@@ -8,6 +8,7 @@
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=4 -DCOMPLEX=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal.cuh"
 
 #ifndef WARPS
@@ -59,12 +60,14 @@ QSIM_DEVICE const elem* row_of(const Crystal& m, const Local& local, int k) { re
 
 // Sum of a row with a column; every lane holds the result.
 QSIM_DEVICE wide along(const elem* row, const elem* column, int n) {
+    CLOCK(RATIOS);
     wide total = wide();
     for (int o = lane_of(); o < n; o += LANES) total += widened(row[o]) * widened(column[o]);
     return group_total(total);
 }
 
 QSIM_DEVICE double real_along(const elem* row, const elem* column, int n) {
+    CLOCK(RATIOS);
     double total = 0;
     for (int o = lane_of(); o < n; o += LANES) total += real_product(row[o], column[o]);
     return group_total(total);
@@ -73,6 +76,7 @@ QSIM_DEVICE double real_along(const elem* row, const elem* column, int n) {
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.  A lane takes a column, so that rows are read in one
 // piece, and the sums over some rows are added up between the lanes at once.
 QSIM_DEVICE void update_inverse(elem* inverse, const elem* row, int i, int n, int M, wide ratio, elem* column) {
+    CLOCK(UPDATES);
     const elem over = narrowed(one() / ratio);
     join();
     for (int o = lane_of(); o < n; o += LANES) column[o] = inverse[i * M + o] * over;
@@ -262,6 +266,7 @@ QSIM_DEVICE void prepare_point(const Crystal& m, double* slot, int q, const doub
 
 // Values at all points of electrons first ... last, which stay in scratch; returns their sum.
 QSIM_DEVICE double nonlocal_points(const Crystal& m, const State& s, int64 w, int first, int last, const Draw& draw) {
+    CLOCK(NONLOCAL_PART);
     const int M = (int)m.orbitals, K = (int)m.slots, Q = (int)m.quadrature;
     const double* R = s.R + w * m.electrons * 3;
     double* counts = counts_of(m, s, w);
@@ -478,6 +483,8 @@ QSIM_DEVICE double invert(wide* A, wide* X, int n, int M, double& sign) {
 #define GROUP ((int)(threadIdx.x / LANES))
 #define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
 
+#ifndef WALKERS_ONLY  // crystal_derivatives.cu takes the functions above alone
+
 // One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for 32 WARPS / LANES times `Local`.
 
 // Rows, inverses (in double precision) and log psi; error: (W,).
@@ -538,6 +545,7 @@ extern "C" __global__ void BOUNDS
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
+    CLOCK(WHOLE_KERNEL);
     const Local local = local_of(m, shared, GROUP);
     for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
 }
@@ -547,6 +555,7 @@ extern "C" __global__ void BOUNDS
     energies(Crystal m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
     const int64 w = WALKER;
     if (w >= s.walkers) return;
+    CLOCK(WHOLE_KERNEL);
     const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w});
     if (sums && lane_of() == 0) {
         for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
@@ -561,6 +570,7 @@ extern "C" __global__ void BOUNDS
           uint32 offset) {
     const int64 w = WALKER;
     if (w >= s.walkers) return;
+    CLOCK(WHOLE_KERNEL);
     const double before = clipped(s.energy[6 * w + 5], reference, window);
     join();
     const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w});
@@ -574,5 +584,8 @@ extern "C" __global__ void BOUNDS
     extern __shared__ char shared[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
+    CLOCK(WHOLE_KERNEL);
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
 }
+
+#endif

@@ -123,8 +123,8 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
     """Yield an initial level that is not in the box or below the nucleus' own."""
     from qsim.tridiag.atom.levels import Radial
 
-    for index, one in enumerate(setup.deck.initial):
-        key = "initial" if len(setup.deck.initial) == 1 else f"initial.{index}"
+    for index, one in enumerate(setup.deck.levels):
+        key = "initial" if len(setup.deck.levels) == 1 else f"initial.{index}"
         radial = Radial(setup.lattice, one.l)
         count = radial.below(0.0)
         if count <= one.n - one.l - 1:

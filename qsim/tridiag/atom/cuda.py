@@ -336,6 +336,18 @@ class CudaMember:
         """Take the state as that after `step` steps, in which the norm `lost` was set to zero."""
         self.batch.step, self.batch.lost[self.index] = step, lost
 
+    def edges(self, rows: int) -> tuple[float, float]:
+        """Return the norm of the last two l, and that of the last points."""
+        batch, n = self.batch, self.lattice.grid.points
+        xp = batch.device.xp
+        last = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1]
+        with batch.device.use():
+            weight = batch.device.asarray(1.0 / self.lattice.grid.slope[:, None] ** 2)
+            state = batch.state[self.index][:n]
+            high = xp.sum(weight * xp.abs(state[:, batch.device.asarray(last)]) ** 2)
+            outer = xp.sum(weight[n - rows :] * xp.abs(state[n - rows :]) ** 2)
+            return float(high), float(outer)
+
     def told(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sums (..., 6) as a CPU has them: four numbers along z, six in a plane."""
         return sums if isinstance(self.lanes, PlanarLanes) else sums[..., [0, 1, 3, 5]]

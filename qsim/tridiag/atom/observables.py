@@ -43,13 +43,13 @@ class LevelState:
     energy : float
         Hartree.
     phi : (points,) float64
-        ``sum phi^2 = 1``.
+        ``sum phi^2 = 1``; of a channel of a state from a file (n = 0), complex128 of any norm.
     """
 
     n: int
     l: int
     energy: float
-    phi: NDArray[np.float64]
+    phi: NDArray[np.float64] | NDArray[np.complex128]
 
 
 def length_gauge(

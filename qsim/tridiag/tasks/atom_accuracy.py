@@ -155,13 +155,12 @@ class _Companions:
         )
         lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
-        start = [(one.n, one.l) for one in base.start]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         problem = replace(
             base,
             setting=changed,
             lattice=lattice,
-            start=base.start if k == 1.0 else level_states(lattice, start),
+            start=base.start if k == 1.0 else base.start_on(lattice),
             levels=base.levels if k == 1.0 else level_states(lattice, wanted),
             observed=observed,
             spectra=[],
