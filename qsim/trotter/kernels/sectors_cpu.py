@@ -255,8 +255,9 @@ def across_into(
             one = np.int64(filled[i])
             a = place + width * (zero if down else one)
             b = start + width * (one if down else zero)
-            for q in range(width):
-                g[a + q] += c * x[b + q]
+            g[a] += c * x[b]
+            if width == 2:
+                g[a + 1] += c * x[b + 1]
 
 
 @nb.njit(**INLINE)
@@ -293,8 +294,11 @@ def mirrored_into(
             flipped |= 1 << k
             start = width * (block[top - p + 1] + high_rank[flipped] * columns)
             for i in range(columns):
-                for q in range(width):
-                    g[place + width * i + q] += c * x[start + width * (columns - 1 - i) + q]
+                a = place + width * i
+                b = start + width * (columns - 1 - i)
+                g[a] += c * x[b]
+                if width == 2:
+                    g[a + 1] += c * x[b + 1]
             continue
         source = bits - w + 1
         if w == 0:
@@ -306,8 +310,9 @@ def mirrored_into(
         for i in range(half[w] - half[w - 1]):
             a = place + width * np.int64(filled[to + i])
             b = start + width * np.int64(filled[of - i])
-            for q in range(width):
-                g[a + q] += c * x[b + q]
+            g[a] += c * x[b]
+            if width == 2:
+                g[a + 1] += c * x[b + 1]
 
 
 @nb.njit(**INLINE)
@@ -329,11 +334,17 @@ def diagonal_of(
     energy_of(below, fields, 0, under)
     energy_of(above, fields, under, bits - under)
     mask = (1 << under) - 1
-    for i in range(low_offset[w + 1] - first):
+    count = low_offset[w + 1] - first
+    if width == 1:
+        for i in range(count):
+            s = low_string[first + i]
+            energy[i] = energies[first + i] + below[s & mask] + above[s >> under]
+        return
+    for i in range(count):
         s = low_string[first + i]
         e = energies[first + i] + below[s & mask] + above[s >> under]
-        for q in range(width):
-            energy[width * i + q] = e
+        energy[2 * i] = e
+        energy[2 * i + 1] = e
 
 
 @nb.njit(**INLINE)
