@@ -43,6 +43,13 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
     over = np.asarray(np.trapezoid(angular, k, axis=0))
     result.spectra |= {"azimuth": azimuth, "pad_azimuth": found.angular, "attoclock_distribution": over}
     result.spectra |= _map(k, azimuth, angular / k[:, None])
+    if found.sphere is not None and found.polar is not None:
+        result.spectra |= {
+            "theta": found.polar,
+            "pad_sphere": found.sphere,
+            "pad": found.sphere.mean(axis=2),
+        }
+        result.spectra |= _upright(k, found.polar, azimuth, found.sphere[free] / k[:, None, None])
     pulse = result.problem.pulse
     if not isinstance(pulse, PlaneField) or pulse.sense == 0:
         return None
@@ -92,3 +99,23 @@ def _map(
     angle = np.mod(np.arctan2(y, x) - azimuth[0], 2.0 * math.pi) + azimuth[0]
     points = np.stack([np.hypot(x, y), angle], axis=-1)
     return {"momentum_x": side, "momentum_y": side, "attoclock_map": np.asarray(value(points))}
+
+
+def _upright(
+    k: NDArray[np.float64],
+    polar: NDArray[np.float64],
+    azimuth: NDArray[np.float64],
+    density: NDArray[np.float64],
+) -> dict[str, NDArray[np.float64]]:
+    """Return d3P/dk3 in the plane of x and z of the run (p_y = 0), interpolated from momenta and angles."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    around = np.concatenate([azimuth, [azimuth[-1] + (azimuth[1] - azimuth[0])]])
+    closed = np.concatenate([density, density[:, :, :1]], axis=2)
+    value = RegularGridInterpolator((k, polar, around), closed, bounds_error=False, fill_value=0.0)
+    side = np.linspace(-k[-1], k[-1], MAP)
+    z, x = np.meshgrid(side, side, indexing="ij")
+    angle = np.where(x >= 0.0, 0.0, math.pi)
+    angle = np.mod(angle - azimuth[0], 2.0 * math.pi) + azimuth[0]
+    points = np.stack([np.hypot(x, z), np.arctan2(np.abs(x), z), angle], axis=-1)
+    return {"momentum_z": side, "momentum_map": np.asarray(value(points))}

@@ -56,7 +56,7 @@ class _Window:
             self.energy,
             gamma,
             block.order,
-            block.angles,
+            spectra.Angles(block.angles, block.polar),
             each=lambda done: report(Progress(done)),
         )
 
@@ -124,7 +124,8 @@ def _one(
                 f"need a larger grid.rmax"
             )
         energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail, states)
+        angles = spectra.Angles(block.angles, block.polar)
+        return spectra.scattering(lattice, result.lanes, phi, energy, angles, tail, states)
     window = _Window(result, phi, block, state)
     drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")
     return window.found
