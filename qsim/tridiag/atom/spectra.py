@@ -70,6 +70,8 @@ class Photoelectrons:
         eta_l, of scattering states.
     error : (k,) float64 or None
         Claimed error of dP/dE.
+    inner : (k, a) float64 or None
+        `angular` by t-SURFF from the second sphere, in a plane.
     polar : (p,) float64 or None
         In a plane: polar angles, radian.
     sphere : (k, p, a) float64 or None
@@ -83,6 +85,7 @@ class Photoelectrons:
     angular: NDArray[np.float64]
     phase: NDArray[np.float64] | None = None
     error: NDArray[np.float64] | None = None
+    inner: NDArray[np.float64] | None = None
     polar: NDArray[np.float64] | None = None
     sphere: NDArray[np.float64] | None = None
 

@@ -338,6 +338,8 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
+    if problem.spectra:
+        atom_spectra.attoclock_of(result, report)
     return result
 
 

@@ -62,6 +62,7 @@ NUMBERS: tuple[Q, ...] = (
         _number("attoclock_angle"),
         when=_found("attoclock_angle"),
         headline=True,
+        error=lambda r: r.errors,
     ),
     Q(
         "attoclock_reference",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
-__all__ = ["flux_interval", "spheres", "tsurff"]
+__all__ = ["Flux", "finished", "flux_interval", "made", "spheres", "tsurff"]
 
 INNER = 0.75  # radius of the second sphere over that of the first
 LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
@@ -61,7 +61,7 @@ def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> i
     return max(k for k in range(1, wanted + 1) if steps % k == 0)
 
 
-class _Flux:
+class Flux:
     """The integrals over time, sample by sample, and over energies after the end."""
 
     def __init__(
@@ -115,7 +115,7 @@ class _Flux:
         raise NotImplementedError
 
 
-class _Along(_Flux):
+class _Along(Flux):
     """In a field along z."""
 
     def __init__(
@@ -161,7 +161,7 @@ class _Along(_Flux):
         return replace(found, theta=self.theta, angular=angular)
 
 
-class _Around(_Flux):
+class _Around(Flux):
     """In a field that turns."""
 
     def __init__(
@@ -199,7 +199,8 @@ class _Around(_Flux):
     def resolved(self, found: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its azimuths, and with polar angles if they are asked for."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
-        found = replace(found, theta=azimuth, angular=self.rays.in_plane(self.found[0], self.k))
+        outer, inner = (self.rays.in_plane(b, self.k) for b in self.found)
+        found = replace(found, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
             return found
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
@@ -236,15 +237,28 @@ def tsurff(
     state, monitor
         What a stop request saves, and whom to tell.
     """
-    flux = (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi, state)
+    flux = made(result, block, phi, state)
     drive(flux, monitor, total=flux.total, unit="samples", what="flux")
+    return finished(flux)
+
+
+def made(
+    result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128], state: Callable[[], State]
+) -> Flux:
+    """Return the computation of a spectrum; arguments as of `tsurff`."""
+    return (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi, state)
+
+
+def finished(flux: Flux) -> Photoelectrons:
+    """Return the spectrum of both spheres, with its error."""
+    result = flux.result
     (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.found)
     error = LIMIT * _spread(np.abs(whole - other)) + _spread(_sent_back(result, flux, parts))
     nothing = np.zeros((flux.energy.size, 0))
     return flux.resolved(Photoelectrons(flux.energy, whole, parts, nothing[0], nothing, error=error))
 
 
-def _sent_back(result: AtomResult, flux: _Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sent_back(result: AtomResult, flux: Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what interference with the wave that absorber and wall send back changes at most, from its size for each l."""
     problem = result.problem
     out = np.zeros(flux.energy.size)
