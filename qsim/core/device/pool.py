@@ -142,7 +142,7 @@ def each_part(
             parts = min(tasks, 4 * wanted if whole > LONG * wanted else wanted)
             begun = perf_counter()
             spent = team.run(work, [tasks * part // parts for part in range(parts + 1)], wanted)
-            if team.ready and spent < LONG * wanted:  # of long work the threads end at different times
+            if team.ready and spent < 10 * LONG:  # of long work the threads end at different times
                 lost = (perf_counter() - begun - spent / wanted) / wanted
                 _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
             team.ready = True
