@@ -110,7 +110,7 @@ def test_any_number_of_lanes_carries_a_walker(cuda, case, lanes, tmp_path, monke
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("case", ["gamma", "pairs", "complex supercell"])
 def test_delayed_updates_make_the_same_moves(cuda, case, single, tmp_path, monkeypatch):
-    """Windows that are full, cut short by the last electron of a spin, and larger than a spin; some electrons stay where they are."""
+    """Windows that are full, cut short by the last electron of a spin, and larger than a spin; some electrons stay."""
     monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: 32)
     monkeypatch.setattr(crystal_walk, "DELAYED", 1)
     made = made_of(case, tmp_path)
