@@ -184,8 +184,6 @@ QSIM_DEVICE double invert(wide* A, int* order, int* swaps, int n, int M, double&
     const Local local = local_of(m, s, shared, GROUP, GROUPS, w);                 \
     if (w >= s.walkers) return;
 
-#ifndef WALKERS_ONLY  // crystal_derivatives.cu takes the functions above alone
-
 // One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for 32 WARPS / LANES times `Local`.
 
 // Rows, inverses (in double precision) and log psi; error: (W,).
@@ -280,5 +278,3 @@ extern "C" __global__ void BOUNDS
     CLOCK(WHOLE_KERNEL);
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
 }
-
-#endif

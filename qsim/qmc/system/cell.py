@@ -105,6 +105,13 @@ class Cell:
         return 2.0 * np.pi * self.inverse.T
 
     @cached_property
+    def shortest_wave(self) -> float:
+        """Length of the shortest reciprocal vector but 0, 1/bohr."""
+        basis = self.reciprocal
+        waves = points_within(basis, float(np.linalg.norm(basis, axis=1).min()))
+        return float(np.linalg.norm(waves[waves.any(axis=1)] @ basis, axis=1).min())
+
+    @cached_property
     def reduced(self) -> NDArray[np.float64]:
         """Reduced basis of the lattice, by which vectors are folded."""
         return reduced_basis(self.lattice)
