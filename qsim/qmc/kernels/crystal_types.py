@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc.kernels.inverses_cpu import WINDOW
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
 
+WINDOW = 16  # electrons of a delayed update on a CPU
 HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 
