@@ -42,11 +42,15 @@ struct Crystal {
     const double* weight;    // (n,)
     const double* ions;      // (n, 2)
     const int64* owner;      // (S, C): function of a channel, -1 where there is none
-    double reduced[9], unreduce[9], primitive[9], metric[9], inverse[9];
+    const double* tin_centre;  // (I, 3)
+    const double* tin_near;    // (n, 3)
+    const real* tin_table;     // (S, I, K, L, 3, C)
+    double reduced[9], unreduce[9], primitive[9], metric[9], inverse[9], tin_reduced[9], tin_unreduce[9];
     float scaled[10];        // reduced basis over 2^32
-    double radius2, mass, pair_reach, repulsion, attraction, ion_ion;
+    double radius2, mass, pair_reach, repulsion, attraction, ion_ion, tin_inner, tin_outer;
     int64 is_wave, has_phase, atoms, nears, spins, mesh0, mesh1, mesh2, all_channels, functions, orbitals, electrons, n_up, width;
     int64 pseudos, most_channels, quadrature, image_count, intervals, wave_count, most_wave, slots, curves;
+    int64 tins, tin_nears, tin_lmax, tin_knots;
 };
 
 // ------------------------------------------------------------------------------------------------- lanes
@@ -69,15 +73,17 @@ QSIM_DEVICE double group_largest(double x) {
     return x;
 }
 
-// Sums of COUNT numbers over the lanes, a power of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
-template <int COUNT> QSIM_DEVICE void group_totals(real* x) {
-    if constexpr (COUNT > LANES) {
+// Sums of COUNT numbers over WIDTH lanes, powers of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
+template <int COUNT, int WIDTH = LANES> QSIM_DEVICE void group_totals(real* x) {
+    if constexpr (COUNT > WIDTH) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) x[i] = group_total(x[i]);
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int half = WIDTH / 2; half > 0; half /= 2) x[i] += __shfl_xor_sync(group(), x[i], half, LANES);
     } else {
 #pragma unroll
         for (int kept = COUNT / 2; kept > 0; kept /= 2) {
-            const int half = LANES / COUNT * kept;
+            const int half = WIDTH / COUNT * kept;
             const bool upper = lane_of() & half;
 #pragma unroll
             for (int i = 0; i < kept; ++i) {
@@ -86,10 +92,10 @@ template <int COUNT> QSIM_DEVICE void group_totals(real* x) {
             }
         }
 #pragma unroll
-        for (int half = LANES / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
+        for (int half = WIDTH / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
         const real own = x[0];
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (LANES / COUNT), LANES);
+        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (WIDTH / COUNT), WIDTH);
     }
 }
 
@@ -238,6 +244,30 @@ template <typename Number> QSIM_DEVICE void phase_of(const Crystal& m, int64 fun
     circle(k[0] * cell[0] + k[1] * cell[1] + k[2] * cell[2], cosine, sine);
 }
 
+// Multiply rows of splines (5, C) by the phases of a primitive cell.
+template <typename Number> QSIM_DEVICE void turn_rows(const Crystal& m, int spin, const Number* cell, real* sums) {
+    const int C = (int)m.all_channels;
+    if (!m.has_phase) return;
+    join();
+    const int64 offset = (spin < m.spins ? spin : m.spins - 1) * m.functions;
+    for (int p = lane_of(); p < m.functions; p += LANES) {
+        const int64 parts = m.parts[offset + p];
+        if (parts == 0) continue;
+        real* at = sums + m.channel[offset + p];
+        real cosine, sine;
+        phase_of(m, offset + p, cell, cosine, sine);
+        for (int k = 0; k < 5; ++k, at += C) {
+            const real a = at[0];
+            if (parts == 1) {
+                at[0] = a * cosine;
+            } else {
+                const real b = at[1];
+                at[0] = a * cosine - b * sine, at[1] = a * sine + b * cosine;
+            }
+        }
+    }
+}
+
 QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
     const int C = (int)m.all_channels;
     const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
@@ -275,25 +305,7 @@ QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, dou
                 (real)m.primitive[3 * j] * g0 + (real)m.primitive[3 * j + 1] * g1 + (real)m.primitive[3 * j + 2] * g2;
         sums[4 * C + c] = laplacian;
     }
-    if (!m.has_phase) return;
-    join();
-    const int64 offset = (spin < m.spins ? spin : m.spins - 1) * m.functions;
-    for (int p = lane_of(); p < m.functions; p += LANES) {
-        const int64 parts = m.parts[offset + p];
-        if (parts == 0) continue;
-        real* at = sums + m.channel[offset + p];
-        real cosine, sine;
-        phase_of(m, offset + p, spot.cell, cosine, sine);
-        for (int k = 0; k < 5; ++k, at += C) {
-            const real a = at[0];
-            if (parts == 1) {
-                at[0] = a * cosine;
-            } else {
-                const real b = at[1];
-                at[0] = a * cosine - b * sine, at[1] = a * sine + b * cosine;
-            }
-        }
-    }
+    turn_rows(m, spin, spot.cell, sums);
 }
 
 QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real* sums) {
@@ -312,18 +324,6 @@ QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real*
         for (int j = 0; j < 3; ++j) at[(1 + j) * C] = (real)(-k[j] * s), at[(1 + j) * C + 1] = (real)(k[j] * c);
         at[4 * C] = (real)(-square * c), at[4 * C + 1] = (real)(-square * s);
     }
-}
-
-// Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after
-// the other, which are the orbitals of a real determinant, and real and imaginary parts of those of a complex one.
-QSIM_DEVICE void bloch_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
-    CLOCK(SPLINES);
-    join();
-    if (m.is_wave)
-        wave_rows(m, x, y, z, sums);
-    else
-        spline_rows(m, spin, x, y, z, sums);
-    join();
 }
 
 #endif

@@ -32,7 +32,7 @@ QSIM_DEVICE double* counts_of(const Crystal& m, const State& s, int64 w) {
 }
 
 QSIM_DEVICE double* slot_of(const Crystal& m, const State& s, int64 w, int e, int slot) {
-    return counts_of(m, s, w) + m.electrons + ((int64)e * m.slots + slot) * (HEAD + 4 * m.quadrature);
+    return counts_of(m, s, w) + m.electrons + ((int64)e * m.slots + slot) * (HEAD + 5 * m.quadrature);
 }
 
 // Ions within the range of electron e, in their order; every lane holds their number.
@@ -110,6 +110,9 @@ QSIM_DEVICE void prepare_spot(const Crystal& m, int spin, double x, double y, do
     }
     spot.first = s.first;
     site_of(m, x, y, z, spot.site);
+#if TINS
+    spot.tin = tin_of(m, x, y, z);
+#endif
 }
 
 // The column that values without phases have to be multiplied by in a primitive cell, for the real part of a ratio of determinants.
@@ -180,64 +183,105 @@ QSIM_DEVICE real spline_ratio(const Crystal& m, const Spot& spot, const real* dr
     return ratio;
 }
 
-// Values at all points of electrons first ... last, which stay in scratch; returns their sum.
-QSIM_DEVICE double nonlocal_points(const Crystal& m, const State& s, int64 w, int first, int last, const Draw& draw, const Local& local) {
+// What the values at points of a slot are without the ratio of determinants.
+QSIM_DEVICE double& factor_of(const Crystal& m, const State& s, int64 w, int e, int i) {
+    const int Q = (int)m.quadrature;
+    return slot_of(m, s, w, e, i / Q)[HEAD + 4 * Q + i % Q];
+}
+
+// Place and value of point i of electron e.
+QSIM_DEVICE double* target_of(const Crystal& m, const State& s, int64 w, int e, int i) {
+    const int Q = (int)m.quadrature;
+    return slot_of(m, s, w, e, i / Q) + HEAD + 4 * (i % Q);
+}
+
+// Prepare the spots of points begin ... begin + size of electron e; spots beyond are as the last one.
+QSIM_DEVICE void prepare_spots(const Crystal& m, const State& s, int64 w, int e, int spin, int begin, int size, const Local& local) {
+    join();
+    for (int q = lane_of(); q < BATCH; q += LANES) {
+        const double* target = target_of(m, s, w, e, begin + min(q, size - 1));
+        prepare_spot(m, spin, target[0], target[1], target[2], local.spots[q]);
+    }
+    join();
+}
+
+// Set the ratios of determinants of `size` spots; `local.rows` is work space, whose first row is zero where there is no function.
+QSIM_DEVICE void spot_ratios(const Crystal& m, const State& s, int64 w, const Electron& at, int size, const Local& local) {
+    const elem* column = inverse_of(m, s, w, at.spin) + at.i * (int)m.orbitals;
+    for (int q = 0; q < size; ++q) {
+        const Spot& spot = local.spots[q];
+#if TINS
+        const Tin& tin = spot.tin;
+        double weight = 0;  // of the tin
+        if (tin.ion >= 0) weight = tin.r <= m.tin_inner ? 1 : tin_weight(m, tin.r);
+        real ratio = 0;
+        join();
+        if (weight < 1) {
+            dress(m, at.spin, spot.cell, column, at.n, local.rows);
+            join();
+            ratio = (real)(1 - weight) * spline_ratio(m, spot, local.rows);
+            join();
+        }
+        if (weight > 0) {
+            dress(m, at.spin, tin.cell, column, at.n, local.rows);
+            ratio += (real)weight * tin_ratio(m, at.spin, tin, local.rows, local.rows + 10 * m.all_channels);
+        }
+#else
+        const int *now = spot.cell, *before = local.spots[max(q - 1, 0)].cell;
+        if (q == 0 || (m.has_phase && (now[0] != before[0] || now[1] != before[1] || now[2] != before[2]))) {
+            join();
+            dress(m, at.spin, now, column, at.n, local.rows);
+            join();
+        }
+        real ratio = spline_ratio(m, spot, local.rows);
+#endif
+        ratio = group_total(ratio);
+        if (lane_of() == 0) local.spots[q].ratio = ratio;
+    }
+    join();
+}
+
+// Values at all points of all electrons, which stay in scratch; returns their sum.
+QSIM_DEVICE double nonlocal_points(const Crystal& m, const State& s, int64 w, const Draw& draw, const Local& local) {
     CLOCK(NONLOCAL_PART);
-    const int M = (int)m.orbitals, K = (int)m.slots, Q = (int)m.quadrature;
-    const double* R = s.R + w * m.electrons * 3;
+    const int N = (int)m.electrons, K = (int)m.slots, Q = (int)m.quadrature;
+    const double* R = s.R + w * N * 3;
     double* counts = counts_of(m, s, w);
-    for (int e = first; e < last; ++e) {
+    for (int e = 0; e < N; ++e) {
         const int count = find_ions(m, s, w, e);
         if (lane_of() == 0) counts[e] = count;
     }
     join();
-    for (int i = lane_of(); i < (last - first) * K; i += LANES) {
-        const int e = first + i / K;
+    for (int i = lane_of(); i < N * K; i += LANES) {
+        const int e = i / K;
         if (i % K < counts[e]) prepare_slot(m, slot_of(m, s, w, e, i % K), e, draw);
     }
     join();
-    for (int i = lane_of(); i < (last - first) * K * Q; i += LANES) {
-        const int e = first + i / (K * Q), slot = i / Q % K;
+    for (int i = lane_of(); i < N * K * Q; i += LANES) {
+        const int e = i / (K * Q), slot = i / Q % K;
         if (slot < counts[e]) prepare_point(m, slot_of(m, s, w, e, slot), i % Q, R + 3 * e);
     }
     double total = 0;  // of this lane
-    real* dressed = local.rows;
-    for (int e = first; e < last; ++e) {
+    for (int e = 0; e < N; ++e) {
         const int points = (int)counts[e] * Q;
         if (points == 0) continue;
         const Electron at = electron(m, e);
-        const elem* column = inverse_of(m, s, w, at.spin) + at.i * M;
         const real old = group_total(electron_value(m, local, e, local.electrons[e]));
-        for (int c = lane_of(); c < m.all_channels; c += LANES) dressed[c] = 0;
+        for (int c = lane_of(); c < m.all_channels; c += LANES) local.rows[c] = 0;
         for (int begin = 0; begin < points; begin += BATCH) {
             const int size = min(BATCH, points - begin);
-            join();
-            for (int q = lane_of(); q < BATCH; q += LANES) {
-                const int i = begin + min(q, size - 1);
-                const double* target = slot_of(m, s, w, e, i / Q) + HEAD + 4 * (i % Q);
-                prepare_spot(m, at.spin, target[0], target[1], target[2], local.spots[q]);
-            }
-            join();
+            prepare_spots(m, s, w, e, at.spin, begin, size, local);
             real sums[BATCH];
             electron_values<BATCH>(m, local, e, sums);
             spread_totals<BATCH, LANES / 2>(sums, 0, BATCH, [&](int q, real total) { local.spots[q].jastrow = total; });
-            for (int q = 0; q < size; ++q) {
-                const Spot& spot = local.spots[q];
-                const int *now = spot.cell, *before = local.spots[max(q - 1, 0)].cell;
-                if (q == 0 || (m.has_phase && (now[0] != before[0] || now[1] != before[1] || now[2] != before[2]))) {
-                    join();
-                    dress(m, at.spin, now, column, at.n, dressed);
-                    join();
-                }
-                const real ratio = group_total(spline_ratio(m, spot, dressed));
-                if (lane_of() == 0) local.spots[q].ratio = ratio;
-            }
-            join();
+            spot_ratios(m, s, w, at, size, local);
             for (int q = lane_of(); q < size; q += LANES) {
-                double& target = slot_of(m, s, w, e, (begin + q) / Q)[HEAD + 4 * ((begin + q) % Q) + 3];
+                double& value = target_of(m, s, w, e, begin + q)[3];
                 const Spot& spot = local.spots[q];
-                target *= (double)spot.ratio * (double)exp(old - spot.jastrow);
-                total += target;
+                const double factor = value * (double)exp(old - spot.jastrow);
+                factor_of(m, s, w, e, begin + q) = factor;
+                value = factor * spot.ratio;
+                total += value;
             }
         }
         join();
@@ -245,45 +289,88 @@ QSIM_DEVICE double nonlocal_points(const Crystal& m, const State& s, int64 w, in
     return group_total(total);
 }
 
+// An electron that has made a T-move, and where it was.
+struct Moved {
+    Site before;
+    int electron;
+};
+
+// Those of a walker; the waves of its energy are not needed any more.
+QSIM_DEVICE Moved* moved_of(const Crystal& m, const State& s, int64 w) { return (Moved*)powers_of(m, s, w); }
+
+// Bring the values at the points of electron e up to date after others have moved: their pair functions, and if some of them have
+// its spin (`turned`) the ratios of determinants.
+QSIM_DEVICE void renew_points(const Crystal& m, const State& s, int64 w, int e, int points, int moves, bool turned, const Local& local) {
+    CLOCK(NONLOCAL_PART);
+    const Moved* moved = moved_of(m, s, w);
+    const Electron at = electron(m, e);
+    const int stride = curve_stride(m);
+    if (turned) {
+        join();
+        for (int c = lane_of(); c < m.all_channels; c += LANES) local.rows[c] = 0;
+    }
+    for (int begin = 0; begin < points; begin += BATCH) {
+        const int size = min(BATCH, points - begin);
+        prepare_spots(m, s, w, e, at.spin, begin, size, local);
+        if (turned) spot_ratios(m, s, w, at, size, local);
+        for (int q = lane_of(); q < size; q += LANES) {
+            const Spot& spot = local.spots[q];
+            real change = 0;
+            for (int k = 0; k < moves; ++k) {
+                const int j = moved[k].electron;
+                const Quad* curve = local.curves + function_number(m, local, e < (int)m.n_up, j) * stride;
+                const Site &here = local.electrons[e], before = moved[k].before, now = local.electrons[j];
+                change += pair_value(m, local, curve, here, now) - pair_value(m, local, curve, here, before);
+                change -= pair_value(m, local, curve, spot.site, now) - pair_value(m, local, curve, spot.site, before);
+            }
+            double& value = target_of(m, s, w, e, begin + q)[3];
+            value = (turned ? factor_of(m, s, w, e, begin + q) * spot.ratio : value) * (double)exp(change);
+        }
+    }
+    join();
+}
+
 QSIM_DEVICE void nonlocal_moves(const Crystal& m, const State& s, int64 w, double tau, const Draw& draw, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals, Q = (int)m.quadrature;
     const double* counts = counts_of(m, s, w);
-    bool moved = false;
+    int moves = 0;
+    bool turned[2] = {false, false};
     for (int e = 0; e < N; ++e) {
         const int points = (int)counts[e] * Q;
         if (points == 0) continue;
-        if (moved) nonlocal_points(m, s, w, e, e + 1, draw, local);
-        const double* targets = slot_of(m, s, w, e, 0) + HEAD;
-        const int64 stride = HEAD + 4 * Q;
+        const Electron at = electron(m, e);
+        if (moves) renew_points(m, s, w, e, points, moves, turned[at.spin], local);
         double total = 1;
-        for (int i = 0; i < points; ++i) total -= tau * fmin(targets[i / Q * stride + 4 * (i % Q) + 3], 0.0);
+        for (int i = 0; i < points; ++i) total -= tau * fmin(target_of(m, s, w, e, i)[3], 0.0);
         const uint4 v = words(draw, PER_ELECTRON * e + T_MOVE);
         double place = uniform52(v.x, v.y) * total - 1;  // below 0: stay
         if (place < 0) continue;
         int chosen = -1;
         for (int i = 0; i < points && place >= 0; ++i) {
-            const double value = targets[i / Q * stride + 4 * (i % Q) + 3];
+            const double value = target_of(m, s, w, e, i)[3];
             if (value < 0) chosen = i, place += tau * value;
         }
         if (chosen < 0) continue;
-        const double* target = targets + chosen / Q * stride + 4 * (chosen % Q);
+        const double* target = target_of(m, s, w, e, chosen);
         const double x = target[0], y = target[1], z = target[2];
-        const Electron at = electron(m, e);
         elem* inverse = inverse_of(m, s, w, at.spin);
         bloch_rows(m, at.spin, x, y, z, local.rows);
         const elem ratio = along(row_of(m, local, 0), inverse + at.i * M, at.n);
         if (!(modulus(ratio) > 0)) continue;
+        const Site before = local.electrons[e];
         Site there;
         site_of(m, x, y, z, there);
-        const double change = group_total(electron_value(m, local, e, local.electrons[e]) - electron_value(m, local, e, there));
+        const double change = group_total(electron_value(m, local, e, before) - electron_value(m, local, e, there));
         update_inverse(inverse, row_of(m, local, 0), at.i, at.n, M, ratio, local.column);
         settle(m, s, w, e, local, x, y, z);
         if (lane_of() == 0) {
             s.log_psi[w] += log((double)modulus(ratio)) + change;
             if (!COMPLEX && real_part(ratio) < 0) s.sign[w] = -s.sign[w];
             s.moves[4 * w + 3] += 1;
+            moved_of(m, s, w)[moves] = {before, e};
         }
-        moved = true;
+        ++moves;
+        turned[at.spin] = true;
         join();
     }
 }

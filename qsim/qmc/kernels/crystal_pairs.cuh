@@ -6,7 +6,7 @@
 
 #ifndef QSIM_QMC_CRYSTAL_PAIRS_CUH
 #define QSIM_QMC_CRYSTAL_PAIRS_CUH
-#include "crystal.cuh"
+#include "muffin_tins.cuh"
 
 #ifndef NEAR_PAIRS
 #define NEAR_PAIRS 0  // pairs of such lattice vectors
@@ -39,12 +39,15 @@ struct __align__(16) Spot {
     int64 first;   // coefficient of the first channel
     real ratio;    // of the determinants
     real jastrow;  // sum of the functions
+#if TINS
+    Tin tin;
+#endif
 };
-static_assert(sizeof(Spot) == (SINGLE ? 96 : 160), "SPOT of crystal_walk.py");
+static_assert(sizeof(Spot) == (SINGLE ? 96 : 160) + TINS * 48, "SPOT and TIN of crystal_walk.py");
 
 // What the lanes of a walker have in shared memory, and what they have there with their block.
 struct Local {
-    real* rows;    // (5, C)
+    real* rows;    // (5, C), and work space of a mixed basis
     elem* column;  // (M,)
     Spot* spots;   // (BATCH,)
     Site* own;    // (N,) in single precision
@@ -201,19 +204,24 @@ template <int COUNT> QSIM_DEVICE void electron_values(const Crystal& m, const Lo
     }
 }
 
+// A function of the nearest images of two particles.
+QSIM_DEVICE real pair_value(const Crystal& m, const Local& local, const Quad* curve, const Site& at, const Site& other) {
+    const Quad head = curve[0];
+    real x, y, z, r, over;
+    apart(m, at, other, x, y, z);
+    lengths(nearest_square(local, x, y, z), r, over);
+    return head.c > BSPLINE ? formula(head, r).u : spline_value(curve, head.a, curve_stride(m) - 2, r);
+}
+
 // All functions of electron e if it were at a place: the part of this lane.
 QSIM_DEVICE real electron_value(const Crystal& m, const Local& local, int e, const Site& at) {
     CLOCK(JASTROW);
-    const int stride = curve_stride(m), last = stride - 2;
+    const int stride = curve_stride(m);
     real total = 0;
     for (int j = local.first + lane_of(); j < local.last; j += LANES) {
         if (j == e) continue;
         const Quad* curve = local.curves + function_number(m, local, e < (int)m.n_up, j) * stride;
-        const Quad head = curve[0];
-        real x, y, z, r, over;
-        apart(m, at, site(m, local, j), x, y, z);
-        lengths(nearest_square(local, x, y, z), r, over);
-        total += head.c > BSPLINE ? formula(head, r).u : spline_value(curve, head.a, last, r);
+        total += pair_value(m, local, curve, at, site(m, local, j));
     }
     return total;
 }
@@ -264,7 +272,7 @@ QSIM_DEVICE int padded(int bytes) { return (bytes + 15) / 16 * 16; }
 
 // Shared memory of a walker, in bytes; as `_Launch` of crystal_walk.py.
 QSIM_DEVICE int walker_bytes(const Crystal& m) {
-    return padded(5 * (int)m.all_channels * (int)sizeof(real)) + padded((int)m.orbitals * (int)sizeof(elem)) +
+    return padded(row_numbers(m) * (int)sizeof(real)) + padded((int)m.orbitals * (int)sizeof(elem)) +
            BATCH * (int)sizeof(Spot) + (SINGLE ? padded((int)m.electrons * (int)sizeof(Site)) : 0);
 }
 
@@ -273,7 +281,7 @@ QSIM_DEVICE Local local_of(const Crystal& m, const State& s, char* shared, int g
     const int N = (int)m.electrons, A = (int)m.atoms, F = (int)m.curves, stride = curve_stride(m);
     Local local;
     char* at = shared + group * walker_bytes(m);
-    local.rows = (real*)at, at += padded(5 * (int)m.all_channels * (int)sizeof(real));
+    local.rows = (real*)at, at += padded(row_numbers(m) * (int)sizeof(real));
     local.column = (elem*)at, at += padded((int)m.orbitals * (int)sizeof(elem));
     local.spots = (Spot*)at, at += BATCH * sizeof(Spot);
     local.own = (Site*)at;

@@ -8,6 +8,7 @@
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DTINS=1
 // qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal_nonlocal.cuh"
 
@@ -94,7 +95,7 @@ QSIM_DEVICE double local_energy(const Crystal& m, const State& s, int64 w, const
         laplacians += part[0] * part[0] + part[1] * part[1] + part[2] * part[2];
     }
     const double repulsion = m.repulsion + group_total(sums.repulsion), ions = m.attraction + group_total(sums.local);
-    const double outside = m.slots > 0 ? nonlocal_points(m, s, w, 0, N, draw, local) : 0;
+    const double outside = m.slots > 0 ? nonlocal_points(m, s, w, draw, local) : 0;
     const double kinetic = -0.5 * laplacians / m.mass, total = kinetic + repulsion + ions + outside + m.ion_ion;
     if (lane_of() == 0) {
         double* energy = s.energy + 6 * w;

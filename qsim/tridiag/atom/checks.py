@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import CORE, TURN
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
@@ -208,6 +209,11 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     for index, one in enumerate(setup.deck.spectra):
         if isinstance(one, TsurffSpectrum):
             yield from _sphere(setup, f"spectra.{index}.radius", one.radius)
+        if one.polar is not None and not frame_of(setup.deck).planar:
+            yield Finding(
+                f"spectra.{index}.polar",
+                "the run goes along the field, where azimuths are all alike: leave polar out, and set angles",
+            )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         distance = math.pi * k / wall
         gamma = getattr(one, "gamma", None)

@@ -18,7 +18,6 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, surface
 from qsim.tridiag.atom.cuda import CudaMember
-from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
@@ -176,9 +175,11 @@ class AtomEvolution:
     def _crossing(self, step: int) -> NDArray[np.complex128]:
         """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
         problem, lanes = self.problem, self.propagator.lanes
-        if not problem.spheres or not isinstance(lanes, Lanes):
+        if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
-        a = 0.0 if problem.velocity else float(problem.pulse.vector_potential(step * problem.setting.dt))
+        a = problem.vector(step * problem.setting.dt)
+        if problem.velocity:
+            a = np.zeros_like(a)
         phi = self.phi
         return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
 
@@ -337,6 +338,8 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
+    if problem.spectra:
+        atom_spectra.attoclock_of(result, report)
     return result
 
 
