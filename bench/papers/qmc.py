@@ -42,6 +42,11 @@ def _said(key: str) -> str:
     return f"{found} ({found.source})"
 
 
+def _both(molecules: str, crystals_: str) -> str:
+    """Return where the numbers of molecules and of crystals come from."""
+    return molecules if molecules == crystals_ else f"{molecules}; crystals: {crystals_}"
+
+
 @cache
 def trial_function(deck: str) -> Wavefunction:
     """Return the trial function at the start of a deck."""
@@ -214,6 +219,7 @@ def speed(work: Work) -> Data:
     data["cuda"] = _gpu_ratios(rows)
     rows, data["crystals_from"] = work.gpu_case("qmc-crystals-gpu")
     data["crystals"] = _crystal_rates(rows)
+    data["cuda_from"] = _both(data["cuda_from"], data["crystals_from"])
     if not work.quick:
         data["core"] = _core_rate(work.core)
     return data
@@ -343,7 +349,8 @@ def shares(work: Work) -> Data:
     rows, where = work.gpu_case("qmc-shares")
     solid, from_ = work.gpu_case("qmc-crystal-shares-gpu")
     cpu = _shares(work.case("qmc-shares")) | _shares(work.case("qmc-crystal-shares"))
-    return {"cpu": cpu, "cuda": _shares(rows) | _shares(solid), "cuda_from": where, "crystals_from": from_}
+    both = _both(where, from_)
+    return {"cpu": cpu, "cuda": _shares(rows) | _shares(solid), "cuda_from": both, "crystals_from": from_}
 
 
 # ---------------------------------------------------------------------------------------------- Fig. 5
