@@ -8,7 +8,7 @@ they are loaded, computed with, and stored by single instructions of the process
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba import types
@@ -18,6 +18,10 @@ from numba.extending import intrinsic, models, register_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numba.core.base import BaseContext
+    from numba.core.datamodel import DataModelManager
+    from numba.core.typing.templates import Signature
 
 __all__ = ["LANES", "below", "get", "lane", "lanes", "pack", "put", "root", "same", "total", "wide"]
 
@@ -34,12 +38,12 @@ class Vector(types.Type):  # type: ignore[misc]  # numba has no types
 
 @register_model(Vector)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Vector) -> None:
+    def __init__(self, manager: DataModelManager, kind: Vector) -> None:
         element = manager[kind.dtype].get_value_type()
         super().__init__(manager, kind, ir.VectorType(element, LANES))
 
 
-def _splat(builder: Any, number: Any) -> Any:
+def _splat(builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
     """Return a vector of equal numbers."""
     kind = ir.VectorType(number.type, LANES)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
@@ -47,7 +51,9 @@ def _splat(builder: Any, number: Any) -> Any:
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+def _pointer(
+    context: BaseContext, builder: ir.IRBuilder, kind: types.Array, array: ir.Value, index: ir.Value
+) -> ir.Value:
     """Return the address of a number of a contiguous array, counted through all its dimensions."""
     return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
 
@@ -173,18 +179,20 @@ def root(typingctx, vector):
     return vector(vector), make
 
 
-def _arithmetic(sign: Callable[..., Any], name: str) -> None:
+def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:
     """Define an operator between vectors, and between a vector and a number."""
 
     @infer_global(sign)
     class Template(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args: tuple[types.Type, ...], kws: object) -> Signature | None:
             if len(args) != 2 or not any(isinstance(x, Vector) for x in args):
                 return None
             made = next(x for x in args if isinstance(x, Vector))
             return signature(made, *(x if isinstance(x, Vector) else made.dtype for x in args))
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]
+    ) -> ir.Value:
         both = [
             x if isinstance(kind, Vector) else _splat(builder, x)
             for kind, x in zip(sig.args, args, strict=True)

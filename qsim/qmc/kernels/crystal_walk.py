@@ -320,7 +320,8 @@ def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
     """Return how an inverse with elements of so many bytes is read and updated.
 
     Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows that
-    fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit into registers.
+    fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit into
+    registers.
     """
     part = math.gcd(orbitals, max(1, LOAD // size))
     held = 1 << (orbitals // part - 1).bit_length()
