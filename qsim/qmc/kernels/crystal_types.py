@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qsim.qmc.kernels.inverses_cpu import WINDOW
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -186,6 +188,8 @@ class CrystalWork(NamedTuple):
         Waves of the density.
     matrix, fresh, identity : (M, M) double or complex double
         For inversions.
+    kept : (2, window, M) of the determinants' type
+        Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.inverses_cpu`.
     """
 
     rows: NDArray[np.inexact]
@@ -202,6 +206,7 @@ class CrystalWork(NamedTuple):
     matrix: NDArray[np.inexact]
     fresh: NDArray[np.inexact]
     identity: NDArray[np.inexact]
+    kept: NDArray[np.inexact]
 
 
 def crystal_work_space(
@@ -229,6 +234,7 @@ def crystal_work_space(
         matrix=np.zeros((M, M), double),
         fresh=np.zeros((M, M), double),
         identity=np.zeros((M, M), double),
+        kept=np.zeros((2, WINDOW, M), kind),
     )
 
 
