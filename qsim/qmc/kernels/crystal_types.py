@@ -239,8 +239,8 @@ def crystal_work_space(
 
 
 def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
-    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or two Slater matrices."""
+    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or a Slater matrix."""
     points = electrons * hamiltonian.slots * (HEAD + 5 * hamiltonian.points.shape[0])
     waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
-    most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
+    most = max(waves + points, (1 + int(is_complex)) * orbitals**2)
     return most + most % 2  # even, for complex numbers
