@@ -56,6 +56,14 @@ QSIM_DEVICE cplx read_shared_by_blocks(const cplx* from) {  // past the cache of
 #endif
 }
 
+QSIM_DEVICE real read_real_of_blocks(const real* from) {
+#ifdef __CUDACC__
+    return __ldcg(from);
+#else
+    return *from;
+#endif
+}
+
 // Tables of the radial step, (rows of all chunks, lanes) unless said; rows beyond the grid hold zeros.
 struct Radial {
     const cplx *alpha, *beta, *gain, *keep;

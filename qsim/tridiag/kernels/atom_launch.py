@@ -207,7 +207,7 @@ def launch_velocity(
     extra, threads = _place(kernel, tables, MIX_THREADS)
     middle = [
         *extra, tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
-        put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
+        put(actions), mix.products, mix.wholes, mix.lost, mix.inner, np.int32(mix.inner_rows),
     ]  # fmt: skip
     sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), threads)
     return sums, mix.lost.sum(axis=1)
