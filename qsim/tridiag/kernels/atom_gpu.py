@@ -385,6 +385,9 @@ class CudaTables:
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
             wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
+            several = found.blocks < chunks
+            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            self.kept = xp.zeros(wide, dtype=np.complex128)
             self.mail = xp.zeros(wide, dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None

@@ -258,7 +258,7 @@ def _launch(
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
                     tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
                     null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
-                    tables.weight, tables.force, tables.edge, sums[low:high], *inner,
+                    tables.weight, tables.force, tables.edge, sums[low:high], tables.kept, *inner,
                     *(np.int32(number) for number in numbers),
                 )  # fmt: skip
                 if waits:

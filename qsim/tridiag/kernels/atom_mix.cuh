@@ -193,6 +193,7 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
     real* products = o.products + member * tips * m.parts;
+    cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
         const int ends = k > 0 ? o.kinds[k - 1] : NOTHING, begins = o.kinds[k];
@@ -200,7 +201,8 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
-                if (!resident || k == s.first) {
+                if (!resident) load_ends(m, kept);
+                if (resident && k == s.first) {
                     if (ends == RADIAL_STEP) radial_ends(m, t);
                     if (ends >= 0 && move[-3] != real(0)) mix_ends(m, x, families[ends], move[-3], products);
                 }
@@ -223,9 +225,11 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (s.momenta) turn_frame(m, s.momenta, move[2], phases);
             if (begins == RADIAL_STEP) {
                 radial_ends(m, t);
+                if (!resident) store_ends(m, kept);
                 radial_tips(m, t, s.tips + now * tips);
             } else if (begins >= 0 && move[0] != real(0)) {
                 mix_ends(m, x, families[begins], move[0], products);
+                if (!resident) store_ends(m, kept);
                 mix_tips(m, families[begins], products, s.tips + now * tips, o.wholes + now * tips);
             }
             if (k < s.steps) publish(flags, m.at, s.base + k + 1);
