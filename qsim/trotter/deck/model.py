@@ -428,7 +428,8 @@ class TrotterDeck(Deck):
 
     def observed(self, name: str) -> Any:
         """Return the settings of the first observable of that name, None if it is not asked for."""
-        return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
+        given = (getattr(item, name) for item in self.observe)
+        return next((v for v in given if v is not None and v is not False), None)  # site 0 is one
 
     def unread(self) -> list[str]:
         """Return the blocks of the other tasks."""
