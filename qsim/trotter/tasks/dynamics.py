@@ -160,13 +160,15 @@ class Computation:
         self, alpha: list[float], beta: list[float], square: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         values, vectors = ritz(alpha, beta)
-        return joined(values - self.ground.energy, square * vectors[0] ** 2, SAME * scale_of(self.problem.model))
+        return joined(
+            values - self.ground.energy, square * vectors[0] ** 2, SAME * scale_of(self.problem.model)
+        )
 
 
 def joined(
     poles: NDArray[np.float64], weights: NDArray[np.float64], least: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Join ascending poles that are at most `least` apart: a recurrence finds converged ones again and shares out their weight."""
+    """Join ascending poles that are at most `least` apart: a recurrence finds converged ones again and shares their weight."""
     first = np.flatnonzero(np.concatenate([[True], np.diff(poles) > least]))
     total = np.add.reduceat(weights, first)
     centre = np.add.reduceat(weights * poles, first)
