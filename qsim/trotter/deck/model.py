@@ -341,7 +341,7 @@ class Observable(Block):
         Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None
     ) = Field(
         default=None,
-        description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
+        description="task: spectrum or thermal: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
     )
     energy: bool = Field(default=False, description="always written")
     state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")

@@ -98,7 +98,9 @@ def test_more_products_than_states(trotter):
     terms = [
         {
             "type": "pairs",
-            "list": [[j, k, *map(float, (J[0, j, k], J[0, j, k], J[1, j, k]))] for k in range(7) for j in range(k)],
+            "list": [
+                [j, k, *map(float, (J[0, j, k], J[0, j, k], J[1, j, k]))] for k in range(7) for j in range(k)
+            ],
         },
         {"type": "dm", "lattice": "ring", "D": [0.0, 0.0, 1.6]},
         {"type": "field", "axis": "z", "values": h.tolist()},
