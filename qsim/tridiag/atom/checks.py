@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import CORE, TURN
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
@@ -123,8 +124,8 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
     """Yield an initial level that is not in the box or below the nucleus' own."""
     from qsim.tridiag.atom.levels import Radial
 
-    for index, one in enumerate(setup.deck.initial):
-        key = "initial" if len(setup.deck.initial) == 1 else f"initial.{index}"
+    for index, one in enumerate(setup.deck.levels):
+        key = "initial" if len(setup.deck.levels) == 1 else f"initial.{index}"
         radial = Radial(setup.lattice, one.l)
         count = radial.below(0.0)
         if count <= one.n - one.l - 1:
@@ -208,6 +209,11 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     for index, one in enumerate(setup.deck.spectra):
         if isinstance(one, TsurffSpectrum):
             yield from _sphere(setup, f"spectra.{index}.radius", one.radius)
+        if one.polar is not None and not frame_of(setup.deck).planar:
+            yield Finding(
+                f"spectra.{index}.polar",
+                "the run goes along the field, where azimuths are all alike: leave polar out, and set angles",
+            )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         distance = math.pi * k / wall
         gamma = getattr(one, "gamma", None)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import roots_legendre, sph_harm_y
 
+from qsim.tridiag.atom import stored
 from qsim.tridiag.atom.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
 from qsim.tridiag.deck.laser import CarrierPulse, Laser
@@ -24,7 +26,7 @@ from qsim.tridiag.tdse.pulses import LaserField
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from qsim.tridiag.deck.atom import AtomDeck, AtomLaser, Level
+    from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
 
 __all__ = ["Frame", "PlaneField", "field_of", "frame_of", "turned"]
 
@@ -76,23 +78,27 @@ class Frame:
 
 
 def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Return the amplitudes of ``|l m>`` of the deck in states ``|l m'>`` of other axes, m' = -l ... l, (2 l + 1,).
-
-    Both harmonics are integrated over the sphere, exactly for their degree.
-    """
+    """Return the amplitudes of ``|l m>`` of the deck in states ``|l m'>`` of other axes, m' = -l ... l, (2 l + 1,)."""
     if np.array_equal(axes, np.eye(3)):
         return np.asarray(np.arange(-l, l + 1) == m, dtype=complex)
+    return np.asarray(_turn(l, np.ascontiguousarray(axes, dtype=float).tobytes())[:, m + l])
+
+
+@lru_cache(maxsize=256)
+def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
+    """Return `turned` of all m as columns: both harmonics are integrated over the sphere, exactly for their degree."""
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
     azimuth = 2.0 * np.pi * np.arange(count) / count
     cos, phi = (grid.ravel() for grid in np.meshgrid(nodes, azimuth, indexing="ij"))
     weight = np.repeat(weights, count) * 2.0 * np.pi / count
     sin = np.sqrt(1.0 - cos * cos)
-    lab = np.column_stack([sin * np.cos(phi), sin * np.sin(phi), cos]) @ axes
+    lab = np.column_stack([sin * np.cos(phi), sin * np.sin(phi), cos]) @ np.frombuffer(axes).reshape(3, 3)
     theta = np.arccos(np.clip(lab[:, 2], -1.0, 1.0))
-    values = weight * sph_harm_y(l, m, theta, np.arctan2(lab[:, 1], lab[:, 0]))
-    here = [sph_harm_y(l, k, np.arccos(cos), phi) for k in range(-l, l + 1)]
-    return np.asarray(np.conj(here) @ values)
+    m = np.arange(-l, l + 1)[:, None]
+    there = sph_harm_y(l, m, theta[None, :], np.arctan2(lab[:, 1], lab[:, 0])[None, :])
+    here = sph_harm_y(l, m, np.arccos(cos)[None, :], phi[None, :])
+    return np.asarray(np.conj(here) @ (weight * there).T)
 
 
 def _axes(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -105,29 +111,55 @@ def _axes(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np
 
 
 def frame_of(deck: AtomDeck) -> Frame:
-    """Return the axes of a run and its initial state."""
-    polarization = deck.polarization
+    """Return the axes of a run and its initial state.
+
+    Raises
+    ------
+    FileError
+        If the initial state is in a file that cannot be used.
+    """
+    polarization, sources = deck.polarization, _sources(deck)
     if not isinstance(polarization, LinearPolarization):
-        return _frame(deck.initial, _axes(*np.array(polarization.plane)), planar=True)
+        return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
     direction = np.array(polarization.direction)
-    if deck.along_z:
-        return _frame(deck.initial, np.eye(3), planar=False)
     other = np.eye(3)[int(np.argmin(np.abs(direction)))]
     axes = _axes(direction, other)
-    along = _frame(deck.initial, axes[[1, 2, 0]], planar=False)
-    return along if len({m for _, m, _ in along.parts}) == 1 else _frame(deck.initial, axes, planar=True)
+    along = _frame(sources, np.eye(3) if deck.along_z else axes[[1, 2, 0]], planar=False)
+    return along if len({m for _, m, _ in along.parts}) == 1 else _frame(sources, axes, planar=True)
 
 
-def _frame(initial: list[Level], axes: NDArray[np.float64], *, planar: bool) -> Frame:
+@dataclass(frozen=True)
+class _Sources:
+    """What an initial state is made of: l, m and weight, by index, about the z of some axes."""
+
+    pieces: list[tuple[int, int, int, complex]]
+    momenta: tuple[int, ...]
+    axes: NDArray[np.float64]
+
+
+def _sources(deck: AtomDeck) -> _Sources:
+    """Return the levels of a deck, or the channels of its file."""
+    if deck.stored is None:
+        pieces = [(index, one.l, one.m, one.weight) for index, one in enumerate(deck.levels)]
+        return _Sources(pieces, tuple(one.l for one in deck.levels), np.eye(3))
+    state = stored.read(deck.stored.file)
+    channels = state.channels.tolist()
+    found = np.flatnonzero(stored.kept(state)).tolist()
+    pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in found]
+    return _Sources(pieces, tuple(l for l, _ in channels), state.axes)
+
+
+def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Frame:
+    relative = axes @ sources.axes.T
+    if np.allclose(relative, np.eye(3), rtol=0.0, atol=1e-13):
+        relative = np.eye(3)
     parts = []
-    for index, one in enumerate(initial):
-        amplitudes = one.weight * turned(one.l, one.m, axes)
+    for index, l, m, weight in sources.pieces:
+        amplitudes = weight * turned(l, m, relative)
         parts += [
-            (index, k - one.l, complex(a))
-            for k, a in enumerate(amplitudes)
-            if abs(a) > NOTHING * abs(one.weight)
+            (index, k - l, complex(a)) for k, a in enumerate(amplitudes) if abs(a) > NOTHING * abs(weight)
         ]
-    return Frame(axes, planar, tuple(parts), tuple(one.l for one in initial))
+    return Frame(axes, planar, tuple(parts), sources.momenta)
 
 
 class PlaneField(LaserField):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.tridiag.atom import stored
 from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.levels import Radial
@@ -30,10 +31,19 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.polarization import Frame
     from qsim.tridiag.atom.surface import Sphere
     from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
+    from qsim.tridiag.deck.initial import StoredState
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tdse.pulses import LaserField
 
-__all__ = ["AtomProblem", "Setting", "lattice_of", "level_states", "longest_step", "setting"]
+__all__ = [
+    "AtomProblem",
+    "Setting",
+    "lattice_of",
+    "level_states",
+    "longest_step",
+    "setting",
+    "stored_states",
+]
 
 T = TypeVar("T")
 
@@ -43,6 +53,13 @@ QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
 TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
 CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
 STEPS_PER_CYCLE = 20.0  # at least, of a run that finds its step
+MARGIN = 60.0  # bohr beyond what the fastest electrons cover
+REACH = 20.0  # bohr before the wall in which nothing may be, of a box that grows
+WATCHED = 25  # points beside these
+SPEED = 2.0  # of the fastest electrons, over the estimate: they cross REACH between two looks at most
+LOOKS = 8  # at the channels, per cycle of the fastest pulse
+BEYOND = 1e-16  # norm of the initial state outside of the first box
+DEEPEST = 4  # l, and levels of each, among which that is looked for that a state from a file holds most of
 SAFE_CORE = 4.0  # from which the core of high l is emptied
 
 
@@ -64,6 +81,10 @@ class Setting:
     steps : int
     core : float
         ``dt A (L + 1) / dr`` at the nucleus, in velocity gauge.
+    begin : float
+        Radius up to which points lie at t = 0, bohr, of a box that grows; `rmax` or more of one that does not.
+    speed : float
+        Momentum of the fastest electrons that a growing box must not miss, a.u.
     """
 
     gauge: Literal["length", "velocity"]
@@ -76,6 +97,8 @@ class Setting:
     dt: float
     steps: int
     core: float
+    begin: float = math.inf
+    speed: float = 0.0
 
     @property
     def parts(self) -> int:
@@ -102,7 +125,7 @@ class AtomProblem:
     frame : Frame
         Axes of the run, and the state at t = 0 in them.
     start : list of LevelState
-        The levels of the state at t = 0 on the grid.
+        The levels of the state at t = 0 on the grid; the channels of a state from a file.
     levels : list of LevelState
         Levels whose populations are taken.
     observed, spectra
@@ -131,6 +154,8 @@ class AtomProblem:
         What the deck left open and how it was settled.
     device : Device or None
         Where the steps are made; None is a CPU.
+    stored : StoredState or None
+        Block of the deck, of a state from a file.
     """
 
     setting: Setting
@@ -153,6 +178,7 @@ class AtomProblem:
     accuracy: float | None = None
     notices: list[str] = field(default_factory=list)
     device: Device | None = None
+    stored: StoredState | None = None
 
     @property
     def velocity(self) -> bool:
@@ -165,6 +191,34 @@ class AtomProblem:
         steps = self.setting.steps
         outputs = min(self.outputs, steps)
         return np.array([round(k * steps / outputs) for k in range(outputs + 1)])
+
+    @property
+    def first_points(self) -> int:
+        """Points of the box at t = 0: all, unless it grows; they hold the initial state, and those that are watched."""
+        r, setting = self.lattice.grid.r, self.setting
+        if setting.begin >= setting.rmax:
+            return r.size
+        weights = np.sum([np.abs(one.phi) ** 2 for one in self.start], axis=0)
+        outside = np.cumsum(weights[::-1])[::-1]
+        reach = int(np.flatnonzero(outside > BEYOND)[-1])
+        return min(max(int(np.searchsorted(r, setting.begin)), reach) + self.watched, r.size)
+
+    @property
+    def watched(self) -> int:
+        """Last points that are looked at before a box grows."""
+        return WATCHED + math.ceil(REACH / self.setting.dr)
+
+    @property
+    def looks(self) -> NDArray[np.int64]:
+        """Step numbers at which channels or box may grow, besides the output times."""
+        setting = self.setting
+        if not (setting.grows or setting.begin < setting.rmax):
+            return np.zeros(0, dtype=np.int64)
+        times = [REACH / max(setting.speed, 1.0)]
+        if setting.grows and self.pulse.fastest:
+            times.append(2.0 * math.pi / (LOOKS * self.pulse.fastest))
+        every = max(1, int(min(times) / setting.dt))
+        return np.arange(every, setting.steps, every)
 
     @property
     def t_final(self) -> float:
@@ -206,16 +260,33 @@ class AtomProblem:
         """Return A at a time in velocity gauge, 0 in length gauge, (1 or 2,)."""
         return self.vector(t) if self.velocity else np.zeros(len(self.components))
 
+    def kick3(self, t: float) -> NDArray[np.float64]:
+        """Return `kick` along x, y and z of the run, (3,)."""
+        kick = self.kick(t)
+        return np.array([*kick, 0.0]) if self.frame.planar else np.array([0.0, 0.0, *kick])
+
     def state(self, lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.complex128]:
-        """Return the normalised state at t = 0, (used, n)."""
+        """Return the state at t = 0, (used, n): normalised, unless it is from a file."""
         phi = np.zeros((lanes.used, lattice.grid.points), dtype=complex)
-        start = self.start
-        if lattice is not self.lattice:
-            start = level_states(lattice, [(one.n, one.l) for one in self.start])
+        start = self.start if lattice is self.lattice else self.start_on(lattice)
+        lane = {pair: k for k, pair in enumerate(zip(lanes.ls.tolist(), lanes.ms.tolist(), strict=True))}
         for index, m, amplitude in self.frame.parts:
             one = start[index]
-            phi[(lanes.ls == one.l) & (lanes.ms == m)] += amplitude * one.phi
-        return phi / np.sqrt(np.sum(np.abs(phi) ** 2))
+            if (one.l, m) in lane:  # a file may hold traces of higher l
+                phi[lane[one.l, m]] += amplitude * one.phi
+        return phi if self.stored is not None else phi / np.sqrt(np.sum(np.abs(phi) ** 2))
+
+    def start_on(self, lattice: AtomLattice) -> list[LevelState]:
+        """Return `start` on another lattice.
+
+        Raises
+        ------
+        NumericsError
+            If the box does not hold one of the levels.
+        """
+        if self.stored is not None:
+            return stored_states(lattice, self.stored)
+        return level_states(lattice, [(one.n, one.l) for one in self.start])
 
     def field(self) -> Callable[[Any], NDArray[np.float64]]:
         """Return A(t) in velocity gauge, E(t) in length gauge: function of an array of times, of (2, times) in a plane."""
@@ -226,9 +297,9 @@ class AtomProblem:
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
     ) -> AnyPropagator:
-        """Return a propagator at t = 0, or with the given state."""
+        """Return a propagator at t = 0, or with the given state; `lattice` may hold the first points only."""
         lanes = self.frame.lanes(lmax)
-        made = self.state(lattice, lanes) if phi is None else phi
+        made = self.state(self.lattice, lanes)[:, : lattice.grid.points] if phi is None else phi
         if self.device is not None and self.on_cuda:
             how = Stepping(dt, self.velocity, self.order, self.setting.parts)
             return CudaMember(CudaBatch(self.device, lattice, lanes, [made], [self.field()], how))
@@ -259,6 +330,29 @@ def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[Le
     return found
 
 
+def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
+    """Return the channels of a state from a file, as levels whose energy is that of the level it holds most of.
+
+    Raises
+    ------
+    InvalidInput
+        If the box does not hold the state.
+    FileError
+        If the file cannot be used.
+    """
+    state = stored.read(block.file)
+    phi = state.amplitudes(lattice.grid, normalise=block.normalise)
+    best, energy = -1.0, 0.0
+    for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
+        radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
+        for k in range(min(radial.below(0.0), DEEPEST)):
+            found = radial.energy(k)
+            share = float(np.sum(np.abs(here @ radial.state(found)) ** 2))
+            if share > best:
+                best, energy = share, found
+    return [LevelState(0, int(l), energy, one) for (l, _), one in zip(state.channels, phi, strict=True)]
+
+
 def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     """Settle grid, gauge and steps of a deck.
 
@@ -276,13 +370,15 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
     gauge = _gauge(deck, pulse, rmax, peak_e, dt)
     dr0, width = _map(deck, gauge)
-    lowest = max(level.l for level in deck.initial)
+    lowest = _initial_l(deck)
     grows = isinstance(deck.grid.lmax, str)
     lmax = lowest
     if not isinstance(deck.grid.lmax, str):
         lmax = deck.grid.lmax
+        if deck.stored is not None:
+            stored.read(deck.stored.file).require_momenta(lmax)
     elif pulse.pulses:
-        lmax = max(lowest + 6, _angular(pulse, peak_a, gauge))
+        lmax = max(lowest + (6 if deck.stored is None else 2), _angular(pulse, peak_a, gauge))
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
@@ -290,7 +386,23 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
             f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
         )
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
-    return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core)
+    begin, speed = math.inf, 0.0
+    if isinstance(deck.grid.rmax, str) and deck.absorber.type == "none" and pulse.pulses:
+        begin = min(_radius(deck, pulse, 0.0, peak_a), rmax)
+        speed = SPEED * (_fastest(pulse) + peak_a)
+    return Setting(gauge, rmax, deck.grid.dr, dr0, width, lmax, grows, dt, steps, core, begin, speed)
+
+
+def _fastest(pulse: LaserField) -> float:
+    """Return the momentum of an electron that has taken two photons, or half a hartree, a.u."""
+    return math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5))
+
+
+def _initial_l(deck: AtomDeck) -> int:
+    """Return the largest l of the initial state."""
+    if deck.stored is not None:
+        return stored.read(deck.stored.file).needed
+    return max(level.l for level in deck.levels)
 
 
 def longest_step(pulse: LaserField) -> float:
@@ -300,14 +412,14 @@ def longest_step(pulse: LaserField) -> float:
 
 def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> float:
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
-    highest = max(level.n for level in deck.initial)
-    nmax = max(highest, deck.observed.populations.nmax)
+    nmax = max([deck.observed.populations.nmax, *(level.n for level in deck.levels)])
     radius = max(
         40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
     )
     if deck.spectra or deck.absorber.type == "none":
-        fastest = math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5)) + peak_a
-        radius = max(radius, 60.0 + fastest * end)
+        radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
+    if deck.stored is not None:
+        radius = max(radius, stored.read(deck.stored.file).extent)
     return radius + absorbers.width(deck.absorber)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.atom.grid import first_entry
+from qsim.tridiag.atom.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_sums, planar_velocity_steps
@@ -26,10 +26,18 @@ from qsim.tridiag.kernels.atom_velocity import velocity_steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.grid import RadialGrid
     from qsim.tridiag.atom.lanes import AnyLanes
 
-__all__ = ["STAGES", "AtomLattice", "Propagator", "Tables", "emptied", "radial_arrays", "weighted_force"]
+__all__ = [
+    "STAGES",
+    "AtomLattice",
+    "Propagator",
+    "Tables",
+    "emptied",
+    "radial_arrays",
+    "truncated",
+    "weighted_force",
+]
 
 FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
 INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
@@ -56,6 +64,17 @@ class AtomLattice:
     charge: float
     cap: NDArray[np.float64] | None = None
     mask: NDArray[np.float64] | None = None
+
+
+def truncated(lattice: AtomLattice, points: int) -> AtomLattice:
+    """Return the first points of a lattice without an absorber, with a wall at the next; all of it if there are no more."""
+    grid = lattice.grid
+    if points >= grid.points:
+        return lattice
+    inner = RadialGrid(
+        grid.r[:points], grid.slope[:points], grid.curvature[:points], float(grid.r[points]), grid.step
+    )
+    return AtomLattice(inner, lattice.potential[:points], lattice.force[:points], lattice.charge)
 
 
 def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
@@ -87,6 +106,9 @@ class Tables:
     swaps: Any
     turns: Any
     links: Any
+    radial: Any = field(repr=False)
+    couplings: Any = field(repr=False)
+    mix: Any = field(repr=False)
 
 
 def radial_arrays(
@@ -119,7 +141,8 @@ def tables(
     pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
     even, odd = lanes.even, lanes.odd
     inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
-    rows = n if velocity else 1
+    planar = isinstance(lanes, PlanarLanes)
+    rows = n if velocity and planar else 1
     even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(
         down=down,
@@ -136,10 +159,13 @@ def tables(
         zero=np.zeros(wide),
         pivot=np.zeros((rows, 2, pairs)),
         y=np.zeros((rows, 4, pairs)),
-        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth),
+        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth) if planar else np.zeros(1),
         swaps=lanes.swaps,
         turns=lanes.turns,
         links=lanes.links,
+        radial=(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
+        couplings=(even, odd, even_growth, odd_growth),
+        mix=(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
     )
 
 
@@ -239,6 +265,13 @@ class Propagator:
         if isinstance(self.lanes, PlanarLanes):
             return np.asarray(planar_sums(self.state, self.tables[0], weight, force, last))
         return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
+
+    def edges(self, rows: int) -> tuple[float, float]:
+        """Return the norm of the last two l, and that of the last points."""
+        last, half = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1], 2 * self.lanes.pairs
+        weight = 1.0 / self.lattice.grid.slope[:, None] ** 2
+        high = np.sum(weight * (self.state[:, last] ** 2 + self.state[:, half + last] ** 2))
+        return float(high), float(np.sum(weight[-rows:] * self.state[-rows:] ** 2))
 
     def sampled(self, marks: list[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""

@@ -106,6 +106,8 @@ def settled(deck: AtomDeck) -> Settled:
         rmax=max(one.rmax for one in found),
         lmax=max(one.lmax for one in found),
         core=max(one.core for one in found),
+        begin=max(one.begin for one in found),
+        speed=max(one.speed for one in found),
         dr0=(velocity or found)[0].dr0,
         width=(velocity or found)[0].width,
     )

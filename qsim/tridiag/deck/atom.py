@@ -1,31 +1,23 @@
 """The deck of ``task: atom``: one electron in a central potential and a laser field, in three dimensions."""
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
+from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
 from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
 from qsim.tridiag.deck.scan import Scan
 
-__all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum"]
-
-LETTERS = "spdfghiklmnoqrtuvwxyz"  # of l = 0, 1, 2, ...: j, p and s do not come again
-
-
-def level_name(n: int, l: int) -> str:
-    """Return the name of a level, ``3p``; ``25[l=21]`` beyond the letters."""
-    return f"{n}{LETTERS[l]}" if l < len(LETTERS) else f"{n}[l={l}]"
-
+__all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum", "StoredState"]
 
 # ------------------------------------------------------------------------------------------------ grid
 
@@ -46,7 +38,8 @@ class AtomGrid(Block):
 
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
         default="auto",
-        description="radius of the box; auto: from the excursion of the electron",
+        description="radius of the box; auto: from the excursion of the electron; without an absorber the "
+        "box grows with the wave function",
         json_schema_extra={"example": 150},
     )
     dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
@@ -72,60 +65,6 @@ class AtomGrid(Block):
             yield Finding(
                 f"{key}.rmax", f"a box of {self.rmax:g} bohr has fewer than 16 points of {self.dr:g} bohr"
             )
-
-
-# --------------------------------------------------------------------------------------------- initial
-
-
-class Level(Block):
-    """A bound state of the atom by its quantum numbers; the n - l - 1 nodes count from 0 in each l."""
-
-    n: Annotated[PositiveCount, Field(le=200)] = Field(
-        description="principal quantum number", json_schema_extra={"example": 1}
-    )
-    l: Annotated[Count, Field(le=199)] = Field(default=0, description="angular momentum")
-    m: Annotated[int, Field(ge=-199, le=199)] = Field(default=0, description="magnetic quantum number")
-    weight: ComplexNumber = Field(default=1.0 + 0.0j, description="weight in a superposition")
-
-    @property
-    def name(self) -> str:
-        """Name of the level, ``3p``."""
-        return level_name(self.n, self.l)
-
-    def check(self, key: str) -> Iterator[Finding]:
-        """Yield quantum numbers that do not go together."""
-        if self.n <= self.l:
-            yield Finding(f"{key}.n" if "." not in key else key, f"n = {self.n} must exceed l = {self.l}")
-        if abs(self.m) > self.l:
-            yield Finding(
-                f"{key}.m" if "." not in key else key, f"|m| = {abs(self.m)} must not exceed l = {self.l}"
-            )
-
-
-def _level_form(value: object) -> object:
-    """Read ``3p`` as ``{n: 3, l: 1}``."""
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,3})([a-z])\s*", value)):
-        if match[2] not in LETTERS:
-            raise ValueError(f"expected a level such as 1s, 3p or 4f (letters {LETTERS}), found {value!r}")
-        return {"n": int(match[1]), "l": LETTERS.index(match[2])}
-    if isinstance(value, str):
-        raise ValueError(f"expected a level such as 1s, 3p or 4f, found {value!r}")
-    return value
-
-
-AnyLevel = Annotated[Level, BeforeValidator(_level_form, json_schema_input_type=Level | str)]
-
-
-def _initial_form(value: object) -> object:
-    """Read one level as a list of one."""
-    return value if isinstance(value, list) else [value]
-
-
-Initial = Annotated[
-    list[AnyLevel],
-    Field(min_length=1, max_length=100),
-    BeforeValidator(_initial_form, json_schema_input_type=list[AnyLevel] | AnyLevel),
-]
 
 
 # ----------------------------------------------------------------------------------------------- laser
@@ -384,6 +323,8 @@ class AtomObserved:
 
 # ---------------------------------------------------------------------------------------------- the deck
 
+LARGEST_SPHERE = 3e7  # numbers of a spectrum in all directions
+
 
 class AtomDeck(Deck):
     """One electron in a central potential and a laser field, in three dimensions."""
@@ -401,9 +342,9 @@ class AtomDeck(Deck):
         description="radial points and angular momenta",
         json_schema_extra={"example": {"rmax": 150, "lmax": "auto"}},
     )
-    initial: Initial = Field(
+    initial: AnyInitial = Field(
         default=[Level(n=1)],
-        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, or a list with weights",
+        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, a list with weights, or {file: earlier.h5}",
         json_schema_extra={"example": "1s"},
         validate_default=False,
     )
@@ -456,9 +397,14 @@ class AtomDeck(Deck):
         return AtomObserved(**found)  # type: ignore[arg-type]
 
     @property
-    def m(self) -> int:
-        """Magnetic quantum number of the initial state, which a field along z conserves."""
-        return self.initial[0].m
+    def levels(self) -> list[Level]:
+        """Levels that the initial state is made of; none of a state from a file."""
+        return [] if isinstance(self.initial, StoredState) else self.initial
+
+    @property
+    def stored(self) -> StoredState | None:
+        """The file of the initial state, if it is from one."""
+        return self.initial if isinstance(self.initial, StoredState) else None
 
     @property
     def polarization(self) -> LinearPolarization | CircularPolarization | EllipticalPolarization:
@@ -470,7 +416,7 @@ class AtomDeck(Deck):
         """Whether the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
         one = self.polarization
         return isinstance(one, LinearPolarization) and (
-            not any(one.direction[:2]) or all(level.l == 0 for level in self.initial)
+            not any(one.direction[:2]) or (self.stored is None and all(level.l == 0 for level in self.levels))
         )
 
     @property
@@ -500,21 +446,18 @@ class AtomDeck(Deck):
             )
 
     def _check_initial(self) -> Iterator[Finding]:
-        for index, level in enumerate(self.initial):
-            yield from level.check("initial" if len(self.initial) == 1 else f"initial.{index}")
+        if self.stored is not None:
+            return
+        for index, level in enumerate(self.levels):
+            yield from level.check("initial" if len(self.levels) == 1 else f"initial.{index}")
             if not isinstance(self.grid.lmax, str) and level.l > self.grid.lmax:
                 yield Finding(
                     "grid.lmax",
                     f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}",
                 )
-        if len({level.m for level in self.initial}) > 1 and self.along_z:
-            yield Finding(
-                "initial",
-                "all levels of a superposition must have the same m, which a field along z conserves",
-            )
-        if all(level.weight == 0 for level in self.initial):
+        if all(level.weight == 0 for level in self.levels):
             yield Finding("initial", "all weights of the superposition are zero")
-        names = [(level.n, level.l, level.m) for level in self.initial]
+        names = [(level.n, level.l, level.m) for level in self.levels]
         if len(set(names)) < len(names):
             yield Finding("initial", "a level is given twice")
 
@@ -541,7 +484,7 @@ class AtomDeck(Deck):
             yield Finding(
                 key, "a resonance is that of a static field: pulses of shape static, without a duration"
             )
-        elif not self.along or len(self.initial) > 1 or self.scan is not None:
+        elif not self.along or len(self.levels) != 1 or self.scan is not None:
             yield Finding(key, "a resonance starts from one level, in a field along z, without a scan")
         if self.atom.type not in ANALYTIC:
             yield Finding(
@@ -557,12 +500,7 @@ class AtomDeck(Deck):
             low, high = one.energy
             if isinstance(one, TsurffSpectrum):
                 yield from one.check(f"spectra.{index}", self.absorber)
-                if not self.along:
-                    yield Finding(
-                        f"spectra.{index}.method",
-                        "tsurff needs a field of constant direction, and an initial state of one m about it; scattering and "
-                        "window do not",
-                    )
+            yield from self._check_polar(f"spectra.{index}.polar", one)
             if low >= high:
                 yield Finding(
                     f"spectra.{index}.energy",
@@ -571,3 +509,20 @@ class AtomDeck(Deck):
             if one.method != "window" and low < 1e-4:
                 what = "scattering states have" if one.method == "scattering" else "tsurff finds"
                 yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")
+
+    def _check_polar(self, key: str, one: Spectrum) -> Iterator[Finding]:
+        """Yield what stands against a spectrum that is resolved out of the plane of the field."""
+        if one.polar is None:
+            return
+        if self.along:
+            yield Finding(
+                key, "a field along z is resolved by its polar angles alone: leave polar out, and set angles"
+            )
+        if one.angles is None:
+            yield Finding(key, "polar angles are those beside azimuths: set angles, too")
+        elif one.points * one.angles * one.polar > LARGEST_SPHERE:
+            yield Finding(
+                key,
+                f"{one.points} energies, {one.polar} polar angles and {one.angles} azimuths make "
+                f"{one.points * one.angles * one.polar:.2g} numbers, at most {LARGEST_SPHERE:.0e} are possible",
+            )

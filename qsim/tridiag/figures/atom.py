@@ -227,7 +227,7 @@ def photoelectron(r: Results) -> Figure | None:
 
 
 def momentum(r: Results) -> Figure | None:
-    """Angle-resolved spectrum, and the momentum map in the plane of the field."""
+    """Angle-resolved spectrum, and the momentum map: along the field, or upright on the plane in which it turns."""
     if "momentum_map" not in r:
         return None
     fig = figure("double", 2.9)
@@ -239,7 +239,8 @@ def momentum(r: Results) -> Figure | None:
     a.set_xlabel("energy (hartree)")
     a.set_ylabel(r"$\theta$ (degrees)")
     a.set_yticks(range(0, 181, 45))
-    a.set_title(r"$\log_{10}$ d$^2$P/dEd$\Omega$")
+    mean = ", mean over azimuths" if "pad_sphere" in r else ""
+    a.set_title(rf"$\log_{{10}}$ d$^2$P/dEd$\Omega${mean}")
     fig.colorbar(shown, ax=a)
     density = r["momentum_map"]
     top = np.log10(float(density.max()))

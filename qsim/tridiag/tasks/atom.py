@@ -1,7 +1,8 @@
 """`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
 
 The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly those of an
-uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows at output times, by what is found there.
+uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
+absorber the number of points: by what the last of them hold at certain steps.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, surface
 from qsim.tridiag.atom.cuda import CudaMember
-from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.cuda import AnyPropagator
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["AtomEvolution", "analyse", "run_atom", "warnings"]
+__all__ = ["AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
 
 GROUP = 256  # samples of the trace that one call on a GPU takes, at most
 EDGE = 25  # last points, whose norm is `wall_density`
-GROW = 1e-9  # norm of the last two l at which grid.lmax: auto grows
+# norm of the last two l at which grid.lmax: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
+GROW = {"length": 1e-11, "velocity": 1e-9}
+WIDEN = 1e-14  # norm of the last points at which grid.rmax: auto grows
 ROOM = 4  # l added at a time, at least
 LAST_L = 1e-8  # norm of the last l that is told
 AT_WALL = 1e-8  # norm of the last points without an absorber that is told
@@ -66,22 +69,32 @@ class AtomEvolution:
         self.problem = problem
         lattice, found = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
-        lmax = found.lmax if restored is None else int(restored["lmax"])
+        lmax, points = begun(problem, restored)
         self.propagator = (
-            problem.propagator(lattice, lmax, None, found.dt) if propagator is None else propagator
+            problem.propagator(truncated(lattice, points), lmax, None, found.dt)
+            if propagator is None
+            else propagator
         )
+        self._frames = set(problem.frames.tolist())
+        self._looks = set(problem.looks.tolist()) | self._frames
         if restored is None:
             self.trace = [np.array([[0.0, *self.sums()]])]
             self.rows = [self._row(0)]
             self.flux = [self._crossing(0)]
         else:
             p = self.propagator
-            shape = (lattice.grid.points, 4 * p.lanes.pairs)
+            shape = (points, 4 * p.lanes.pairs)
             p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
             self.flux = list(restored["flux"])
         self.start = self.at = self.propagator.step
+
+    @property
+    def phi(self) -> NDArray[np.complex128]:
+        """The state on all points of the grid (used, n), zero beyond those that the box has grown to."""
+        phi, n = self.propagator.phi, self.problem.lattice.grid.points
+        return phi if phi.shape[1] == n else np.pad(phi, ((0, 0), (0, n - phi.shape[1])))
 
     def sums(self) -> NDArray[np.float64]:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
@@ -106,13 +119,13 @@ class AtomEvolution:
         On a GPU a group goes on to the next output time, unless states are needed on the way.
         """
         problem = self.problem
-        frames = set(problem.frames.tolist())
-        marks = np.union1d(problem.frames, np.arange(0, problem.setting.steps + 1, problem.every)).tolist()
+        samples = np.arange(0, problem.setting.steps + 1, problem.every)
+        marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
         alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
         groups: list[list[int]] = [[]]
         for mark in marks:
             groups[-1].append(int(mark))
-            if alone or mark in frames or len(groups[-1]) == GROUP:
+            if alone or mark in self._looks or len(groups[-1]) == GROUP:
                 groups.append([])
         return [group for group in groups if group and group[-1] > self.start]
 
@@ -153,35 +166,41 @@ class AtomEvolution:
                 self.flux.append(self._crossing(mark))
             if not math.isfinite(one[0]):
                 raise NumericsError(f"norm is {one[0]} after {mark} steps", hint="lower time.dt")
-        if self.at in problem.frames:
+        if self.at in self._frames:
             self.rows.append(self._row(self.at))
+        if self.at in self._looks:
             self._grow()
         return np.asarray(sums[-1])
 
     def _crossing(self, step: int) -> NDArray[np.complex128]:
         """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
         problem, lanes = self.problem, self.propagator.lanes
-        if not problem.spheres or not isinstance(lanes, Lanes):
+        if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
-        a = 0.0 if problem.velocity else float(problem.pulse.vector_potential(step * problem.setting.dt))
-        phi = self.propagator.phi
+        a = problem.vector(step * problem.setting.dt)
+        if problem.velocity:
+            a = np.zeros_like(a)
+        phi = self.phi
         return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
 
     def _grow(self) -> None:
-        """Add angular momenta where ``grid.lmax: auto`` asks for it."""
+        """Add angular momenta and points where ``auto`` asks for it."""
         p, problem = self.propagator, self.problem
-        if not problem.setting.grows or p.step == problem.setting.steps:
+        setting, whole = problem.setting, problem.lattice.grid.points
+        points, lmax = p.lattice.grid.points, p.lanes.lmax
+        if p.step == setting.steps or not (setting.grows or points < whole):
             return
-        phi, lanes = p.phi, p.lanes
-        if float(np.sum(np.abs(phi[lanes.ls >= lanes.lmax - 1]) ** 2)) < GROW:
+        high, outer = p.edges(min(problem.watched, points))
+        if setting.grows and high >= GROW[setting.gauge]:
+            lmax += max(0, min(max(ROOM, (lmax - p.lanes.lowest + 1) // 3), problem.most - lmax))
+        if outer >= WIDEN:
+            points = min(points + max(2 * problem.watched, points // 4), whole)
+        if lmax == p.lanes.lmax and points == p.lattice.grid.points:
             return
-        more = min(max(ROOM, (lanes.lmax - lanes.lowest + 1) // 3), problem.most - lanes.lmax)
-        if more <= 0:
-            return
-        new_lanes = lanes.wider(lanes.lmax + more)
-        wider = np.zeros((new_lanes.used, phi.shape[1]), dtype=complex)
-        wider[new_lanes.ls <= lanes.lmax] = phi
-        new = problem.propagator(problem.lattice, new_lanes.lmax, wider, p.dt)
+        phi, new_lanes = p.phi, p.lanes.wider(lmax)
+        wider = np.zeros((new_lanes.used, points), dtype=complex)
+        wider[new_lanes.ls <= p.lanes.lmax, : phi.shape[1]] = phi
+        new = problem.propagator(truncated(problem.lattice, points), lmax, wider, p.dt)
         new.count_from(p.step, p.lost)
         self.propagator = new
 
@@ -191,7 +210,7 @@ class AtomEvolution:
         lattice, grid = problem.lattice, problem.lattice.grid
         t = step * problem.setting.dt
         a = problem.kick(t)
-        phi = p.phi
+        phi = self.phi
         density = np.abs(phi) ** 2
         norm, dipole, force, last = unpacked(self.sums())
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
@@ -205,7 +224,7 @@ class AtomEvolution:
             "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
             "populations": observables.populations(bare, problem.levels, p.lanes),
             "last": last,
-            "wall": float(radial[-EDGE:].sum()),
+            "wall": float(radial[: p.lattice.grid.points][-EDGE:].sum()),
             "radial_density": radial[self.columns] / grid.slope[self.columns],
             "population_l": observables.by_momentum(density.sum(axis=1), p.lanes),
         }
@@ -228,6 +247,7 @@ class AtomEvolution:
             "step": p.step,
             "steps": self.problem.setting.steps,
             "lmax": p.lanes.lmax,
+            "points": p.lattice.grid.points,
             "lost": p.lost,
             "state": p.snapshot(),
             "trace": np.concatenate(self.trace),
@@ -242,8 +262,9 @@ class AtomEvolution:
             problem=self.problem,
             frames=_stacked(self.rows),
             trace=np.concatenate(self.trace),
-            phi=p.phi,
+            phi=self.phi,
             lanes=p.lanes,
+            wall=p.lattice.grid.wall,
             lost=p.lost,
             columns=self.columns,
             flux=_widened(self.flux),
@@ -251,7 +272,14 @@ class AtomEvolution:
         )
 
 
-def _reach(phi: NDArray[np.float64]) -> int:
+def begun(problem: AtomProblem, restored: Mapping[str, Any] | None) -> tuple[int, int]:
+    """Return the largest l and the number of points with which a run begins, or goes on."""
+    if restored is None:
+        return problem.setting.lmax, problem.first_points
+    return int(restored["lmax"]), int(restored.get("points", problem.lattice.grid.points))
+
+
+def _reach(phi: NDArray[np.float64] | NDArray[np.complex128]) -> int:
     """Return the number of points that a level lives on."""
     return int(np.flatnonzero(np.abs(phi) > 1e-14)[-1]) + 1
 
@@ -310,6 +338,8 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
+    if problem.spectra:
+        atom_spectra.attoclock_of(result, report)
     return result
 
 

@@ -41,7 +41,7 @@ LEAST_ORDERS = 30
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
 # arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
 # the tips of chunks, in velocity gauge also the ports of segments
-CUDA_TABLES, CUDA_TIPS, PADDING = 4.7, {"length": 0.3, "velocity": 3.3}, 1.05
+CUDA_TABLES, CUDA_TIPS, PADDING = 4.7, {"length": 0.6, "velocity": 3.3}, 1.05
 CUDA_MAKING = {"length": 16, "velocity": 40}  # of those on the host while the tables are made
 FLOPS = 40.0  # of a step, per point and l
 SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
@@ -144,9 +144,11 @@ def _cpu_only(lanes: int) -> str:
 
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
-    """Return the levels of the initial state on the grid of the deck."""
+    """Return the levels of the initial state on the grid of the deck, or the channels of its file."""
     lattice = made.lattice_of(deck)(settled(deck).setting.grid())
-    return made.level_states(lattice, [(one.n, one.l) for one in deck.initial])
+    if deck.stored is not None:
+        return made.stored_states(lattice, deck.stored)
+    return made.level_states(lattice, [(one.n, one.l) for one in deck.levels])
 
 
 def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
@@ -174,7 +176,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
     make = made.lattice_of(deck)
     lattice = make(found.grid())
     start = loaded.once(start_levels)
-    wanted = [(one.n, one.l) for one in deck.initial]
+    wanted = [(one.n, one.l) for one in deck.levels]
     for n in range(1, deck.observed.populations.nmax + 1):
         lowest = 0 if frame.planar else abs(frame.m)
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
@@ -198,6 +200,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         make=make,
         notices=notices,
         device=device,
+        stored=deck.stored,
     )
     if deck.observed.resonance:
         made_problem.scaled = deck.atom.V

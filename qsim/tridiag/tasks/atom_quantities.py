@@ -62,6 +62,7 @@ NUMBERS: tuple[Q, ...] = (
         _number("attoclock_angle"),
         when=_found("attoclock_angle"),
         headline=True,
+        error=lambda r: r.errors,
     ),
     Q(
         "attoclock_reference",
@@ -105,11 +106,11 @@ SPECTRA: tuple[Q, ...] = (
             ("tsurff_error", "1/hartree", "its claimed error"),
         )
     ),
-    Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
+    Q("theta", "rad", "polar angles; in a plane, from its normal", _spectrum("theta"), ("theta",)),
     Q(
         "pad",
         "1/hartree",
-        "d2P/(dE dOmega)",
+        "d2P/(dE dOmega); in a plane, the mean over azimuths",
         _spectrum("pad"),
         ("energy", "theta"),
         note="times 2 pi sin(theta) dtheta gives dP/dE",
@@ -128,7 +129,13 @@ SPECTRA: tuple[Q, ...] = (
         _spectrum("momentum_x"),
         ("momentum_x",),
     ),
-    Q("momentum_z", "a.u.", "momentum along the field", _spectrum("momentum_z"), ("momentum_z",)),
+    Q(
+        "momentum_z",
+        "a.u.",
+        "momentum along the field; in a plane, across it, along z of the run",
+        _spectrum("momentum_z"),
+        ("momentum_z",),
+    ),
     Q(
         "momentum_map",
         "a.u.",
@@ -177,6 +184,14 @@ SPECTRA: tuple[Q, ...] = (
         "d2P/(dE dOmega) in the plane of the field",
         _spectrum("pad_azimuth"),
         ("energy", "azimuth"),
+    ),
+    Q(
+        "pad_sphere",
+        "1/hartree",
+        "d2P/(dE dOmega) in all directions",
+        _spectrum("pad_sphere"),
+        ("energy", "theta", "azimuth"),
+        note="of the run: theta from the normal of the plane of the field, azimuth from x",
     ),
     Q(
         "attoclock_distribution",

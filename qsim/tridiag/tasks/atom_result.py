@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.deck.atom import level_name
+from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.tasks.atom_quantities import NUMBERS, SPECTRA
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, traces
 
@@ -37,6 +37,8 @@ class AtomResult:
         State at the end.
     lanes : Lanes or PlanarLanes
         Channels at the end.
+    wall : float
+        Radius of the wall at the end, bohr: less than that of the grid if a box that grows has not reached it.
     lost : float
         Norm that velocity gauge has set to zero at the core.
     columns : slice
@@ -47,6 +49,8 @@ class AtomResult:
     numbers : dict of scalars
     errors : dict
         Claimed error by the name of the scalar.
+    own : dict
+        What the way in which a number is found adds to its claimed error, by the name of the scalar.
     peaks : dict
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
@@ -62,12 +66,14 @@ class AtomResult:
     trace: NDArray[np.float64]
     phi: NDArray[np.complex128]
     lanes: AnyLanes
+    wall: float
     lost: float
     columns: slice
     speed: float | None
     spectra: dict[str, NDArray[Any]] = field(default_factory=dict)
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
+    own: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
@@ -271,6 +277,13 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the run", lambda r: r.problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.problem.lattice.grid.points),
     Q("rmax", "bohr", "radius of the wall", lambda r: r.problem.lattice.grid.wall),
+    Q(
+        "rmax_reached",
+        "bohr",
+        "radius to which the box has grown",
+        lambda r: r.wall,
+        when=lambda r: r.problem.setting.begin < r.problem.setting.rmax,
+    ),
     Q("steps", "", "time steps", lambda r: r.problem.setting.steps),
     Q("dt", "a.u.", "time step", lambda r: r.problem.setting.dt),
     Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
@@ -400,10 +413,18 @@ QUANTITIES: tuple[Q, ...] = (
     Q(
         "channels",
         "",
-        "l and m of the channels of u_channels, about z of the run",
+        "l and m of the channels of u_final or u_channels, about z of the run",
         lambda r: np.column_stack([r.lanes.ls, r.lanes.ms]),
         ("channel", "quantum_number"),
-        when=_planar,
+        axes_of=lambda r: ("channel" if _planar(r) else "l_final", "quantum_number"),
+    ),
+    Q(
+        "kick",
+        "a.u.",
+        "A at the end along x, y and z of the run in velocity gauge, 0 in length gauge",
+        lambda r: r.problem.kick3(r.problem.t_final),
+        ("component",),
+        note="exp(i A.r) takes the state at the end to length gauge",
     ),
     Q(
         "u_channels",

@@ -10,9 +10,10 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
+from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
-from qsim.tridiag.tasks.atom import AtomEvolution, analyse, warnings
+from qsim.tridiag.tasks.atom import AtomEvolution, analyse, begun, warnings
 from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
 if TYPE_CHECKING:
@@ -41,10 +42,7 @@ class _Batch:
         )
         members: list[CudaMember | None] = [None] * len(problem.runs)
         if problem.device.is_cuda:
-            grown = [
-                one.setting.lmax if state is None else int(state["lmax"])
-                for one, state in zip(problem.runs, saved, strict=True)
-            ]
+            grown = [begun(one, state) for one, state in zip(problem.runs, saved, strict=True)]
             members = _members(problem, grown)
         self.runs = [
             AtomEvolution(one, state, member)
@@ -78,11 +76,11 @@ class _Batch:
         return [one for one in found if one is not None]
 
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
-        """Return the batches with the numbers of their runs; runs whose channels have grown alike become one batch."""
+        """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
         members = [one.propagator for one in self.runs if isinstance(one.propagator, CudaMember)]
-        kinds: dict[int, list[int]] = {}
+        kinds: dict[tuple[int, int], list[int]] = {}
         for k, one in enumerate(members):
-            kinds.setdefault(one.lanes.lmax, []).append(k)
+            kinds.setdefault((one.lanes.lmax, one.lattice.grid.points), []).append(k)
         batches = []
         for numbers in kinds.values():
             batch = members[numbers[0]].batch
@@ -98,17 +96,17 @@ class _Batch:
         return {f"run{k}": one.state() for k, one in enumerate(self.runs)}
 
 
-def _members(problem: AtomScan, lmax: list[int]) -> list[CudaMember | None]:
-    """Return the members of batches, one for each l up to which channels go, at t = 0."""
-    found: list[CudaMember | None] = [None] * len(lmax)
-    for most in dict.fromkeys(lmax):
-        numbers = [k for k, one in enumerate(lmax) if one == most]
+def _members(problem: AtomScan, sizes: list[tuple[int, int]]) -> list[CudaMember | None]:
+    """Return the members of batches, one for each size (largest l, points), at t = 0."""
+    found: list[CudaMember | None] = [None] * len(sizes)
+    for size in dict.fromkeys(sizes):
+        numbers = [k for k, one in enumerate(sizes) if one == size]
         first = problem.runs[numbers[0]]
-        lanes = first.frame.lanes(most)
-        phi = [first.state(first.lattice, lanes)] * len(numbers)
+        lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
+        phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
         fields = [problem.runs[k].field() for k in numbers]
         how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
-        batch = CudaBatch(problem.device, first.lattice, lanes, phi, fields, how)
+        batch = CudaBatch(problem.device, lattice, lanes, phi, fields, how)
         for index, k in enumerate(numbers):
             found[k] = CudaMember(batch, index)
     return found

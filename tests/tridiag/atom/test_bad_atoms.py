@@ -43,10 +43,6 @@ MISTAKES = {
         r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*larger grid\.rmax",
     ),
     "not a level": ({"initial": "1x7"}, r"initial.*expected a level such as 1s"),
-    "two m": (
-        {"initial": [{"n": 2, "l": 1, "m": 0}, {"n": 2, "l": 1, "m": 1}]},
-        r"initial: all levels of a superposition must have the same m",
-    ),
     "no weight": ({"initial": [{"n": 1, "weight": 0}]}, r"initial: all weights"),
     "no ellipticity": (
         {"laser": {"polarization": {"type": "elliptical"}, "pulses": GOOD["laser"]["pulses"]}},

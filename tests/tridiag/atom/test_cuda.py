@@ -116,8 +116,30 @@ def test_channels_that_grow(tridiag, cuda):
     compare(runs[0].result(), runs[1].result())
 
 
+WIDENING = SMALL | {
+    "grid": {"dr": 0.5, "lmax": 2, "map": {"dr0": 0.1, "width": 20}},
+    "laser": {"gauge": "length", "pulses": [PULSE | {"omega": 0.9, "cycles": 8}]},
+    "time": {"steps": 80, "outputs": 3, "verify": False, "coarse": "warn"},
+    "observe": [{"populations": {"nmax": 1}}],
+}
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("deck", [SMALL, GROWING], ids=["steady", "growing"])
+def test_a_box_that_grows(tridiag, cuda):
+    runs = [AtomEvolution(tridiag.build(device, **WIDENING)) for device in (cuda, cpu(1))]
+    begun = runs[0].propagator.lattice.grid.points
+    saved = []
+    runs[0].advance(lambda progress: saved.append(runs[0].state()))
+    runs[1].advance(lambda progress: None)
+    assert runs[0].propagator.lattice.grid.points > begun
+    compare(runs[0].result(), runs[1].result())
+    rest = AtomEvolution(tridiag.build(cuda, **WIDENING), saved[-2])
+    rest.advance(lambda progress: None)
+    np.testing.assert_array_equal(rest.result().phi, runs[0].result().phi)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("deck", [SMALL, GROWING, WIDENING], ids=["steady", "growing", "widening"])
 def test_a_scan(tridiag, cuda, deck):
     """One batch; where channels of some runs grow, one batch for each number of channels."""
     scan = {"intensity": [1e-6, 0.25, 0.01]}

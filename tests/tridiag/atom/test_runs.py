@@ -138,3 +138,67 @@ def test_dense_core_in_velocity_gauge(tridiag):
     assert velocity.lost > 0.0
     assert velocity.population("1s") == pytest.approx(length.population("1s"), abs=1e-4)
     assert velocity.frames["population_l"][-1, 20] < 1e-8
+
+
+WIDE = {
+    "task": "atom",
+    "atom": "hydrogen",
+    "grid": {"dr": 0.3, "lmax": 4, "map": {"dr0": 0.05, "width": 30}},
+    "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.9, "E0": 0.05, "cycles": 16}]},
+    "time": {"dt": 0.1, "outputs": 3, "verify": False},
+    "observe": [{"norm_within": [10]}],
+}
+
+
+@pytest.mark.parametrize("gauge", ["length", "velocity"])
+def test_a_box_grows(tridiag, gauge):
+    """`rmax: auto` begins small, ends large, and gives what the whole box gives; nothing reaches a wall on the way."""
+    deck = WIDE | {"laser": WIDE["laser"] | {"gauge": gauge}}
+    problem = tridiag.build(**deck)
+    auto = AtomEvolution(problem)
+    sizes = [auto.propagator.lattice.grid.points]
+    auto.advance(lambda progress: sizes.append(auto.propagator.lattice.grid.points))
+    grown = sorted(set(sizes))
+    assert sizes == sorted(sizes)
+    assert len(grown) >= 3
+    assert sizes[0] < 0.4 * problem.lattice.grid.points
+    assert sum(sizes) < 0.75 * len(sizes) * problem.lattice.grid.points
+    rmax = problem.setting.rmax
+    fixed = tridiag.run(**deck | {"grid": deck["grid"] | {"rmax": rmax}})
+    found = auto.result()
+    assert np.array_equal(fixed.problem.lattice.grid.r, problem.lattice.grid.r)
+    assert np.abs(found.phi - fixed.phi).max() < 1e-7
+    assert found.frames["populations"] == pytest.approx(fixed.frames["populations"], abs=1e-11)
+    assert found.trace[:, 1:4] == pytest.approx(
+        fixed.trace[np.isin(fixed.trace[:, 0], found.trace[:, 0]), 1:4], abs=1e-7
+    )
+    assert found.frames["wall"].max() < 1e-13
+    assert found.wall == pytest.approx(auto.propagator.lattice.grid.wall)
+
+
+def test_a_box_that_grows_continues_bit_for_bit(tridiag):
+    problem = tridiag.build(**WIDE)
+    whole, saved = AtomEvolution(problem), []
+    whole.advance(lambda progress: saved.append(whole.state()))
+    sizes = [int(one["points"]) for one in saved]
+    first = sizes.index(max(sizes))
+    for state in (saved[first - 1], saved[first]):
+        again = AtomEvolution(problem, state)
+        again.advance(lambda progress: None)
+        assert np.array_equal(whole.result().phi, again.result().phi)
+        assert np.array_equal(whole.result().trace, again.result().trace)
+
+
+def test_a_box_with_an_absorber_does_not_grow(tridiag):
+    """The absorber has its place: the box is chosen before the run."""
+    problem = tridiag.build(**WIDE | {"absorber": {"type": "manolopoulos", "kmin": 0.2}})
+    assert problem.first_points == problem.lattice.grid.points
+    assert tridiag.build(**WIDE).first_points < 0.4 * tridiag.build(**WIDE).lattice.grid.points
+
+
+def test_channels_grow_without_output_times(tridiag):
+    """One output time is enough: channels are looked at on the way."""
+    found = tridiag.run(**{**SMALL, "time": SMALL["time"] | {"outputs": 1}})
+    many = tridiag.run(**SMALL)
+    assert found.lanes.lmax == many.lanes.lmax > found.problem.setting.lmax
+    assert found.population("1s") == pytest.approx(many.population("1s"), abs=1e-10)

@@ -1,0 +1,83 @@
+"""Blocks of the deck of ``task: atom`` that describe the state at t = 0: bound levels, or a file."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount
+
+__all__ = ["AnyInitial", "Level", "StoredState", "level_name"]
+
+LETTERS = "spdfghiklmnoqrtuvwxyz"  # of l = 0, 1, 2, ...: j, p and s do not come again
+
+
+def level_name(n: int, l: int) -> str:
+    """Return the name of a level, ``3p``; ``25[l=21]`` beyond the letters."""
+    return f"{n}{LETTERS[l]}" if l < len(LETTERS) else f"{n}[l={l}]"
+
+
+class Level(Block):
+    """A bound state of the atom by its quantum numbers; the n - l - 1 nodes count from 0 in each l."""
+
+    n: Annotated[PositiveCount, Field(le=200)] = Field(
+        description="principal quantum number", json_schema_extra={"example": 1}
+    )
+    l: Annotated[Count, Field(le=199)] = Field(default=0, description="angular momentum")
+    m: Annotated[int, Field(ge=-199, le=199)] = Field(default=0, description="magnetic quantum number")
+    weight: ComplexNumber = Field(default=1.0 + 0.0j, description="weight in a superposition")
+
+    @property
+    def name(self) -> str:
+        """Name of the level, ``3p``."""
+        return level_name(self.n, self.l)
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield quantum numbers that do not go together."""
+        if self.n <= self.l:
+            yield Finding(f"{key}.n" if "." not in key else key, f"n = {self.n} must exceed l = {self.l}")
+        if abs(self.m) > self.l:
+            yield Finding(
+                f"{key}.m" if "." not in key else key, f"|m| = {abs(self.m)} must not exceed l = {self.l}"
+            )
+
+
+def _level_form(value: object) -> object:
+    """Read ``3p`` as ``{n: 3, l: 1}``."""
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,3})([a-z])\s*", value)):
+        if match[2] not in LETTERS:
+            raise ValueError(f"expected a level such as 1s, 3p or 4f (letters {LETTERS}), found {value!r}")
+        return {"n": int(match[1]), "l": LETTERS.index(match[2])}
+    if isinstance(value, str):
+        raise ValueError(f"expected a level such as 1s, 3p or 4f, found {value!r}")
+    return value
+
+
+AnyLevel = Annotated[Level, BeforeValidator(_level_form, json_schema_input_type=Level | str)]
+
+
+class StoredState(Block):
+    """A state from an HDF5 file: the end of an earlier run of ``task: atom``, or arrays of the same layout."""
+
+    type: Literal["file"] = Field(default="file")
+    file: DeckPath = Field(
+        description="HDF5 file, relative to the deck", json_schema_extra={"example": "pump.h5"}
+    )
+    normalise: bool = Field(
+        default=False, description="scale the norm to 1; by default an absorbed part stays missing"
+    )
+
+
+def _initial_form(value: object) -> object:
+    """Read one level as a list of one."""
+    if isinstance(value, (list, StoredState)) or (isinstance(value, dict) and "file" in value):
+        return value
+    return [value]
+
+
+Levels = Annotated[list[AnyLevel], Field(min_length=1, max_length=100)]
+AnyInitial = Annotated[
+    Levels | StoredState,
+    BeforeValidator(_initial_form, json_schema_input_type=list[AnyLevel] | AnyLevel | StoredState),
+]
