@@ -14,7 +14,7 @@ from qsim.tridiag.atom.polarization import Frame, PlaneField
 from qsim.tridiag.tasks.atom import run_atom
 from qsim.tridiag.tasks.atom_surff import spheres
 
-POINTS = 7
+POINTS = 8
 ENERGY = [0.15, 0.7]
 SCATTERING = {"method": "scattering", "energy": ENERGY, "points": POINTS, "angles": 40, "polar": 19}
 WINDOW = {"method": "window", "energy": ENERGY, "points": POINTS, "angles": 40, "polar": 19, "gamma": 0.02}
