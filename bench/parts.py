@@ -2,9 +2,9 @@
 
 Each moment of the main thread counts for one part, the innermost of those that it is in: `import` of modules, `compile` of
 kernels, `build` (plan and set-up), `kernels` (compiled functions that are called from Python, with the threads they wait for),
-`write` (results, figures), and `host`, all else: Python, NumPy, libraries of linear algebra.  Kernels of a GPU are launched
-without waiting for them; their time shows where the host waits.  What is missing to the wall time is start and end of the
-interpreter.
+`write` (results, figures), and `host`, all else: Python, NumPy, libraries of linear algebra.  With ``--device cuda`` the time in
+which kernels are launched and waited for, or numbers of theirs are copied to the host, counts for `kernels`, too, and what their
+compiler takes for `compile`.  What is missing to the wall time is start and end of the interpreter.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ def watch(parts: Parts) -> None:
     dispatcher = registry.CPUDispatcher
     dispatcher.__call__ = parts.counted("kernels", dispatcher.__call__)
     pool.each_part = parts.counted("kernels", pool.each_part)
+    if any(word.startswith("cuda") for word in sys.argv):
+        watch_cuda(parts)
     changed: Any = pipeline
     changed._plan = parts.counted("build", pipeline._plan)
     plain = Monitor.stage
@@ -127,6 +129,41 @@ def watch(parts: Parts) -> None:
 
     monitor: Any = Monitor
     monitor.stage = stage
+
+
+class Launched:
+    """A kernel of a GPU whose launches count; all else is the kernel's own."""
+
+    def __init__(self, kernel: Any, parts: Parts) -> None:
+        self._kernel, self._call = kernel, parts.counted("kernels", kernel.__call__)
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        return self._call(*arguments, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+def watch_cuda(parts: Parts) -> None:
+    """Let launches, waiting for them, and the compiler count."""
+    import cupy
+
+    from qsim.core.device import kernels
+    from qsim.core.device.device import Device
+
+    device, array, graph, loader = Device, cupy.ndarray, kernels.Graph, kernels
+    whole: Any = device
+    whole.synchronize = parts.counted("kernels", device.synchronize)
+    copied: Any = array
+    copied.get = parts.counted("kernels", array.get)
+    recorded: Any = graph
+    recorded.launch = parts.counted("kernels", graph.launch)
+    changed: Any = loader
+    for name in ("launch_overlapping", "launch_together"):
+        setattr(changed, name, parts.counted("kernels", getattr(loader, name)))
+    made = functools.cache(lambda kernel: Launched(kernel, parts))
+    compiled = parts.counted("compile", loader.function)
+    changed.function = lambda *names, **more: made(compiled(*names, **more))
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
-"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|works]``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|works|decks]``.
 
 *Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
 on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
-empty cache (`cold`), then warm; the wall time is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.
-The processor time beside it tells how much of that others had on a shared machine.
+empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`); the wall time is split into the parts of
+``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of that others had on a shared
+machine.  *Decks* (`--only decks`): every deck of inputs/ on one core, several at once on cores of their own, then one after
+another on all cores.
 
 The record is written after each command.
 """
@@ -13,10 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +37,7 @@ from qsim.core.device.hardware import available_threads, cpu_name  # noqa: E402
 from qsim.core.run.provenance import git_state  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 DECKS = {
     "qmc": ("he_atom", "h2o_ccecp"),
@@ -41,6 +45,25 @@ DECKS = {
     "sturmian": ("li_plus_scan", "he_dpi"),
     "tridiag": ("hhg_800nm", "h_hhg_800nm"),
     "trotter": ("ring_echo", "mbl_ensemble"),
+}
+SERIES = (
+    "series=[{vmc: {walkers: 65536, blocks: 20, steps: 10, sweeps: 3, timestep: 0.3}}, "
+    "{dmc: {walkers: 65536, timesteps: [0.02], blocks: 20, steps: 20, warmup: 4}}]"
+)
+SCALES = ", ".join(f"{0.9 + 0.0005 * k:.4f}" for k in range(401))
+#: Decks with work for a GPU, each with what is set in it; a GPU alone runs them.
+ON_GPU = {
+    "qmc": ("h2o_ccecp", (SERIES,)),
+    "qoc": (
+        "robust",
+        ("propagator={type: crank_nicolson}", "optimizer.max_sweeps=20", f"ensemble.field_scale=[{SCALES}]"),
+    ),
+    "sturmian": ("he_dpi", ("initial.l_max=8", "channels.l_max=8", "grid.R=80")),
+    "tridiag": (
+        "packet",
+        ("grid.points=100000001", "grid.xmin=-5e6", "grid.xmax=5e6", "time.t_final=50", "time.outputs=4"),
+    ),
+    "trotter": ("thirty_spins", ("evolve.t_final=1.0", "evolve.outputs=3")),
 }
 LIMIT = 60.0  # seconds that one command may take
 
@@ -162,7 +185,17 @@ def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str
 # ----------------------------------------------------------------------------------------- commands
 
 
-def command(method: str, deck: str, device: str, threads: int, cache: str) -> dict[str, Any]:
+def command(
+    method: str,
+    deck: str,
+    device: str,
+    threads: int,
+    cache: str,
+    changes: tuple[str, ...] = (),
+    *,
+    cores: Sequence[int] = (),
+    limit: float = LIMIT,
+) -> dict[str, Any]:
     """Run a deck as a process of its own; return its wall time, its processor time, and the parts of the wall time, s."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
@@ -175,7 +208,9 @@ def command(method: str, deck: str, device: str, threads: int, cache: str) -> di
             "--quiet",
         ]
         words += ["--device", device, "--threads", str(threads)]
-        environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
+        words += [word for change in changes for word in ("--set", change)]
+        packages = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(packages)}
         if device == "cuda":
             environ["CUPY_CACHE_DIR"] = cache
         start = time.perf_counter()
@@ -186,11 +221,12 @@ def command(method: str, deck: str, device: str, threads: int, cache: str) -> di
                 env=environ,
                 capture_output=True,
                 text=True,
-                timeout=LIMIT,
+                timeout=limit,
                 check=False,
+                preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
             )
         except subprocess.TimeoutExpired:
-            return {"wall": LIMIT, "cut": True}
+            return {"wall": limit, "cut": True}
         wall = time.perf_counter() - start
         if done.returncode:
             return {"wall": wall, "error": done.stderr[-500:]}
@@ -209,31 +245,72 @@ def commands(
 ) -> None:
     """Measure each deck and device, cold, then warm on each number of threads; `keep` gets all rows after each."""
     rows: list[dict[str, Any]] = []
+    works: list[tuple[str, str, tuple[str, ...], list[str]]] = []
     for size in range(2):  # all small decks first
-        for method, decks in DECKS.items():
-            deck = decks[size]
-            for device in devices:
-                with tempfile.TemporaryDirectory() as cache:
-                    warm = counts if device == "cpu" else counts[-1:]
-                    for number, count in enumerate([counts[-1], *warm]):
-                        if time.monotonic() > until:
-                            return
-                        about = {
-                            "deck": f"{method}/{deck}",
-                            "device": device,
-                            "threads": count,
-                            "cache": "warm" if number else "cold",
-                        }
-                        rows.append(about | command(method, deck, device, count, cache))
-                        print(rows[-1], file=sys.stderr, flush=True)
-                        keep(rows)
+        works += [(method, decks[size], (), devices) for method, decks in DECKS.items()]
+    works += [(method, deck, changes, ["cuda"]) for method, (deck, changes) in ON_GPU.items()]
+    for method, deck, changes, chosen in works:
+        for device in [name for name in chosen if name in devices]:
+            with tempfile.TemporaryDirectory() as cache:
+                warm = counts if device == "cpu" else counts[-1:]
+                for number, count in enumerate([counts[-1], *warm]):
+                    if time.monotonic() > until:
+                        return
+                    about = {
+                        "deck": f"{method}/{deck}" + ", larger" * bool(changes),
+                        "device": device,
+                        "threads": count,
+                        "cache": "warm" if number else "cold",
+                    }
+                    rows.append(about | command(method, deck, device, count, cache, changes))
+                    print(rows[-1], file=sys.stderr, flush=True)
+                    keep(rows)
+
+
+def every_deck(
+    most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float = 20.0
+) -> None:
+    """Measure all decks on one core each, and those that end within `limit` seconds on all cores; `keep` gets the rows."""
+    decks = sorted(path.relative_to(ROOT / "inputs") for path in ROOT.glob("inputs/*/*.yaml"))
+    cores = queue.SimpleQueue[int]()
+    for core in range(
+        0, most, 2 if most > 2 else 1
+    ):  # every other: half of the memory's rate is left to them
+        cores.put(core)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as cache:
+
+        def alone(deck: Path) -> dict[str, Any]:
+            core = cores.get()
+            try:
+                for _ in range(2):  # the first compiles
+                    found = command(deck.parent.name, deck.stem, "cpu", 1, cache, cores=[core], limit=limit)
+                    if "cut" in found:
+                        break
+                return {"deck": str(deck.with_suffix("")), "threads": 1, **found}
+            finally:
+                cores.put(core)
+
+        with ThreadPoolExecutor(cores.qsize()) as pool:
+            for row in pool.map(alone, decks):
+                rows.append(row)
+                keep(rows)
+        for row in list(rows):
+            if "cut" in row or "error" in row or time.monotonic() > until:
+                continue
+            method, deck = row["deck"].split("/")
+            rows.append({"deck": row["deck"], "threads": most, **command(method, deck, "cpu", most, cache)})
+            print(row["deck"], row["wall"], rows[-1]["wall"], file=sys.stderr, flush=True)
+            keep(rows)
 
 
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("--only", choices=("commands", "works"), help="one part; both without")
+    parser.add_argument(
+        "--only", choices=("commands", "works", "decks"), help="one part; without, commands and works"
+    )
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
     parser.add_argument("--threads", default="")
@@ -257,6 +334,9 @@ def main() -> None:
         record["rows"] = rows
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
+    if options.only == "decks":
+        every_deck(most, begun + options.seconds, keep)
+        return
     if options.only != "commands":
         share = options.share if options.only is None else 1.0
         record["works"] = works(counts, begun + share * options.seconds)

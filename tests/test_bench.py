@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -128,3 +129,28 @@ def test_ranks_that_make_no_sense_are_refused():
     command = [sys.executable, "bench/run.py", "--ranks", "1,many"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 2
+
+
+@pytest.mark.gpu
+def test_clocks_of_kernels_change_no_walker_and_lie_within_the_whole(cuda):
+    """Fig. 4 of qmc on a GPU: kernels with clocks are those without; a class is a part of its kernel."""
+    from bench.qmc import crystal_shares, problem
+    from qsim.qmc.sampling.walkers import Walkers
+
+    made = crystal_shares.of_deck("diamond 2")
+    ensembles, clocks = [], {}
+    for clocked in (False, True):
+        walkers = Walkers(cuda, made, 6, problem.KEY, single=True)
+        walkers.place()
+        walkers.recompute()
+        ensembles.append(walkers)
+        _, clocks = crystal_shares.Kernels(walkers, clocked).generations(2, counting=clocked)
+    plain, counted = ([walkers.device.to_host(array) for array in walkers.state] for walkers in ensembles)
+    for a, b in zip(plain, counted, strict=True):
+        # instructions in another order may contract other products; all else is the same
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(b).max()))
+    for name in ("walk", "weigh"):
+        parts = [clocks[name][kind] for kind in ("splines", "jastrow", "ratios", "updates")]
+        assert 0 < sum(parts) <= clocks[name]["whole"]
+    assert 0 < clocks["weigh"]["nonlocal"] < clocks["weigh"]["whole"]
+    assert clocks["walk"]["nonlocal"] == clocks["weigh"]["updates"] == 0

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from bench.harness import Bench, Timing, case, wall
-from bench.qmc import problem
+from bench.qmc import crystals, problem
+from qsim.core.device.device import Device, cpu
 from qsim.core.device.hardware import available_threads
 from qsim.core.run.progress import Monitor
 from qsim.qmc.deck.series import Optimize
-from qsim.qmc.kernels import derivatives as kernels
 from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.tables import Tables
 from qsim.qmc.sampling import optimise
 from qsim.qmc.sampling.linear_method import Moments
 from qsim.qmc.sampling.optimise import Optimisation, parameter_tables
 from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.walkers import Walkers
 
-COUNTS = {"cpu": {"He": 1024, "H2O": 256}, "cuda": {"He": 65536, "H2O": 8192}}
+COUNTS = {
+    "cpu": {"He": 1024, "H2O": 256, "diamond 2": 64, "diamond 16": 8},
+    "cuda": {"He": 65536, "H2O": 8192, "diamond 2": 8192, "diamond 16": 2048},
+}
 WINDOW = 1e3  # hartree: nothing is cut off
 FACTOR = 10.0  # goal: how many times as fast as through the host
 
@@ -26,13 +32,17 @@ FACTOR = 10.0  # goal: how many times as fast as through the host
 def through_host(*arguments: Any) -> tuple[Any, Any]:
     """Take derivatives of walkers on a GPU with the threads of its host: what they took before there was a kernel."""
     device, state, tables, parameters, count, stream = arguments
-    host = kernels._on_host(device, state)
-    parts = [kernels._on_host(device, part) for part in (tables.orbitals, tables.jastrow, tables.hamiltonian)]
-    copied = kernels.Tables(parts[0], parts[1], parts[2], tables.ion_ion, tables.n_up)
-    places = kernels._on_host(device, parameters)
-    slopes = kernels._derivatives_cpu(available_threads(), host, copied, places, count, stream)
+    host = _on_host(device, state)
+    parts = [_on_host(device, part) for part in (tables.orbitals, tables.jastrow, tables.hamiltonian)]
+    copied = Tables(parts[0], parts[1], parts[2], tables.ion_ion, tables.n_up)
+    places = _on_host(device, parameters)
+    slopes = derivatives(cpu(available_threads()), host, copied, places, count, stream)
     state.energy[...] = device.asarray(host.energy)
     return device.asarray(slopes[0]), device.asarray(slopes[1])
+
+
+def _on_host(device: Device, tables: Any) -> Any:
+    return type(tables)(*(np.array(device.to_host(x)) if hasattr(x, "shape") else x for x in tables))
 
 
 Take = Callable[..., tuple[Any, Any]]
@@ -71,13 +81,15 @@ def _iterations(walkers: Walkers, tau: float, take: Take) -> Callable[[], object
     return work
 
 
-@case("qmc-optimiser", "derivatives and moments of a sample, and iterations of an optimisation, He and H2O")
+@case("qmc-optimiser", "derivatives and moments of a sample, iterations of an optimisation: He, H2O, diamond")
 def optimiser(bench: Bench) -> None:
     """On a GPU each is measured through the host as well, with all of its threads."""
-    for name in ("He", "H2O"):
-        count = 64 if bench.quick else COUNTS[bench.device.kind][name]
-        tau = problem.TAU[name]
-        walkers = problem.ensemble(bench.device, problem.of_deck(name), count, tau)
+    for name, many in COUNTS[bench.device.kind].items():
+        crystal = name in crystals.FILES
+        count = 64 if bench.quick and not crystal else many
+        tau = crystals.MOVES if crystal else problem.TAU[name]
+        psi = crystals.of_deck(name) if crystal else problem.of_deck(name)
+        walkers = problem.ensemble(bench.device, psi, count, tau)
         works: dict[str, Callable[[Take], Callable[[], object]]] = {
             "derivatives and moments": lambda take, w=walkers: _moments(w, take),
             "iteration, 3 samples of 10 sets": lambda take, w=walkers, t=tau: _iterations(w, t, take),

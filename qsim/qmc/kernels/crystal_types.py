@@ -30,7 +30,7 @@ class CrystalOrbitals(NamedTuple):
     reduced, unreduce : (3, 3) float64
         Reduced basis of the supercell, bohr, and its inverse: vectors are folded by rounding ``d @ unreduce``.
     near : (n, 3) float64
-        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius; the first is zero.
+        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius: zero, half of them, and their negatives.
     radius2 : float
         Square of that radius, bohr^2.
     primitive : (3, 3) float64
@@ -234,7 +234,7 @@ def crystal_work_space(
 
 def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
     """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or two Slater matrices."""
-    points = electrons * hamiltonian.slots * (HEAD + 4 * hamiltonian.points.shape[0])
+    points = electrons * hamiltonian.slots * (HEAD + 5 * hamiltonian.points.shape[0])
     waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
     most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
     return most + most % 2  # even, for complex numbers

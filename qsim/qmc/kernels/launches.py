@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["SHARED_BYTES", "WARP", "WalkerLaunch", "diffusion", "generation"]
+    from qsim.core.device.device import Device
+    from qsim.qmc.kernels.derivatives_cpu import ParameterTables
+
+__all__ = ["SHARED_BYTES", "WARP", "WalkerLaunch", "diffusion", "generation", "slopes"]
 
 WARP, SHARED_BYTES = 32, 96 * 1024  # at least two blocks per multiprocessor
+SUMS_BYTES = SHARED_BYTES  # of a block that adds derivatives up in shared memory, at most
 WARPS = (4, 2, 1)  # of a block: as many as leave enough blocks
 BLOCKS = 256  # at least, before a block gets more than one warp: about two for each multiprocessor
 
@@ -36,6 +40,8 @@ class WalkerLaunch:
         Of a warp for a walker; more if so many walkers of a warp have no memory.
     macros : mapping
         Of the source, beside ``WARPS`` and ``LANES``.
+    common : int
+        Bytes of shared memory that a block has once.
     """
 
     model: NDArray[Any]
@@ -43,7 +49,13 @@ class WalkerLaunch:
     sizes: Mapping[str, int]
 
     def __init__(
-        self, source: str, walkers: int, each: int, lanes: int, macros: Mapping[str, str | int]
+        self,
+        source: str,
+        walkers: int,
+        each: int,
+        lanes: int,
+        macros: Mapping[str, str | int],
+        common: int = 0,
     ) -> None:
         self.source, self.walkers, self.lanes = source, walkers, lanes
         while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
@@ -52,7 +64,7 @@ class WalkerLaunch:
         most = min(SHARED_BYTES // each, walkers // BLOCKS) // groups
         self.warps = next((count for count in WARPS if count <= most), 1)
         self.each = self.warps * groups
-        self.shared = self.each * each
+        self.shared = self.each * each + common
         self.macros = {**macros, "WARPS": self.warps, "LANES": self.lanes}
 
     @property
@@ -89,3 +101,41 @@ def diffusion(
     launch("weigh", tuple(map(np.float64, (tau * tau_ratio, reference, trial, window))), stream)
     if tmoves and launch.has_nonlocal:
         launch("nonlocal_steps", (np.float64(tau * tau_ratio),), stream)
+
+
+def slopes(
+    launch: WalkerLaunch, source: str, device: Device, parameters: ParameterTables, count: int, stream: Stream
+) -> tuple[Any, Any]:
+    """Launch the kernel of local energies and that of derivatives, which reads what it left in scratch memory.
+
+    Parameters
+    ----------
+    source
+        Stem of the CUDA source with the kernel ``derivatives``.
+    parameters, count, stream
+        As for `derivatives.derivatives`.
+
+    Returns
+    -------
+    (W, P) float64
+        ``d log psi / dp``, on the device.
+    (W, P) float64
+        ``d E_L / dp`` in hartree, on the device.
+    """
+    xp = device.xp
+    launch("energies", (), stream, (np.uint64(0),))
+    walkers, numbers = launch.walkers, int(parameters.place.size)
+    each = WARP // launch.lanes
+    blocks = -(-walkers // each)
+    shared, space = 8 * 4 * launch.sizes["electrons"] * each, np.uint64(0)
+    if shared + 8 * 2 * numbers * WARP <= SUMS_BYTES:
+        shared += 8 * 2 * numbers * WARP
+    else:
+        space = xp.empty(2 * numbers * WARP * blocks)
+    log_slopes, energy_slopes = xp.empty((walkers, count)), xp.empty((walkers, count))
+    macros = {**launch.macros, "WARPS": 1}
+    kernel = kernels.function("qmc/kernels", source, "derivatives", macros, shared_bytes=shared)
+    sizes = (np.int32(numbers), np.int32(count))
+    arguments = (*parameters, *sizes, space, log_slopes, energy_slopes)
+    kernel((blocks,), (WARP,), (launch.model, launch.state, *arguments), shared_mem=shared)
+    return log_slopes, energy_slopes

@@ -14,6 +14,7 @@
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DLANES=16 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
 #include "molecules.cuh"
 
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.
@@ -260,6 +261,7 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
 // Rows, inverses (Gauss and Jordan in double precision, pivots by column) and log psi; error: (W,).
 extern "C" __global__ void recompute(Model m, State s, double* error) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const Local local = local_of(m, shared, GROUP);
@@ -335,6 +337,7 @@ extern "C" __global__ void recompute(Model m, State s, double* error) {
 extern "C" __global__ void BOUNDS
     walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const Local local = local_of(m, shared, GROUP);
@@ -345,6 +348,7 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     energies(Model m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
@@ -360,6 +364,7 @@ extern "C" __global__ void BOUNDS
     weigh(Model m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
           uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const double before = clipped(s.energy[6 * w + 5], reference, window);
@@ -373,6 +378,7 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     nonlocal_steps(Model m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));

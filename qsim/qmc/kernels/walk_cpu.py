@@ -99,7 +99,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         nx, ny, nz = x + vx + sx, y + vy + sy, z + vz + sz
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
-        orbital_rows(orbitals, spin, nx, ny, nz, rows, work.S, work.G)
+        orbital_rows(orbitals, spin, nx, ny, nz, rows, work)
         new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz)
         ratio = 0.0
         for o in range(n):
@@ -220,7 +220,7 @@ def refresh(state, w, orbitals, jastrow, n_up, work):
         begin = 0 if spin == 0 else n_up
         for i in range(n):
             e = begin + i
-            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.S, work.G)
+            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work)
             for k in range(5):
                 for o in range(M):
                     state.rows[w, e, k, o] = rows[k, o]

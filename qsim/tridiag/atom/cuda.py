@@ -17,6 +17,7 @@ from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_gpu import CudaTables, Families, Mixing, Observed, radial_tables, shape
 from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom_velocity import velocity_steps
+from qsim.tridiag.kernels.atom_warps import warp_length_steps, warp_velocity_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,9 @@ def families_of(lanes: AnyLanes) -> Families:
     return Families(pairs, coupling, growth, momenta)
 
 
-def shape_of(device: Device, points: int, lanes: int, members: int, *, velocity: bool = False) -> CudaShape:
+def shape_of(
+    device: Device, points: int, lanes: int, members: int, *, velocity: bool = False, warps: bool = True
+) -> CudaShape:
     """Return how a batch lies on a device.
 
     Raises
@@ -78,6 +81,7 @@ def shape_of(device: Device, points: int, lanes: int, members: int, *, velocity:
             shared,
             velocity=velocity,
             waits=bool(able),
+            warps=warps,
         )
 
 
@@ -142,9 +146,10 @@ class CudaBatch:
         dt, order = how.dt, how.order
         self.members = len(phi)
         n, width = lattice.grid.points, 2 * lanes.pairs
-        self.shape = (
-            shape_of(device, n, width, self.members, velocity=how.velocity) if found is None else found
-        )
+        if found is None:
+            along = not isinstance(lanes, PlanarLanes)
+            found = shape_of(device, n, width, self.members, velocity=how.velocity, warps=along)
+        self.shape = found
         made = {q: self._tables(q * dt / self.parts) for q in dict.fromkeys(STAGES[order])}
         self.stages = [(q, made[q]) for q in STAGES[order]]
         self.made = list(made.values())
@@ -263,11 +268,13 @@ class CudaBatch:
         else:
             table = np.array(fields).reshape(self.members, count)
             if not self.velocity:
-                return kernels.length_steps(self.state, tables, table, dt, samples)
+                make = warp_length_steps if tables.shape.warps else kernels.length_steps
+                return make(self.state, tables, table, dt, samples)
             ends = start + np.arange(count + 1) * dt
             kicks = np.array([np.asarray(one(ends), dtype=float) for one in self.fields])
             kicks = kicks.reshape(self.members, count + 1)
-            sums, lost = velocity_steps(self.state, tables, kicks, table, dt, samples)
+            steps = warp_velocity_steps if tables.shape.warps else velocity_steps
+            sums, lost = steps(self.state, tables, kicks, table, dt, samples)
         if self.cleared:
             self.lost += self.device.to_host(lost)
         return sums

@@ -106,6 +106,9 @@ class Tables:
     swaps: Any
     turns: Any
     links: Any
+    radial: Any = field(repr=False)
+    couplings: Any = field(repr=False)
+    mix: Any = field(repr=False)
 
 
 def radial_arrays(
@@ -138,7 +141,8 @@ def tables(
     pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
     even, odd = lanes.even, lanes.odd
     inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
-    rows = n if velocity else 1
+    planar = isinstance(lanes, PlanarLanes)
+    rows = n if velocity and planar else 1
     even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(
         down=down,
@@ -155,10 +159,13 @@ def tables(
         zero=np.zeros(wide),
         pivot=np.zeros((rows, 2, pairs)),
         y=np.zeros((rows, 4, pairs)),
-        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth),
+        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth) if planar else np.zeros(1),
         swaps=lanes.swaps,
         turns=lanes.turns,
         links=lanes.links,
+        radial=(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
+        couplings=(even, odd, even_growth, odd_growth),
+        mix=(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from qsim.tridiag.kernels.atom_gpu import CudaTables
 from qsim.tridiag.kernels.atom_launch import launch_length, moves
+from qsim.tridiag.kernels.atom_sweeps import length_sweep, radial_carry
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["HALF", "atom_sums", "length_steps", "pivots", "scratch"]
@@ -303,16 +304,21 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
 
 
 @nb.njit(**JIT)
-def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, mask, zero, x):
+def _length_steps_cpu(s, pd, pu, fields, dt, r, radial, couplings, mask):
     steps = fields.shape[0]
+    if steps == 0:
+        return
+    lanes = s.shape[1] // 2
+    flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
     angles = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, NO_SWAPS, x)
+    tables = (r, radial, couplings, radial_carry(lanes))
     angles[1] = 0.5 * dt * fields[0]
     angles[2] = angles[1]
     down = True
-    _sweep(s, pd, pu, down, False, True, angles, *tables)
+    length_sweep(flat, pu, pd, lanes, down, False, True, angles, *tables)
     for k in range(1, steps + 1):
         down = not down
+        ps, pe = (pu, pd) if down else (pd, pu)
         last = k == steps
         here = 0.5 * dt * fields[k - 1]
         after = 0.0 if last else 0.5 * dt * fields[k]
@@ -320,7 +326,7 @@ def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, mask, ze
         if mask.shape[0] > 0:  # after the step is complete
             angles[1] = here
             angles[2] = 0.0
-            _sweep(s, pd, pu, down, True, False, angles, *tables)
+            length_sweep(flat, ps, pe, lanes, down, True, False, angles, *tables)
             for j in range(s.shape[0]):
                 if mask[j] != 1.0:
                     s[j] *= mask[j]
@@ -328,11 +334,11 @@ def _length_steps_cpu(s, pd, pu, fields, dt, r, a, potential, rotation, mask, ze
                 angles[0] = 0.0
                 angles[1] = after
                 angles[2] = after
-                _sweep(s, pd, pu, down, False, True, angles, *tables)
+                length_sweep(flat, ps, pe, lanes, down, False, True, angles, *tables)
             continue
         angles[1] = here + after
         angles[2] = after
-        _sweep(s, pd, pu, down, True, not last, angles, *tables)
+        length_sweep(flat, ps, pe, lanes, down, True, not last, angles, *tables)
 
 
 def length_steps(s, tables, fields, dt, samples=None):
@@ -360,9 +366,7 @@ def length_steps(s, tables, fields, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         return launch_length(("atom", "length_steps"), s, tables, moves(fields, dt, taken), taken)
     t = tables
-    _length_steps_cpu(
-        s, t.down, t.up, fields, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.scratch
-    )
+    _length_steps_cpu(s, t.down, t.up, fields, dt, t.r, t.radial, t.couplings[:2], t.mask)
     return None
 
 

@@ -18,7 +18,7 @@ others as have a product above `NEGLIGIBLE`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,12 @@ THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREAD
 PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
+WARP_LANES, WARP_ROWS = 64, 32  # most of a block whose warps hold ROWS rows of all lanes each
+MAIL, ROOM = (
+    3,
+    8,
+)  # numbers of a message between such blocks; complex numbers that a thread finds ahead of time
+ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
 NEGLIGIBLE = 1e-18
@@ -74,6 +80,8 @@ class CudaShape:
         Members of a launch.
     waits : bool
         Whether blocks of a launch wait for each other; if not, a launch makes one sweep.
+    warps : bool
+        Whether the kernels of ``atom_warps.cu`` can make the steps along z, with chunks in registers.
     """
 
     points: int
@@ -84,6 +92,7 @@ class CudaShape:
     threads: int
     together: int
     waits: bool = True
+    warps: bool = False
 
     @property
     def padded(self) -> int:
@@ -95,6 +104,15 @@ class CudaShape:
         """Dynamic shared memory of a block: its state, the ends of threads' rows, a phase per lane."""
         return 16 * self.lanes * (self.rows + 2 * (self.rows // ROWS) + 1)
 
+    @property
+    def warps_bytes(self) -> int:
+        """The same of a block of ``atom_warps.cu``.
+
+        Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
+        """
+        warps = self.rows // ROWS
+        return 16 * (self.lanes * (5 * self.rows + 3 * warps + 2) + 32 * ROOM * warps)
+
 
 def shape(
     points: int,
@@ -105,6 +123,7 @@ def shape(
     *,
     velocity: bool = False,
     waits: bool = True,
+    warps: bool = True,
 ) -> CudaShape:
     """Return a shape for a number of members.
 
@@ -119,6 +138,8 @@ def shape(
         Gauge: the registers of its kernels allow one block on a multiprocessor.
     waits : bool
         Whether the device holds all blocks of a cooperative launch at once.
+    warps : bool
+        Whether the kernels of ``atom_warps.cu`` may be taken: not in a plane.
 
     Raises
     ------
@@ -136,14 +157,16 @@ def shape(
             hint="run.device: cpu, or a lower grid.lmax",
         )
     each = max(1, processors // members)
-    rows = max(-(-points // each), LEAST_ROWS)
+    rows = max(-(-points // each), WARP_ROWS if warps and lanes <= WARP_LANES else LEAST_ROWS)
     rows = min(-(-rows // ROWS) * ROWS, most(shared))
     chunks = -(-points // rows)
     if chunks <= processors:
         rows = -(-points // (chunks * ROWS)) * ROWS
         chunks = -(-points // rows)
         together = members if chunks == 1 else min(members, processors // chunks)
-        return CudaShape(points, lanes, rows, chunks, chunks, THREADS, together, waits)
+        found = CudaShape(points, lanes, rows, chunks, chunks, THREADS, together, waits)
+        warps = warps and lanes <= WARP_LANES and rows <= WARP_ROWS
+        return replace(found, warps=warps and found.warps_bytes + STATIC <= shared)
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
     two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + 1) + STATIC) <= shared
@@ -251,15 +274,17 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            self.ports = device.xp.zeros((2, members, PORT, segments, found.lanes))
+            ports = (1,) if found.warps else (2, members, PORT, segments, found.lanes)
+            self.ports = device.xp.zeros(ports)
             self.lost = device.xp.zeros((members, found.chunks))
         self._felt: dict[int, tuple[Any, int]] = {}
 
     def felt(self, g: float) -> tuple[Any, int]:
-        """Return the segments before and after each chunk that are felt for steps up to g, (2, chunks), and their chunks.
+        """Return what is felt before and after each chunk for steps up to g, (3, chunks), and in how many chunks.
 
+        Segments before, segments after; rows from which pivots are found, -1 where they are those of a uniform grid without end.
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
-        ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``.
+        ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
         """
         bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
         if bucket not in self._felt:
@@ -274,9 +299,27 @@ class Mixing:
             enough = -math.log(NEGLIGIBLE)
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.minimum(np.searchsorted(sums, sums[edges[1:]] + enough), sums.size - 1)
-            reach = np.array([edges[:-1] - low, high - edges[1:]], dtype=np.int32)
-            self._felt[bucket] = self._device.asarray(reach), -(-int(reach.max(initial=0)) // parts)
+            reach = np.array([edges[:-1] - low, high - edges[1:], self._warm(decay)], dtype=np.int32)
+            window = -(-int(reach[:2].max(initial=0)) // parts)
+            self._felt[bucket] = self._device.asarray(reach), window
         return self._felt[bucket]
+
+    def _warm(self, decay: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the rows before and after the segments of each chunk from which pivots are found, -1 for none, (chunks,)."""
+        n, rows = self._slope.size, self._shape.rows
+        sums = np.concatenate([[0.0], np.cumsum(decay)])
+        first = np.arange(self._shape.chunks) * rows
+        enough = -0.5 * math.log(NEGLIGIBLE)
+        inner = np.arange(0, rows + 1, ROWS)[:, None] + first
+        low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
+        high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
+        warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
+        change = np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE
+        changes = np.concatenate([[0], np.cumsum(change)])
+        low, high = first - warm - 1, first + rows + warm + 1
+        inside = (low > 0) & (high < n - 1)
+        alike = changes[np.clip(high, 0, n - 1)] == changes[np.clip(low, 0, n - 1)]
+        return np.where(inside & alike, -1, warm)
 
     @property
     def nbytes(self) -> int:
@@ -341,6 +384,8 @@ class CudaTables:
         with device.use():
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
+            wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
+            self.mail = xp.zeros(wide, dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["launch_length", "launch_velocity", "moves", "operations", "planar_operations"]
 
 MIX_THREADS = 256  # of a block in velocity gauge
+WARPS = "atom_warps"  # the source whose blocks hold their rows in registers
 RADIAL_STEP, NOTHING = -1, -2
 CLEAR, MASK = 1, 2
 SUMS = 6
@@ -170,7 +171,8 @@ def launch_length(
     (members, places, 6) float64
         On the device: norm, dipole and mean force along z (or x) and along y, norm of the last l.
     """
-    return _launch(kernel, s, tables, table, samples, [], tables.window, tables.shape.threads)
+    extra, threads = _place(kernel, tables, tables.shape.threads)
+    return _launch(kernel, s, tables, table, samples, extra, tables.window, threads)
 
 
 def launch_velocity(
@@ -202,12 +204,20 @@ def launch_velocity(
     assert mix is not None
     felt, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
     mix.lost.fill(0.0)
+    extra, threads = _place(kernel, tables, MIX_THREADS)
     middle = [
-        tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
+        *extra, tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
         put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
     ]  # fmt: skip
-    sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), MIX_THREADS)
+    sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), threads)
     return sums, mix.lost.sum(axis=1)
+
+
+def _place(kernel: tuple[str, str], tables: CudaTables, threads: int) -> tuple[list[Any], int]:
+    """Return what a kernel gets for its exchange beside others, and its threads per block."""
+    if kernel[0] != WARPS:
+        return [], threads
+    return [tables.mail], 32 * (tables.shape.rows // ROWS)
 
 
 def _launch(
@@ -229,20 +239,20 @@ def _launch(
         sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
-        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=found.shared_bytes)
+        shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
+        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
             high = min(low + found.together, tables.members)
-            inner = [
-                one[low:high] if tables.mix is not None and one is tables.mix.lost else one for one in middle
-            ]
+            own = [tables.mail, None if tables.mix is None else tables.mix.lost]  # of each member
+            inner = [one[low:high] if any(one is each for each in own) else one for one in middle]
             for first, last in spans:
                 numbers = (
                     found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
                     max(places, 1), tables.members,
                 )  # fmt: skip
-                blocks, shared = (high - low) * found.blocks, found.shared_bytes
+                blocks = (high - low) * found.blocks
                 arguments = (
                     s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,

@@ -15,17 +15,16 @@ from qsim.tridiag.kernels.atom import (
     EVEN_GROWTH,
     HALF,
     IMAG,
-    NO_SWAPS,
     ODD,
     ODD_GROWTH,
     RATE,
     F,
     _read,
-    _sweep,
     _write,
 )
 from qsim.tridiag.kernels.atom_gpu import CudaTables
 from qsim.tridiag.kernels.atom_launch import launch_velocity, operations
+from qsim.tridiag.kernels.atom_sweeps import mix_work, velocity_sweep
 from qsim.tridiag.kernels.jit import JIT
 
 __all__ = ["velocity_steps"]
@@ -207,33 +206,39 @@ def _clear(s, inner):
 
 
 @nb.njit(**JIT)
-def _velocity_steps_cpu(
-    s, pd, pu, kicks, halves, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, x
-):
+def _velocity_steps_cpu(s, pd, pu, kicks, halves, dt, radial, mix, couplings, mask, inner):
     steps = halves.shape[0]
-    n = s.shape[0]
-    still = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, NO_SWAPS, x)
-    work = (r, slope, pivot, y, x)
+    if steps == 0:
+        return 0.0
+    lanes = s.shape[1] // 2
+    flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
+    strongest = max(np.abs(couplings[0]).max(), np.abs(couplings[1]).max())
+    most = dt * max(np.abs(kicks).max(), np.abs(halves).max())
+    tables = (radial, mix, couplings, mask, inner, mix_work(mix[1], lanes, strongest, most))
+    masked = mask.shape[0] > 0
     lost = 0.0
-    _pairs(s, False, 0.5 * dt * kicks[0], *work)
-    for step in range(steps):
-        g = 0.5 * dt * halves[step]
-        _pairs(s, True, g, *work)
-        _sweep(s, pd, pu, True, False, True, still, *tables)
-        _sweep(s, pd, pu, False, True, False, still, *tables)
-        _pairs(s, True, g, *work)
-        last = step + 1 == steps
-        whole = mask.shape[0] == 0 and not last
-        share = 1.0 if whole else 0.5
-        _pairs(s, False, share * dt * kicks[step + 1], *work)
-        lost += _clear(s, inner)
-        if mask.shape[0] > 0:
-            for j in range(n):
-                if mask[j] != 1.0:
-                    s[j] *= mask[j]
-            if not last:
-                _pairs(s, False, 0.5 * dt * kicks[step + 1], *work)
+    kinds, gs = np.zeros(4, np.int64), np.zeros(4)
+    down = True
+    for step in range(steps + 1):
+        # odd and even pairs of the step that ends, even and odd pairs of the one that begins
+        count, after = 0, -1
+        ps, pe = (pu, pd) if down else (pd, pu)
+        if step > 0:
+            kinds[count], gs[count] = 1, 0.5 * dt * halves[step - 1]
+            whole = not masked and step < steps
+            kinds[count + 1], gs[count + 1] = 0, (1.0 if whole else 0.5) * dt * kicks[step]
+            count += 2
+            after = 2
+        if step < steps:
+            if masked or step == 0:
+                kinds[count], gs[count] = 0, 0.5 * dt * kicks[step]
+                count += 1
+            kinds[count], gs[count] = 1, 0.5 * dt * halves[step]
+            count += 1
+        lost += velocity_sweep(
+            flat, ps, pe, lanes, down, step > 0, step < steps, kinds[:count], gs[:count], after, *tables
+        )
+        down = not down
     return lost
 
 
@@ -267,6 +272,5 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None):
         return launch_velocity(("atom_velocity", "velocity_steps"), s, tables, made)
     t = tables
     return _velocity_steps_cpu(
-        s, t.down, t.up, kicks, halves, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.mask, t.inner, t.pivot, t.y, t.zero,
-        t.scratch,
-    )  # fmt: skip
+        s, t.down, t.up, kicks, halves, dt, t.radial, t.mix, t.couplings, t.mask, t.inner
+    )

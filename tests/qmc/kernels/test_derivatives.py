@@ -12,8 +12,7 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.qmc.deck.wavefunction import Jastrow as JastrowBlock
 from qsim.qmc.deck.wavefunction import Sto, System
-from qsim.qmc.kernels import derivatives as module
-from qsim.qmc.kernels import walk
+from qsim.qmc.kernels import launches, walk
 from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
@@ -210,7 +209,7 @@ def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, mo
 def test_sums_that_shared_memory_does_not_hold(cuda, name, monkeypatch):
     w = stirred(name)
     wanted = compare(cuda, w, 37)
-    monkeypatch.setattr(module, "SHARED_BYTES", 0)
+    monkeypatch.setattr(launches, "SUMS_BYTES", 0)
     for one, other in zip(compare(cuda, w, 37), wanted, strict=True):
         assert np.array_equal(one, other)
 

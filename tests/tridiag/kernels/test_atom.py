@@ -18,7 +18,7 @@ from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, radial_tables, shape
 from qsim.tridiag.kernels.atom_launch import CLEAR, MASK, NOTHING, RADIAL_STEP, operations
 
 ROUNDING = 1e-12
-MAPPED, UNIFORM = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3)
+MAPPED, UNIFORM, LONG = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3), uniform(36.0, 0.3)
 
 
 def atom(grid, absorber="none"):
@@ -53,11 +53,13 @@ def sums(run):
     )
 
 
-def compare(device, lattice, lanes, rows, blocks, waits, members=2, velocity=False, parts=0):
+def compare(device, lattice, lanes, rows, blocks, waits, members=2, velocity=False, parts=0, warps=False):
     """Carry a batch and its members one by one, with sums on the way, in two calls."""
     n = lattice.grid.points
     chunks = -(-n // rows)
-    cut = CudaShape(n, 2 * lanes.pairs, rows, chunks, min(blocks, chunks), 64, members if waits else 1, waits)
+    cut = CudaShape(
+        n, 2 * lanes.pairs, rows, chunks, min(blocks, chunks), 64, members if waits else 1, waits, warps
+    )
     phi, field = states(lanes, lattice.grid, members), fields(lanes, members)
     how = Stepping(0.05, velocity, parts=parts)
     batch = CudaBatch(device, lattice, lanes, phi, field, how, found=cut)
@@ -135,6 +137,34 @@ def test_velocity_gauge(cuda, used, rows, blocks, parts, absorber, waits):
 def test_velocity_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, parts, absorber, waits):
     lanes = PlanarLanes(parities, lmax)
     compare(cuda, atom(MAPPED, absorber), lanes, rows, blocks, waits, velocity=True, parts=parts)
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("velocity", [False, True], ids=["length", "velocity"])
+@pytest.mark.parametrize("absorber", ["none", "cap", "mask"])
+@pytest.mark.parametrize(
+    ("used", "rows", "parts", "grid"),
+    [
+        (6, 8, 0, UNIFORM),
+        (7, 32, 1, MAPPED),
+        (1, 16, 0, MAPPED),
+        (2, 4, 2, UNIFORM),
+        (64, 12, 0, MAPPED),
+        (5, 12, 0, LONG),
+    ],
+)
+def test_warps(cuda, used, rows, parts, grid, absorber, velocity, waits):
+    lattice = atom(grid, absorber)
+    parts *= velocity
+    compare(cuda, lattice, Lanes(0, used - 1), rows, ALL, waits, velocity=velocity, parts=parts, warps=True)
+
+
+@pytest.mark.gpu
+@WAITS
+@pytest.mark.parametrize("velocity", [False, True], ids=["length", "velocity"])
+def test_warps_of_other_m(cuda, velocity, waits):
+    compare(cuda, atom(MAPPED), Lanes(-2, 6), 12, ALL, waits, members=3, velocity=velocity, warps=True)
 
 
 @pytest.mark.gpu

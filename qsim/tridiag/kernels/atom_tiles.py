@@ -1,0 +1,269 @@
+"""Parts of a step of an electron in a central potential on a range of rows: `WIDTH` lanes at a time, recurrences in registers.
+
+Rows are numbered in the order of a sweep: position i is row ``begin + step i``.  What goes on from one range to the next
+lies in an array of carries, tile after tile; a kernel works on the positions ``low <= i < high`` of one tile.  Each kernel
+is made twice, for a whole tile and for the last one, which may be narrower.  All arrays are flat.
+
+The Cayley step of velocity gauge, ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (k > 0) and differences (-k) of pairs, is
+eliminated on the way and substituted back as soon as the rows that follow are too far away to be felt, with zero in their
+place.  ``y`` holds, tile after tile and in a ring of positions, four right-hand sides over their pivots (real and imaginary
+part of sum and difference), two off-diagonals over them, and the two numbers of the rotation.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+
+from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.simd import WIDTH, fma, full, load, load_some, store, store_some
+
+__all__ = [
+    "MIX_CARRY",
+    "MIX_ROW",
+    "RADIAL_CARRY",
+    "eliminate",
+    "mix_down",
+    "mix_up",
+    "substitute",
+    "turn",
+]
+
+TWELFTH, SIXTH = 1.0 / 12.0, 1.0 / 6.0
+CORNER = 3.0**0.5 - 2.0
+RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH  # numbers per tile
+
+
+def _substitute(load, store):
+    @nb.njit(**JIT)
+    def kernel(
+        s, p, lanes, at, count, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
+    ):
+        """``w = p (y - w(before) / 12)`` in place of y, and ``f' = w + (B + i a) M2 w`` of the row before, in its place."""
+        n = rows
+        c = (at // WIDTH) * RADIAL_CARRY
+        wr, wi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
+        tr, ti = load(carry, c + 2 * WIDTH, WIDTH), load(carry, c + 3 * WIDTH, WIDTH)
+        number = load(ll, at, count)
+        for i in range(low, high):
+            j = begin + step * i
+            cr, ci = wr, wi
+            if i < n:
+                here = 2 * lanes * j + at
+                pr, pi = load(p, here, count), load(p, here + lanes, count)
+                dr = load(s, here, count) - TWELFTH * cr
+                di = load(s, here + lanes, count) - TWELFTH * ci
+                wr = pr * dr - pi * di
+                wi = pr * di + pi * dr
+            else:
+                wr = full(0.0)
+                wi = full(0.0)
+            if i > 0:
+                last = j - step
+                mr, mi = fma(TWELFTH, wr, tr), fma(TWELFTH, wi, ti)
+                br = fma(rotation[last], number, potential[2 * last] - 1.0)
+                bi = a[last] + potential[2 * last + 1]
+                there = 2 * lanes * last + at
+                store(s, there, cr + br * mr - bi * mi, count)
+                store(s, there + lanes, ci + br * mi + bi * mr, count)
+            if j == 0:
+                m = load(first, at, count)
+                tr, ti = TWELFTH * cr + m * wr, TWELFTH * ci + m * wi
+            else:
+                tr, ti = TWELFTH * cr + (10.0 * TWELFTH) * wr, TWELFTH * ci + (10.0 * TWELFTH) * wi
+        store(carry, c, wr, WIDTH)
+        store(carry, c + WIDTH, wi, WIDTH)
+        store(carry, c + 2 * WIDTH, tr, WIDTH)
+        store(carry, c + 3 * WIDTH, ti, WIDTH)
+
+    return kernel
+
+
+def _eliminate(load, store):
+    @nb.njit(**JIT)
+    def kernel(s, p, lanes, at, count, begin, step, low, high, a, potential, rotation, ll, carry):
+        """``y = -q f - p(before) y(before) / 12`` in place of f."""
+        c = (at // WIDTH) * RADIAL_CARRY + 4 * WIDTH
+        yr, yi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
+        number = load(ll, at, count)
+        for i in range(low, high):
+            j = begin + step * i
+            here = 2 * lanes * j + at
+            br = fma(rotation[j], number, potential[2 * j] - 1.0)
+            bi = a[j] - potential[2 * j + 1]
+            d = 1.0 / fma(br, br, bi * bi)
+            qr, qi = br * d, bi * d
+            fr, fi = load(s, here, count), load(s, here + lanes, count)
+            gr = qi * fi - qr * fr
+            gi = qr * fi + qi * fr
+            if i > 0:
+                before = here - 2 * lanes * step
+                pr, pi = TWELFTH * load(p, before, count), TWELFTH * load(p, before + lanes, count)
+                yr, yi = gr - (pr * yr - pi * yi), -gi - (pr * yi + pi * yr)
+            else:
+                yr, yi = gr, -gi
+            store(s, here, yr, count)
+            store(s, here + lanes, yi, count)
+        store(carry, c, yr, WIDTH)
+        store(carry, c + WIDTH, yi, WIDTH)
+
+    return kernel
+
+
+def _turn(load, store):
+    @nb.njit(**JIT)
+    def kernel(s, lanes, lower, upper, count, begin, step, low, high, coupling, at, angle, r):
+        """Turn the pairs of lanes ``lower + i``, ``upper + i`` by ``exp(-i angle r c sigma_x)``."""
+        c = 0.5 * angle * load(coupling, at, count)
+        for i in range(low, high):
+            j = begin + step * i
+            here, there = 2 * lanes * j + lower, 2 * lanes * j + upper
+            x = r[j] * c
+            y = x * x
+            t = x * fma(
+                y, fma(y, fma(y, fma(y, 62.0 / 2835.0, 17.0 / 315.0), 2.0 / 15.0), 1.0 / 3.0), full(1.0)
+            )
+            square = t * t
+            scale = 1.0 / (1.0 + square)
+            cos, sin = scale - square * scale, 2.0 * t * scale
+            ar, ai = load(s, here, count), load(s, here + lanes, count)
+            br, bi = load(s, there, count), load(s, there + lanes, count)
+            store(s, here, cos * ar + sin * bi, count)
+            store(s, here + lanes, cos * ai - sin * br, count)
+            store(s, there, cos * br + sin * ai, count)
+            store(s, there + lanes, cos * bi - sin * ar, count)
+
+    return kernel
+
+
+def _mix_down(load, store):
+    @nb.njit(**JIT)
+    def kernel(
+        s, lanes, lower, upper, count, begin, step, low, high, rows, coupling, growth, at, rate, angle, inverse_r, inverse_slope,
+        root, y, ring, carry,
+    ):  # fmt: skip
+        """Take the positions low to high, and eliminate those up to high - 1 (at the end, ``high = rows + 1``, all)."""
+        n = rows
+        tile = at // WIDTH
+        c = tile * MIX_CARRY
+        zsr, zsi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
+        zdr, zdi = load(carry, c + 2 * WIDTH, WIDTH), load(carry, c + 3 * WIDTH, WIDTH)
+        bsr, bsi = load(carry, c + 4 * WIDTH, WIDTH), load(carry, c + 5 * WIDTH, WIDTH)
+        bdr, bdi = load(carry, c + 6 * WIDTH, WIDTH), load(carry, c + 7 * WIDTH, WIDTH)
+        ysr, ysi = load(carry, c + 8 * WIDTH, WIDTH), load(carry, c + 9 * WIDTH, WIDTH)
+        ydr, ydi = load(carry, c + 10 * WIDTH, WIDTH), load(carry, c + 11 * WIDTH, WIDTH)
+        us, ud = load(carry, c + 12 * WIDTH, WIDTH), load(carry, c + 13 * WIDTH, WIDTH)
+        kb, kc = load(carry, c + 14 * WIDTH, WIDTH), load(carry, c + 15 * WIDTH, WIDTH)
+        k = rate * load(coupling, at, count)
+        g = 0.5 * angle * load(growth, at, count)
+        base = tile * ring * MIX_ROW
+        for i in range(low, high):
+            j = begin + step * i
+            ka = full(0.0)
+            if i < n:
+                ka = inverse_slope[j] * k
+            plus, minus = SIXTH + ka, SIXTH - ka
+            nsr, nsi, ndr, ndi = full(0.0), full(0.0), full(0.0), full(0.0)
+            if i < n:
+                t = inverse_r[j] * g
+                square = t * t
+                scale = (inverse_slope[j] * root[j]) / (1.0 + square)
+                one, two = scale - square * scale, 2.0 * t * scale
+                sum_, difference = one + two, one - two
+                out = base + (i & (ring - 1)) * MIX_ROW + 6 * WIDTH
+                store(y, out, sum_, WIDTH)
+                store(y, out + WIDTH, difference, WIDTH)
+                here, there = 2 * lanes * j + lower, 2 * lanes * j + upper
+                ar, ai = load(s, here, count), load(s, here + lanes, count)
+                br, bi = load(s, there, count), load(s, there + lanes, count)
+                nsr, nsi = sum_ * ar + difference * br, sum_ * ai + difference * bi
+                ndr, ndi = difference * ar - sum_ * br, difference * ai - sum_ * bi
+            if i > 0:  # the row before has all three terms now
+                m, corner = 4.0 * SIXTH, 0.0
+                if i == 1:
+                    m, corner = (4.0 + CORNER) * SIXTH, CORNER
+                if i == n:
+                    m, corner = (4.0 + CORNER) * SIXTH, -CORNER
+                middle = corner * kb
+                down, up = SIXTH - kc, SIXTH + kc
+                ps = m + middle - down * us
+                pd = m - middle - up * ud
+                both = 1.0 / (ps * pd)
+                ps, pd = both * pd, both * ps
+                us, ud = ps * plus, pd * minus
+                ysr = ps * (bsr + minus * nsr - down * ysr)
+                ysi = ps * (bsi + minus * nsi - down * ysi)
+                ydr = pd * (bdr + plus * ndr - up * ydr)
+                ydi = pd * (bdi + plus * ndi - up * ydi)
+                out = base + ((i - 1) & (ring - 1)) * MIX_ROW
+                store(y, out, ysr, WIDTH)
+                store(y, out + WIDTH, ysi, WIDTH)
+                store(y, out + 2 * WIDTH, ydr, WIDTH)
+                store(y, out + 3 * WIDTH, ydi, WIDTH)
+                store(y, out + 4 * WIDTH, us, WIDTH)
+                store(y, out + 5 * WIDTH, ud, WIDTH)
+            m, corner = 4.0 * SIXTH, 0.0
+            if i == 0:
+                m, corner = (4.0 + CORNER) * SIXTH, CORNER
+            if i == n - 1:
+                m, corner = (4.0 + CORNER) * SIXTH, -CORNER
+            middle = corner * ka
+            left, right = SIXTH + kb, SIXTH - kb
+            own, other = m - middle, m + middle
+            bsr, bsi = left * zsr + own * nsr, left * zsi + own * nsi
+            bdr, bdi = right * zdr + other * ndr, right * zdi + other * ndi
+            zsr, zsi, zdr, zdi = nsr, nsi, ndr, ndi
+            kc = kb
+            kb = ka
+        store(carry, c, zsr, WIDTH)
+        store(carry, c + WIDTH, zsi, WIDTH)
+        store(carry, c + 2 * WIDTH, zdr, WIDTH)
+        store(carry, c + 3 * WIDTH, zdi, WIDTH)
+        store(carry, c + 4 * WIDTH, bsr, WIDTH)
+        store(carry, c + 5 * WIDTH, bsi, WIDTH)
+        store(carry, c + 6 * WIDTH, bdr, WIDTH)
+        store(carry, c + 7 * WIDTH, bdi, WIDTH)
+        store(carry, c + 8 * WIDTH, ysr, WIDTH)
+        store(carry, c + 9 * WIDTH, ysi, WIDTH)
+        store(carry, c + 10 * WIDTH, ydr, WIDTH)
+        store(carry, c + 11 * WIDTH, ydi, WIDTH)
+        store(carry, c + 12 * WIDTH, us, WIDTH)
+        store(carry, c + 13 * WIDTH, ud, WIDTH)
+        store(carry, c + 14 * WIDTH, kb, WIDTH)
+        store(carry, c + 15 * WIDTH, kc, WIDTH)
+
+    return kernel
+
+
+def _mix_up(load_ring, store):
+    @nb.njit(**JIT)
+    def kernel(s, lanes, lower, upper, count, begin, step, low, high, end, at, root, y, ring):
+        """Substitute from position ``end - 1`` back, and write the pairs of the positions low to high."""
+        base = (at // WIDTH) * ring * MIX_ROW
+        vsr, vsi, vdr, vdi = full(0.0), full(0.0), full(0.0), full(0.0)
+        for back in range(end - low):
+            i = end - 1 - back
+            row = base + (i & (ring - 1)) * MIX_ROW
+            us, ud = load(y, row + 4 * WIDTH, WIDTH), load(y, row + 5 * WIDTH, WIDTH)
+            vsr = load(y, row, WIDTH) - us * vsr
+            vsi = load(y, row + WIDTH, WIDTH) - us * vsi
+            vdr = load(y, row + 2 * WIDTH, WIDTH) - ud * vdr
+            vdi = load(y, row + 3 * WIDTH, WIDTH) - ud * vdi
+            if i < high:
+                j = begin + step * i
+                scale = 0.5 * root[j] * root[j]
+                sum_ = scale * load(y, row + 6 * WIDTH, WIDTH)
+                difference = scale * load(y, row + 7 * WIDTH, WIDTH)
+                here, there = 2 * lanes * j + lower, 2 * lanes * j + upper
+                store(s, here, difference * vsr + sum_ * vdr, count)
+                store(s, here + lanes, difference * vsi + sum_ * vdi, count)
+                store(s, there, sum_ * vsr - difference * vdr, count)
+                store(s, there + lanes, sum_ * vsi - difference * vdi, count)
+
+    return kernel
+
+
+substitute = _substitute(load, store), _substitute(load_some, store_some)
+eliminate = _eliminate(load, store), _eliminate(load_some, store_some)
+turn = _turn(load, store), _turn(load_some, store_some)
+mix_down = _mix_down(load, store), _mix_down(load_some, store_some)
+mix_up = _mix_up(load, store), _mix_up(load, store_some)

@@ -1,0 +1,357 @@
+// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 64 lanes and
+// 32 rows per block.  What counts is the latency of a step, not the work.
+//
+// A warp holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd pairs are brought together by
+// shuffles.  The radial step is made of the recurrences of atom.cuh.
+//
+// Blocks exchange the ends of their sums once per part of a step, by numbers that carry the count of the part in their own 16 bytes:
+// whoever finds the count has the number, and no fence or flag is needed.
+#ifndef QSIM_ATOM_WARPS_CUH
+#define QSIM_ATOM_WARPS_CUH
+#include "atom.cuh"
+
+#define MOST_WARPS 8
+#define LAUNCHED (QSIM_WARP * MOST_WARPS)
+#define ROOM 8  // complex numbers of a thread that are found ahead of time
+#define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
+
+struct Warps {
+    int at, warp, t, pairs, lanes, warps, chunks, rows, threads;
+    bool active;      // whether the thread has lanes
+    cplx *f;          // shared: (rows, lanes)
+    cplx *ends;       // (2, warps, lanes): sums of each warp from zero, then what comes to it from the warps before
+    cplx *come;       // (2, lanes): what comes from the blocks before and after
+    real *products;   // (2, warps, lanes): of velocity gauge: of a and of b over a warp, then over the warps before
+    cplx *room;       // (ROOM, threads): what each thread finds ahead of time
+    cplx *tables;     // (4, rows, lanes): alpha, beta, gain and keep, of velocity gauge
+    uint4* mail;      // (2, 2, chunks, lanes, MAIL): by the parity of the count and the direction
+};
+
+// -------------------------------------------------------------------------------------------- exchange
+
+QSIM_DEVICE void send(uint4* to, real value, uint32 tag) {
+    const uint64 a = (uint64)__double_as_longlong((double)value);
+#ifdef __CUDACC__
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"((uint32)a), "r"(tag),
+                 "r"((uint32)(a >> 32)), "r"(tag)
+                 : "memory");
+#else
+    *to = make_uint4((uint32)a, tag, (uint32)(a >> 32), tag);
+#endif
+}
+
+QSIM_DEVICE uint4 look(const uint4* from) {
+    uint4 v;
+#ifdef __CUDACC__
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+#else
+    v = *from;
+#endif
+    return v;
+}
+
+QSIM_DEVICE real number(uint4 v) { return (real)__longlong_as_double((int64)(((uint64)v.z << 32) | v.x)); }
+
+// The first COUNT numbers of a message, when all are there.
+template <int COUNT> QSIM_DEVICE void receive(const uint4* from, uint32 tag, real (&x)[MAIL]) {
+    uint4 a[COUNT];
+    uint32 wrong;
+    do {
+        wrong = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) a[i] = look(from + i);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag);
+    } while (wrong != 0);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]);
+}
+
+QSIM_DEVICE uint4* mailbox(const Warps& w, int direction, int chunk, int lane, uint32 tag) {
+    return w.mail + ((((int64)(tag & 1) * 2 + direction) * w.chunks + chunk) * w.lanes + lane) * MAIL;
+}
+
+QSIM_DEVICE void send_sum(uint4* to, cplx value, uint32 tag) {
+    send(to, value.re, tag);
+    send(to + 1, value.im, tag);
+}
+
+// Sums along the warps, and what comes from other blocks, are the work of a warp per direction and side: the even lanes, the odd ones.
+#define ROLES 4
+QSIM_DEVICE bool adds(const Warps& w, int role) { return w.active && w.warp == role % w.warps; }
+QSIM_DEVICE bool listens(const Warps& w, int role) { return w.active && w.warp == (role + ROLES) % w.warps; }
+
+QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1)}; }
+QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1)}; }
+
+// ----------------------------------------------------------------------------------------------- state
+
+QSIM_DEVICE void load_rows(const Warps& w, const cplx* from, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const int row = (w.warp * ROWS + r) * w.lanes + w.t;
+        a[r] = w.active ? from[row] : make_cplx(0, 0);
+        b[r] = w.active ? from[row + w.pairs] : make_cplx(0, 0);
+    }
+}
+
+QSIM_DEVICE void store_rows(const Warps& w, cplx* to, const cplx (&a)[ROWS], const cplx (&b)[ROWS]) {
+    if (!w.active) return;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const int row = (w.warp * ROWS + r) * w.lanes + w.t;
+        to[row] = a[r], to[row + w.pairs] = b[r];
+    }
+}
+
+// ----------------------------------------------------------------------------------------- radial step
+
+// Products of alpha over the warps before and of beta over those after: what comes to the block times these comes to the warp.
+struct Prefix {
+    cplx down[2], up[2];  // of the two lanes
+};
+
+QSIM_DEVICE Prefix radial_prefix(const Warps& w, const Radial& t) {
+    Prefix p = {{{1, 0}, {1, 0}}, {{1, 0}, {1, 0}}};
+    if (!w.active) return p;
+    for (int side = 0; side < 2; ++side) {
+        const int64 at = (int64)w.at * w.warps * w.lanes + w.t + side * w.pairs;
+        for (int q = 0; q < w.warp; ++q) p.down[side] *= t.alpha_part[at + q * w.lanes];
+        for (int q = w.warps - 1; q > w.warp; --q) p.up[side] *= t.beta_part[at + q * w.lanes];
+    }
+    return p;
+}
+
+// Sums of the rows of the warp from zero; alpha, beta: (ROWS) of the lane, `stride` apart.
+QSIM_DEVICE void radial_fold(const cplx* alpha, const cplx* beta, int stride, const cplx (&f)[ROWS], cplx& down, cplx& up) {
+    down = f[0], up = f[ROWS - 1];
+#pragma unroll
+    for (int r = 1; r < ROWS; ++r) {
+        down = cfma(alpha[r * stride], down, f[r]);
+        up = cfma(beta[(ROWS - 1 - r) * stride], up, f[ROWS - 1 - r]);
+    }
+}
+
+QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* gain, const cplx* keep, int stride,
+                             cplx (&f)[ROWS], cplx down, cplx up) {
+    cplx z[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) z[r] = down = cfma(alpha[r * stride], down, f[r]);
+#pragma unroll
+    for (int r = ROWS - 1; r >= 0; --r) {
+        const cplx beyond = beta[r * stride] * up;
+        up = f[r] + beyond;
+        f[r] = cfma(gain[r * stride], z[r] + beyond, -(keep[r * stride] * f[r]));
+    }
+}
+
+// Sum over the warps: of the whole block, for the others; `ends` becomes what comes to each warp.
+QSIM_DEVICE void radial_chain(const Warps& w, const Radial& t, bool told, uint32 tag) {
+    for (int role = 0; role < ROLES; ++role) {
+        if (!adds(w, role)) continue;
+        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
+        const cplx* products = (direction ? t.beta_part : t.alpha_part) + (int64)w.at * w.warps * w.lanes + lane;
+        cplx *ends = w.ends + direction * w.warps * w.lanes + lane, sum = {0, 0};
+        for (int begin = 0; begin < w.warps; begin += 4) {
+            cplx own[4], factor[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int q = direction ? w.warps - 1 - begin - i : begin + i;
+                if (q >= 0 && q < w.warps) own[i] = ends[q * w.lanes], factor[i] = products[q * w.lanes];
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int q = direction ? w.warps - 1 - begin - i : begin + i;
+                if (q < 0 || q >= w.warps) continue;
+                ends[q * w.lanes] = sum;
+                sum = cfma(factor[i], sum, own[i]);
+            }
+        }
+        if (told) send_sum(mailbox(w, direction, w.at, lane, tag), sum, tag);
+    }
+}
+
+// What comes from the blocks before and after, into `come`; those within `window` are waited for, those within reach are summed.
+QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uint32 tag) {
+    for (int role = 0; role < ROLES; ++role) {
+        if (!listens(w, role)) continue;
+        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs, reach = t.reach[direction * w.chunks + w.at];
+        const cplx* products = (direction ? t.beta_chunk : t.alpha_chunk) + lane;
+        cplx sum = {0, 0};
+        for (int k = window; k > 0; --k) {
+            const int c = direction ? w.at + k : w.at - k;
+            if (c < 0 || c >= w.chunks) continue;
+            real own[MAIL];
+            receive<2>(mailbox(w, direction, c, lane, tag), tag, own);
+            if (k <= reach) sum = cfma(products[c * w.lanes], sum, make_cplx(own[0], own[1]));
+        }
+        w.come[direction * w.lanes + lane] = sum;
+    }
+}
+
+// What comes to the warp: from the warps before, and from the blocks before.
+QSIM_DEVICE cplx radial_carry(const Warps& w, int direction, int side, cplx prefix) {
+    const int lane = side * w.pairs + w.t;
+    return cfma(prefix, w.come[direction * w.lanes + lane], w.ends[(direction * w.warps + w.warp) * w.lanes + lane]);
+}
+
+// ------------------------------------------------------------------------------------------ couplings
+
+// Cosines (re) and sines of the pairs of the thread, by the Cayley form of the tangent: found ahead of time, into `room`.
+QSIM_DEVICE void find_turns(const Warps& w, const real* r, real angle, cplx* room) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const real t = tangent(real(0.5) * angle * r[k]);
+        const real s = inverse(fma(t, t, real(1)));
+        room[k * w.threads + threadIdx.x] = {fma(-t, t, real(1)) * s, real(2) * t * s};
+    }
+}
+
+QSIM_DEVICE void turn_two(real c, real s, cplx& x, cplx& y) {
+    const cplx u = x;
+    x = {fma(c, u.re, s * y.im), fma(c, u.im, -s * y.re)};
+    y = {fma(c, y.re, s * u.im), fma(c, y.im, -s * u.re)};
+}
+
+QSIM_DEVICE void turn_odd(const Warps& w, const cplx* room, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const cplx turn = room[k * w.threads + threadIdx.x];
+        cplx x = from_next(a[k]);
+        turn_two(turn.re, turn.im, b[k], x);
+        x = from_last(x);
+        if (w.t > 0) a[k] = x;
+    }
+}
+
+QSIM_DEVICE void turn_even(const Warps& w, const cplx* room, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const cplx turn = room[k * w.threads + threadIdx.x];
+        turn_two(turn.re, turn.im, a[k], b[k]);
+    }
+}
+
+QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const real factor = mask[w.at * w.rows + w.warp * ROWS + k];
+        a[k] = factor * a[k], b[k] = factor * b[k];
+    }
+}
+
+// The chunk as the functions of atom.cuh have it: the state in shared memory.
+QSIM_DEVICE Chunk chunk_of(const Warps& w) {
+    Chunk m;
+    m.f = w.f, m.ends = w.ends, m.lanes = w.lanes, m.rows = w.rows, m.parts = w.warps, m.chunks = w.chunks, m.at = w.at;
+    m.magic = 0xffffffffu / (uint32)w.lanes + 1u;
+    return m;
+}
+
+QSIM_DEVICE void warp_sums(const Warps& w, const Steps& s, const Family* families, int member, int sample, real* scratch,
+                           const cplx (&a)[ROWS], const cplx (&b)[ROWS]) {
+    store_rows(w, w.f, a, b);
+    __syncthreads();
+    const int first = w.at * w.rows;
+    chunk_sums(chunk_of(w), families, s.families, s.r + first, s.weight + first, s.force + first, s.edge, scratch,
+               s.sums + (((int64)member * s.places + sample) * w.chunks + w.at) * SUMS);
+    __syncthreads();
+}
+
+QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
+    Warps w;
+    const int member = blockIdx.x / s.blocks;
+    w.at = blockIdx.x - member * s.blocks;
+    w.warp = threadIdx.x / QSIM_WARP, w.t = threadIdx.x % QSIM_WARP;
+    w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.warps = s.rows / ROWS, w.chunks = s.chunks;
+    w.active = w.t < w.pairs, w.threads = w.warps * QSIM_WARP;
+    w.f = (cplx*)raw;
+    w.ends = w.f + w.rows * w.lanes;
+    w.come = w.ends + 2 * w.warps * w.lanes;
+    w.room = w.come + 2 * w.lanes;
+    w.tables = w.room + ROOM * w.threads;
+    w.products = (real*)(w.tables + 4 * w.rows * w.lanes);
+    w.mail = mail + (int64)member * 4 * w.chunks * w.lanes * MAIL;
+    return w;
+}
+
+// ---------------------------------------------------------------------------------------- length gauge
+
+// Sweep k ends the radial step k - 1 and couples the lanes.  A launch that ends before the last sweep sends what the next one needs.
+QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail) {
+    extern __shared__ __align__(16) char raw[];
+    __shared__ real scratch[QSIM_WARP];
+    __shared__ Family families[FAMILIES];
+    if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
+    const Warps w = warps_of(s, raw, mail);
+    __syncthreads();
+    const int member = blockIdx.x / s.blocks;
+    cplx* state = s.state + ((int64)member * w.chunks + w.at) * w.rows * w.lanes;
+    const real even = w.t < families[0].count ? families[0].coupling[w.t] : real(0);
+    const real odd = w.t < families[1].count ? families[1].coupling[w.t] : real(0);
+    cplx alpha[2][ROWS], beta[2][ROWS], gain[2][ROWS], keep[2][ROWS], a[ROWS], b[ROWS];
+    const int64 first = (int64)w.at * w.rows * w.lanes;
+    load_rows(w, t.alpha + first, alpha[0], alpha[1]);
+    load_rows(w, t.beta + first, beta[0], beta[1]);
+    load_rows(w, t.gain + first, gain[0], gain[1]);
+    load_rows(w, t.keep + first, keep[0], keep[1]);
+    load_rows(w, state, a, b);
+    const real* r = s.r + w.at * w.rows + w.warp * ROWS;
+    cplx* prefix = w.tables + w.warp * w.lanes + w.t;  // (2, warps, lanes): in shared memory, as registers are few
+    if (w.active) {
+        const Prefix p = radial_prefix(w, t);
+        prefix[0] = p.down[0], prefix[w.pairs] = p.down[1];
+        prefix[w.warps * w.lanes] = p.up[0], prefix[w.warps * w.lanes + w.pairs] = p.up[1];
+    }
+    cplx *even_turn = w.room, *odd_turn = w.room + ROWS * w.threads;  // odd: the same before and after a radial step
+    for (int k = s.first;; ++k) {
+        const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+        const bool merged = k <= s.last && !s.mask && s.samples[k] < 0 && k < s.steps;
+        if (k > 0) {
+            const uint32 tag = (uint32)(s.base + k);
+            if (w.active) {
+#pragma unroll
+                for (int side = 0; side < 2; ++side) {
+                    cplx down, up;
+                    radial_fold(alpha[side], beta[side], 1, side ? b : a, down, up);
+                    w.ends[w.warp * w.lanes + side * w.pairs + w.t] = down;
+                    w.ends[(w.warps + w.warp) * w.lanes + side * w.pairs + w.t] = up;
+                }
+            }
+            __syncthreads();
+            radial_chain(w, t, k != s.first, tag);
+            if (k > s.last) break;
+            find_turns(w, r, even * (merged ? move[0] + move[1] : move[0]), even_turn);  // while others are waited for
+            if (k == s.first) find_turns(w, r, odd * move[0], odd_turn);
+            radial_receive(w, t, s.window, tag);
+            __syncthreads();
+            if (w.active) {
+                const cplx* back = prefix + w.warps * w.lanes;
+                radial_rows(alpha[0], beta[0], gain[0], keep[0], 1, a, radial_carry(w, 0, 0, prefix[0]),
+                            radial_carry(w, 1, 0, back[0]));
+                radial_rows(alpha[1], beta[1], gain[1], keep[1], 1, b, radial_carry(w, 0, 1, prefix[w.pairs]),
+                            radial_carry(w, 1, 1, back[w.pairs]));
+            }
+            turn_odd(w, odd_turn, a, b);
+            turn_even(w, even_turn, a, b);
+        } else if (merged) {
+            find_turns(w, r, even * move[1], even_turn);
+            turn_even(w, even_turn, a, b);
+        }
+        if (!merged) {
+            if (s.mask && k > 0) mask_rows(w, s.mask, a, b);
+            if (s.samples[k] >= 0) warp_sums(w, s, families, member, s.samples[k], scratch, a, b);
+            if (k == s.steps) break;
+            find_turns(w, r, even * move[1], even_turn);
+            turn_even(w, even_turn, a, b);
+        }
+        find_turns(w, r, odd * move[1], odd_turn);
+        turn_odd(w, odd_turn, a, b);
+    }
+    store_rows(w, state, a, b);
+}
+
+#endif  // QSIM_ATOM_WARPS_CUH

@@ -1,0 +1,119 @@
+"""Steps on a CPU against plain linear algebra: ranges of rows, tiles of lanes, and what is no longer felt.
+
+Tolerance: the matrices of a step have condition numbers below 10 (velocity gauge) and 1e3 (radial step); a few steps with states
+of norm 1 leave less than 1e-12.
+"""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from qsim.tridiag.atom.grid import mapped, uniform
+from qsim.tridiag.atom.lanes import Lanes
+from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
+
+ROUNDING = 1e-12
+LONG, DENSE = uniform(40.2, 0.3), mapped(30.0, 0.3, 0.02, 40.0)
+
+
+def atom(grid, mask):
+    far = np.maximum(grid.r - 0.7 * grid.r[-1], 0.0)
+    return AtomLattice(
+        grid, -1 / grid.r, 1 / grid.r**2, 1.0, 0.01 * far**2, np.exp(-0.05 * far) if mask else None
+    )
+
+
+def radial(lattice, lanes, dt, f):
+    """``(M2 + q) w = -q f``, ``f' = w + M2 w / conj(q')`` by banded elimination, every l by itself."""
+    a, potential, rotation, ll, first = radial_arrays(lattice, lanes, dt, cap=True)
+    out = np.zeros_like(f)
+    for l, lane in zip(lanes.ls, lanes.order, strict=True):
+        b = potential[:, 0] + rotation * ll[lane] - 1.0
+        q = 1.0 / (b - 1j * (a - potential[:, 1]))
+        m2 = np.full((3, len(q)), 1.0 / 12.0, dtype=complex)
+        m2[1] = 10.0 / 12.0
+        m2[1, 0] = first[lane]
+        matrix = m2.copy()
+        matrix[1] += q
+        k = l - lanes.lowest
+        w = scipy.linalg.solve_banded((1, 1), matrix, -q * f[k])
+        mw = m2[1] * w
+        mw[1:] += w[:-1] / 12.0
+        mw[:-1] += w[1:] / 12.0
+        out[k] = w + (b + 1j * (a + potential[:, 1])) * mw
+    return out
+
+
+def turned(f, first, angle, couplings, r):
+    out = f.copy()
+    for l in range(first, len(f) - 1, 2):
+        phi = angle * r * couplings[l]
+        # the tangent of half the angle is a polynomial; angles here are small enough for rounding
+        out[l] = np.cos(phi) * f[l] - 1j * np.sin(phi) * f[l + 1]
+        out[l + 1] = np.cos(phi) * f[l + 1] - 1j * np.sin(phi) * f[l]
+    return out
+
+
+def mixed(f, first, g, couplings, ls, grid):
+    """A rotation by Cayley's form, a Cayley step of the sum and the difference, the rotation again."""
+    n, corner = grid.points, np.sqrt(3.0) - 2.0
+    m1 = (np.diag(np.full(n, 4.0)) + np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)) / 6.0
+    m1[0, 0] = m1[-1, -1] = (4.0 + corner) / 6.0
+    d = np.diag(np.ones(n - 1), 1) - np.diag(np.ones(n - 1), -1)
+    d[0, 0], d[-1, -1] = corner, -corner
+    out = f.copy()
+    for l in range(first, len(f) - 1, 2):
+        t = 0.25 * g * couplings[l] * (ls[l] + 1.0) / grid.r
+        cos, sin = (1.0 - t * t) / (1.0 + t * t), 2.0 * t / (1.0 + t * t)
+        a, b = out[l] / np.sqrt(grid.slope), out[l + 1] / np.sqrt(grid.slope)
+        a, b = cos * a - sin * b, sin * a + cos * b
+        k = 0.25 * g * couplings[l] * d / grid.slope
+        s = np.linalg.solve(m1 + k, (m1 - k) @ (a + b))
+        d_ = np.linalg.solve(m1 - k, (m1 + k) @ (a - b))
+        a, b = 0.5 * (s + d_), 0.5 * (s - d_)
+        out[l] = (cos * a - sin * b) * np.sqrt(grid.slope)
+        out[l + 1] = (sin * a + cos * b) * np.sqrt(grid.slope)
+    return out
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("velocity", [False, True])
+@pytest.mark.parametrize(
+    ("lanes", "grid"), [(Lanes(0, 18), LONG), (Lanes(1, 4), DENSE), (Lanes(0, 0), DENSE)]
+)
+def test_steps(lanes, grid, velocity, mask):
+    lattice, dt, steps = atom(grid, mask), 0.04, 3
+    rng = np.random.default_rng(1)
+    phi = rng.normal(size=(lanes.used, grid.points, 2)) @ np.array([1.0, 1.0j])
+    phi /= np.linalg.norm(phi)
+    strength = (
+        1.5 if velocity else 0.05
+    )  # velocity gauge: k from 0.01 to 0.4, where rows are felt ten times as far
+
+    def field(t):
+        return strength * np.cos(2.0 * np.asarray(t))
+
+    run = Propagator(lattice, lanes, phi, dt, velocity=velocity, field=field)
+    run.advance(steps)
+    couplings, f = lanes.coupling(lanes.ls), phi * grid.slope
+    for k in range(steps):
+        before, middle, after = (field((k + part) * dt) * dt for part in (0.0, 0.5, 1.0))
+        if velocity:
+            f = mixed(f, 0, 0.5 * before, couplings, lanes.ls, grid)
+            f = mixed(f, 1, 0.5 * middle, couplings, lanes.ls, grid)
+            f = radial(lattice, lanes, dt, f)
+            f = mixed(f, 1, 0.5 * middle, couplings, lanes.ls, grid)
+            if mask or k + 1 == steps:
+                f = mixed(f, 0, 0.5 * after, couplings, lanes.ls, grid)
+            else:  # neighbouring steps share one step of the even pairs
+                f = mixed(f, 0, after, couplings, lanes.ls, grid)
+                f = mixed(f, 0, -0.5 * after, couplings, lanes.ls, grid)
+        else:
+            f = turned(f, 0, 0.5 * middle, couplings, grid.r)
+            f = turned(f, 1, 0.5 * middle, couplings, grid.r)
+            f = radial(lattice, lanes, dt, f)
+            f = turned(f, 1, 0.5 * middle, couplings, grid.r)
+            f = turned(f, 0, 0.5 * middle, couplings, grid.r)
+        if mask:
+            f = f * lattice.mask
+    np.testing.assert_allclose(run.phi, f / grid.slope, rtol=0, atol=ROUNDING)
