@@ -12,6 +12,8 @@ from qsim.tridiag.atom.levels import Radial, level
 from qsim.tridiag.atom.propagator import AtomLattice
 from qsim.tridiag.atom.resonance import Level, resonance
 from qsim.tridiag.atom.spectra import scattering_states
+from qsim.tridiag.atom.tunnelling import adk_rate, adk_yield
+from qsim.tridiag.output import scalars
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -62,3 +64,34 @@ def test_static_rates(field):
     found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (0.025, 0.2, 40.0)), field)
     assert found.rate == pytest.approx(entry["result"]["rate"][k], rel=4e-6)
     assert found.energy == pytest.approx(entry["result"]["E"][k], abs=2e-9)
+
+
+def test_tunnelling_rates():
+    """4 / F exp(-2 / 3F) for 1s; the resonance approaches it in weak fields, with the known first correction -(107/12) F."""
+    field = np.array([0.03, 0.04, 0.05])
+    adk = adk_rate(field, 0.5, 1.0, 0, 0)
+    assert adk == pytest.approx(4.0 / field * np.exp(-2.0 / (3.0 * field)), rel=1e-12)
+    entry = REFERENCES["static_field"]["result"]["rate"][:3]
+    ratio = np.array(entry) / adk
+    assert ratio == pytest.approx(1.0 - 107.0 / 12.0 * field, abs=0.09)
+    assert np.all(np.diff(ratio) < 0.0)
+    # n = 2, l = 1 by scaling of an ion: F / Z^3, rates Z^2
+    assert adk_rate(8.0 * field, 2.0, 2.0, 0, 0) == pytest.approx(4.0 * adk, rel=1e-12)
+    with_m = [float(adk_rate(np.array([0.003]), 0.125, 1.0, 1, m)[0]) for m in (0, 1)]
+    assert with_m[1] < 0.1 * with_m[0]
+
+
+def test_yields_beside_tunnelling(tridiag):
+    """A slow pulse ionises as the tunnelling rate says, but for the factor of the field's strength; a run tells both."""
+    laser = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.03, "E0": 0.07, "cycles": 1}]}
+    grid = {"rmax": 80, "dr": 0.3, "lmax": 24, "map": {"dr0": 0.05, "width": 30}}
+    result = tridiag.run(
+        task="atom", atom="hydrogen", grid=grid, laser=laser, absorber={"type": "manolopoulos", "kmin": 0.3},
+        time={"dt": 0.1, "outputs": 4, "verify": False},
+    )  # fmt: skip
+    found = scalars(result)
+    ratio = found["continuum_population"].value / found["adk_yield"].value
+    assert 0.3 < ratio < 1.5
+    both = tridiag.build(task="atom", atom="hydrogen", grid=grid, laser=laser, time={"dt": 0.1},
+                         initial=[{"n": 1}, {"n": 2, "l": 1}])  # fmt: skip
+    assert adk_yield(both) is None
