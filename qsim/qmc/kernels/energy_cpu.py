@@ -41,23 +41,6 @@ def rotation(k0, k1, stream, step, walker, pair, Q):
 
 @nb.njit(**INLINE)
 def legendre(l, x):
-    """Return P_l(x)."""
-    if l == 0:
-        return 1.0
-    if l == 1:
-        return x
-    if l == 2:
-        return 1.5 * x * x - 0.5
-    if l == 3:
-        return x * (2.5 * x * x - 1.5)
-    below, p = x * (2.5 * x * x - 1.5), 0.125 * (x * x * (35.0 * x * x - 30.0) + 3.0)
-    for k in range(4, l):
-        below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
-    return p
-
-
-@nb.njit(**INLINE)
-def _legendre_of_four(l, x):
     """Return P_l of a vector of four numbers."""
     if l == 0:
         return same(1.0)
@@ -123,7 +106,7 @@ def nonlocal_electron(
             cosine = (ux * dx + uy * dy + uz * dz) * over
             weight = same(0.0)
             for l in range(channels):
-                weight = weight + factors[l] * _legendre_of_four(l, cosine)
+                weight = weight + factors[l] * legendre(l, cosine)
             x, y, z = ax + r * ux, ay + r * uy, az + r * uz
             ratio = weight * combinations(orbitals, combined, x, y, z, work)
             for q in range(min(4, number - first)):
