@@ -13,9 +13,8 @@ import numpy as np
 
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
-from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.energy_cpu import clipped, legendre, rotation
-from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, update_window
+from qsim.qmc.kernels.energy_cpu import clipped, rotation
+from qsim.qmc.kernels.inverses_cpu import DELAYED, WINDOW, close_window, invert, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import table_value
@@ -326,6 +325,19 @@ def long_ranged(hamiltonian, R, work):
         repulsion += 0.5 * y * (a * a + b * b - N)
         attraction -= y * (a * hamiltonian.ions[k, 0] + b * hamiltonian.ions[k, 1])
     return repulsion, attraction
+
+
+@nb.njit(**INLINE)
+def legendre(l, x):
+    """Return P_l(x)."""
+    if l == 0:
+        return 1.0
+    if l == 1:
+        return x
+    below, p = x, 1.5 * x * x - 0.5
+    for k in range(2, l):
+        below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
+    return p
 
 
 @nb.njit(**JIT)

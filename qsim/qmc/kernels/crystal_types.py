@@ -11,9 +11,16 @@ if TYPE_CHECKING:
 
     from qsim.qmc.kernels.types import State
 
-__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
+__all__ = [
+    "WINDOW",
+    "CrystalHamiltonian",
+    "CrystalOrbitals",
+    "CrystalWork",
+    "crystal_work_space",
+    "scratch_of",
+]
 
-WINDOW = 16  # electrons of a delayed update on a CPU
+WINDOW = 16  # electrons whose updates of inverses are made together, where they are delayed
 HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 

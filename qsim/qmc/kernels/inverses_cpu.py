@@ -18,9 +18,8 @@ from qsim.qmc.kernels.jit import JIT
 
 __all__ = ["DELAYED", "close_window", "invert", "update_window"]
 
-DELAYED = (
-    129  # electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache
-)
+#: Electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache.
+DELAYED = 129
 
 
 @nb.njit(**JIT)
