@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc.kernels.inverses_cpu import WINDOW
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.kernels.types import State
 
-__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
+__all__ = [
+    "WINDOW",
+    "CrystalHamiltonian",
+    "CrystalOrbitals",
+    "CrystalWork",
+    "crystal_work_space",
+    "scratch_of",
+]
 
+WINDOW = 16  # electrons whose updates of inverses are made together, where they are delayed
 HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 

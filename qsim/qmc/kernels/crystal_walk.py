@@ -31,7 +31,10 @@ __all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
-BATCH = {4: 12, 8: 6}  # points of a spherical rule that are taken together, by bytes of a real number, as in crystal_pairs.cuh
+BATCH = {
+    4: 12,
+    8: 6,
+}  # points of a spherical rule that are taken together, by bytes of a real number, as in crystal_pairs.cuh
 SPOT = {4: 96, 8: 160}  # bytes of such a point
 TIN = 48  # and of what a mixed basis adds
 SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory

@@ -13,14 +13,13 @@ import math
 import numba as nb
 import numpy as np
 
+from qsim.qmc.kernels.crystal_types import WINDOW
 from qsim.qmc.kernels.jit import JIT
 
-__all__ = ["DELAYED", "WINDOW", "close_window", "invert", "update_window"]
+__all__ = ["DELAYED", "close_window", "invert", "update_window"]
 
-WINDOW = 16  # electrons
-DELAYED = (
-    129  # electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache
-)
+#: Electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache.
+DELAYED = 129
 
 
 @nb.njit(**JIT)
