@@ -89,6 +89,15 @@ def test_reduction_and_nearest_images(seed):
         np.testing.assert_allclose(np.sort(row[row < 1.7 * cell.radius]), near, atol=1e-9)
 
 
+@pytest.mark.parametrize("lattice", [np.eye(3), FCC, SKEWED, 1.0 - 2.0 * np.eye(3), np.diag([1.0, 2.0, 3.0])])
+def test_near_lattice_vectors_come_with_their_negatives(lattice):
+    cell = Cell(np.array(lattice))
+    near, half = cell.near, len(cell.near) // 2
+    assert not near[0].any()
+    np.testing.assert_array_equal(near[1 + half :], -near[1 : 1 + half])
+    assert len(near) == len(cell.images(cell.radius)) == len(np.unique(np.round(near, 9), axis=0))
+
+
 def test_flat_cells_are_refused():
     with pytest.raises(InvalidInput, match="in a plane"):
         Cell.of([[1, 0, 0], [0, 1, 0], [1, 1, 1e-9]])

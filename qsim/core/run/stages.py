@@ -89,7 +89,7 @@ class Plan:
     doubling
         Whether only 1, 2, 4, 8, ... processes can.
     cpu_only
-        What keeps the run from a GPU, such as ``"muffin tins of crystals"``; empty if nothing does.
+        What keeps the run from a GPU, such as ``"task: atom with 5000 channels"``; empty if nothing does.
     """
 
     memory: Memory = field(default_factory=Memory)

@@ -139,8 +139,8 @@ class Cell:
     def near(self) -> NDArray[np.float64]:
         """Lattice vectors (2 n + 1, 3) that can bring a folded vector within the radius: zero, n of them, and their negatives."""
         found = self.images(self.radius)[1:]
-        half = [t for t in found if tuple(t) > (0.0, 0.0, 0.0)]
-        return np.array([np.zeros(3), *half, *(-t for t in half)])
+        half = found[[tuple(t) > (0.0, 0.0, 0.0) for t in found]]
+        return np.concatenate([np.zeros((1, 3)), half, -half])
 
     def fold(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return vectors (..., 3) with lattice coordinates of the reduced basis within -1/2 ... 1/2."""

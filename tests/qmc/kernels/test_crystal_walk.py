@@ -184,6 +184,23 @@ def test_mixed_basis_in_mixed_precision_makes_the_same_moves(cuda, case, tmp_pat
     agree(there, here, 2e-3, 2e-3)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["pairs", "complex"])
+def test_mixed_precision_holds_far_from_the_origin(cuda, case, tmp_path):
+    """Potential energies of walkers whose electrons are up to 1000 cells away: 6e-8 of such a distance would be 2e-4 bohr."""
+    made = made_of(case, tmp_path)
+    walkers = Walkers(cuda, made, 3, KEY, single=True)
+    walkers.place()
+    energies = []
+    cells = np.random.default_rng(3).integers(-1000, 1001, host(walkers).R.shape)
+    for shift in (0.0, cells @ made.cell.lattice):
+        walkers.state.R[...] += cuda.asarray(np.broadcast_to(shift, cells.shape))
+        walkers.recompute()
+        walk.energies(cuda, walkers.state, walkers.tables, walk.Stream(KEY, 1, 0))
+        energies.append(host(walkers).energy[:, 1:3].copy())
+    np.testing.assert_allclose(energies[1], energies[0], rtol=1e-15, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("channels", "electrons", "atoms", "lanes"),
     [(1, 2, 2, 4), (4, 8, 2, 8), (32, 64, 16, 32), (128, 256, 64, 32)],

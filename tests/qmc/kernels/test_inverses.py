@@ -4,7 +4,8 @@ import numba as nb
 import numpy as np
 import pytest
 
-from qsim.qmc.kernels.inverses_cpu import DELAYED, WINDOW, close_window, update_window
+from qsim.qmc.kernels.crystal_types import WINDOW
+from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, update_window
 from qsim.qmc.kernels.walk_cpu import update_inverse
 
 
