@@ -314,4 +314,5 @@ def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
         sector=deck.sector,
         device=device,
         start=deck.initial if deck.task == "floquet" else None,
+        ring=deck.ring,
     )

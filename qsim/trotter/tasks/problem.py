@@ -50,6 +50,8 @@ class TaskProblem(Generic[B]):
         None in a plan.
     start : Initial or None
         Initial state of the deck, for a task that has one.
+    ring : bool
+        Whether the last site is a neighbour of the first.
     """
 
     models: Models
@@ -58,6 +60,7 @@ class TaskProblem(Generic[B]):
     sector: SectorBlock | str
     device: Device | None
     start: Initial | None = None
+    ring: bool = False
 
     @property
     def spins(self) -> int:
