@@ -67,6 +67,9 @@ def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
     shown = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
     if "absorber" in r and np.any(r["absorber"] > 0):
         ax.axhline(float(r["r"][r["absorber"] > 0][0]), color="w", linewidth=0.6, linestyle=":")
+    sphere = _scalar(r, "tsurff_radius")
+    if sphere is not None:
+        ax.axhline(sphere, color="w", linewidth=0.6, linestyle="--")
     ax.set_ylabel("r (bohr)")
     time_axis(ax, r)
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
@@ -106,7 +109,7 @@ def norm(r: Results) -> Figure | None:
 
 
 def density(r: Results) -> Figure | None:
-    """Map of the radial density, logarithmic, with the edge of the absorber."""
+    """Map of the radial density, logarithmic, with the edge of the absorber and the sphere of t-SURFF."""
     fig = figure("double", 3.0)
     ax = fig.subplots()
     _draw_density(fig, ax, r)

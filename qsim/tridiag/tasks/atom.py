@@ -19,6 +19,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, surface
 from qsim.tridiag.atom.cuda import CudaMember
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
@@ -450,7 +451,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, str]]:
         yield (
             "wall",
             f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
-            f"grid.rmax, or add an absorber",
+            f"grid.rmax, or add an absorber; {enough(problem):.4g} bohr hold the fastest electrons until the end",
         )
     if result.lost > CLEARED:
         yield (

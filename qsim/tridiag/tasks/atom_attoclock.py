@@ -27,6 +27,7 @@ MAP = 161  # points of the momentum map in each direction
 LIMIT = (
     3.0  # error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
 )
+FEWEST = 8  # energies of an angle: every second one must do as well
 NEAR, ROUNDS = (
     41,
     6,
@@ -45,7 +46,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
         Spectrum with azimuths.
     """
     free = found.energy > 0.0
-    if np.count_nonzero(free) < 8:
+    if np.count_nonzero(free) < 4:
         return None
     energy, azimuth, angular = found.energy[free], found.theta, found.angular[free]
     k = np.sqrt(2.0 * energy)
@@ -60,7 +61,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
         }
         result.spectra |= _upright(k, found.polar, azimuth, found.sphere[free] / k[:, None, None])
     pulse = result.problem.pulse
-    if not isinstance(pulse, PlaneField) or pulse.sense == 0:
+    if not isinstance(pulse, PlaneField) or pulse.sense == 0 or energy.size < FEWEST:
         return None
     a = result.problem.vector(_peak(result, pulse))
     reference = math.atan2(-float(a[1]), -float(a[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qsim.core.results.quantities import Quantity
+from qsim.tridiag.atom.tunnelling import adk_yield
 
 __all__ = ["NUMBERS", "SPECTRA"]
 
@@ -24,6 +25,20 @@ def _found(name: str) -> Any:
 
 
 NUMBERS: tuple[Q, ...] = (
+    Q(
+        "adk_yield",
+        "",
+        "ionisation by the tunnelling rate of Ammosov, Delone and Krainov, to compare with",
+        lambda r: adk_yield(r.problem),
+        when=lambda r: adk_yield(r.problem) is not None,
+    ),
+    Q(
+        "tsurff_radius",
+        "bohr",
+        "radius of the sphere of t-SURFF",
+        lambda r: r.problem.spheres[0].radius,
+        when=lambda r: bool(r.problem.spheres),
+    ),
     Q(
         "peak_energy_*",
         "hartree",

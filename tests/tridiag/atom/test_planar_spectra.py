@@ -14,7 +14,7 @@ from qsim.tridiag.atom.polarization import Frame, PlaneField
 from qsim.tridiag.tasks.atom import run_atom
 from qsim.tridiag.tasks.atom_surff import spheres
 
-POINTS = 7
+POINTS = 8
 ENERGY = [0.15, 0.7]
 SCATTERING = {"method": "scattering", "energy": ENERGY, "points": POINTS, "angles": 40, "polar": 19}
 WINDOW = {"method": "window", "energy": ENERGY, "points": POINTS, "angles": 40, "polar": 19, "gamma": 0.02}
@@ -188,3 +188,13 @@ def test_what_does_not_go_together(tridiag):
         r"spectra\.0\.polar: 4000 energies, 181 polar angles and 360 azimuths make 2\.6e\+08 numbers, at most 3e\+07",
         **deck(circular("left"), spectra=[SCATTERING | {"points": 4000, "angles": 360, "polar": 181}]),
     )
+
+
+def test_scans_in_a_plane(tridiag):
+    """A scan of fields that turn has azimuths, and no direction along the field."""
+    from qsim.tridiag.output import arrays
+
+    found = arrays(tridiag.run(**deck(circular("left"), scan={"cep": [0.0, 1.0]})))
+    assert found["scan_azimuths"].shape == (2, 40)
+    assert found["scan_pes"].shape == (2, POINTS)
+    assert "scan_pes_along" not in found
