@@ -85,6 +85,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             parts=parts,
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
+            size=f"{problem.dimension} states",
             on_gpu=memory_on_gpu(problem, parts) // ranks,
             on_gpu_host=-others,
             library="cusolver" if problem.asked.cuts else "",
@@ -242,7 +243,12 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             host=found.host,
         )
     return Plan(
-        memory=Memory(device=sum(parts.values()), parts=parts, reduce="system.spins"),
+        memory=Memory(
+            device=sum(parts.values()),
+            parts=parts,
+            reduce="system.spins",
+            size=f"{max(states)} states" if max(states) else "",
+        ),
         sizes=sizes,
         findings=findings,
         work=work,
@@ -314,4 +320,5 @@ def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
         sector=deck.sector,
         device=device,
         start=deck.initial if deck.task == "floquet" else None,
+        ring=deck.ring,
     )

@@ -425,14 +425,15 @@ def spectral(r: Results) -> Figure | None:
     """Draw S(q, w): a map over all q, with the continuum of two spinons of the infinite ring, or curves of some."""
     if "structure" not in r:
         return None
-    q, omega, values = r["q"], r["omega"], r["structure"]
+    omega, values = r["omega"], r["structure"]
+    q = r["q"] if "q" in r else r["dynamics_site"]
     fig = figure("double", 3.0)
     ax = fig.subplots()
-    if q.size < 5:
+    if q.size < 5 or "q" not in r:
         for place, row in zip(q, values, strict=True):
-            ax.plot(omega, row, label=rf"$q = {place:g}\pi$")
+            ax.plot(omega, row, label=rf"$q = {place:g}\pi$" if "q" in r else f"site {place:d}")
         ax.set_xlabel(r"$\omega$ ($J$)")
-        ax.set_ylabel(r"$S(q, \omega)$")
+        ax.set_ylabel(r"$S(q, \omega)$" if "q" in r else r"$S_j(\omega)$")
         ax.legend()
         return fig
     image = ax.pcolormesh(q, omega, np.sqrt(values.T), shading="nearest", cmap="magma", rasterized=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.trotter.quantities_dynamics import DYNAMICS
 from qsim.trotter.tasks.results import (
     DynamicsResult,
     FloquetResult,
@@ -215,121 +216,6 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         _observed("schmidt_sz"),
         axes=("cut", "schmidt_value"),
     ),
-)
-
-
-def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]:
-    return lambda result: None if result.continuum is None else result.continuum[number]
-
-
-DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
-    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
-    Quantity(
-        "energy_0",
-        "J",
-        "energy of the ground state",
-        lambda r: r.energy,
-        error=lambda r: r.residual,
-        headline=True,
-    ),
-    Quantity(
-        "static_sum",
-        "hbar^2",
-        "sum of the static structure factors of all q",
-        lambda r: float(r.static.sum()),
-        headline=True,
-    ),
-    Quantity(
-        "change_max",
-        "",
-        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
-        lambda r: None if r.change is None else float(r.change.max()),
-        headline=True,
-        when=lambda r: r.change is not None,
-    ),
-    Quantity(
-        "broadening",
-        "J",
-        "half width of the Lorentzians",
-        lambda r: r.problem.block.broadening,
-        when=lambda r: r.moments is None,
-    ),
-    Quantity(
-        "resolution",
-        "J",
-        "standard deviation of a peak in the middle of the band, pi R / M, of kpm",
-        lambda r: r.resolution,
-        headline=True,
-        when=lambda r: r.moments is not None,
-    ),
-    Quantity(
-        "captured",
-        "",
-        "least share of a static factor that lies within the frequencies, of kpm",
-        lambda r: r.captured,
-        headline=True,
-        when=lambda r: r.moments is not None,
-    ),
-    Quantity(
-        "band_lower",
-        "J",
-        "lower end of the band of kpm",
-        lambda r: r.edges[0],
-        when=lambda r: r.moments is not None,
-    ),
-    Quantity(
-        "band_upper",
-        "J",
-        "upper end of the band of kpm",
-        lambda r: r.edges[1],
-        when=lambda r: r.moments is not None,
-    ),
-    Quantity("operator", "", "operator S_q", lambda r: r.problem.block.operator),
-    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
-    Quantity(
-        "q",
-        "pi",
-        "wave numbers, in units of pi",
-        lambda r: np.array(r.problem.block.wave_numbers(r.problem.spins)),
-        axes=("q",),
-    ),
-    Quantity(
-        "omega", "J", "frequencies", lambda r: np.array(r.problem.block.omega.values()), axes=("omega",)
-    ),
-    Quantity(
-        "structure",
-        "hbar^2/J",
-        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening; of kpm a peak of the "
-        "resolution",
-        lambda r: r.structure,
-        axes=("q", "omega"),
-        note="S_q = N^(-1/2) sum_j exp(iqj) S_j",
-    ),
-    Quantity(
-        "static", "hbar^2", "<0|S_q^dagger S_q|0>, the integral of S(q, w)", lambda r: r.static, axes=("q",)
-    ),
-    Quantity("first_moment", "hbar^2 J", "integral of w S(q, w)", lambda r: r.first_moment, axes=("q",)),
-    Quantity(
-        "moments",
-        "hbar^2",
-        "<0|S_q^dagger T_k((H - c)/R) S_q|0>, the moments of kpm",
-        lambda r: r.moments,
-        axes=("q", "moment"),
-    ),
-    Quantity(
-        "poles",
-        "J",
-        "positions of the poles; not a number where there are fewer",
-        lambda r: r.poles,
-        axes=("q", "pole"),
-    ),
-    Quantity("pole_weight", "hbar^2", "weights of the poles", lambda r: r.weights, axes=("q", "pole")),
-    Quantity(
-        "change", "", "change of S(q, w) with the last fifth of the products", lambda r: r.change, axes=("q",)
-    ),
-    Quantity("continuum_lower", "J", "lower edge of two spinons of an infinite ring", _edge(0), axes=("q",)),
-    Quantity("continuum_upper", "J", "upper edge of two spinons of an infinite ring", _edge(1), axes=("q",)),
 )
 
 

@@ -267,7 +267,7 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
             seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
         return Counted(seconds, TERM * count * len(sizes), 0.0)
     if isinstance(block, Dynamics):
-        count = len(block.wave_numbers(problem.spins)) * float(block.steps)
+        count = block.rows(problem.spins) * float(block.steps)
         seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
     counted = _thermal(block, sizes, product)

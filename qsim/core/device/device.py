@@ -79,6 +79,8 @@ class Memory:
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
     fits: Callable[[int], str] | None = None
+    size: str = ""
+    """What the problem is the size of, for the message, such as ``"9075135300 states"``."""
     interpreter: int = 0
     """Bytes of `host` that belong to Python and its libraries, not to the problem."""
     on_gpu: int = 0
@@ -533,7 +535,8 @@ def _ran_out(device: Device, memory: Memory, error: BaseException) -> str:
 def _too_large(need: int, free: int, where: str, memory: Memory) -> str:
     largest = sorted(memory.parts.items(), key=lambda part: -part[1])[:4]
     parts = f" ({', '.join(f'{name} {_bytes(size)}' for name, size in largest)})" if largest else ""
-    return f"the problem needs {_bytes(need)} {where}{parts}, but {_bytes(free)} is free"
+    size = f" of {memory.size}" if memory.size else ""
+    return f"the problem{size} needs {_bytes(need)} {where}{parts}, but {_bytes(free)} is free"
 
 
 def _reduce(memory: Memory, free: int) -> str:

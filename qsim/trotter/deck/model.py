@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
-from qsim.trotter.deck.couplings import System, Term
+from qsim.trotter.deck.couplings import Ring, System, Term
 from qsim.trotter.deck.initial import Initial, NeelInitial
 
 MAX_OUTPUTS = 1_000_000
@@ -430,6 +430,16 @@ class TrotterDeck(Deck):
         """Return the settings of the first observable of that name, None if it is not asked for."""
         given = (getattr(item, name) for item in self.observe)
         return next((v for v in given if v is not None and v is not False), None)  # site 0 is one
+
+    @property
+    def lattices(self) -> list[Any]:
+        """Lattices of all terms; None for one without."""
+        return [getattr(term, "lattice", None) or self.system.lattice for term in self.system.terms]
+
+    @property
+    def ring(self) -> bool:
+        """Whether a term lies on a ring."""
+        return any(isinstance(lattice, Ring) for lattice in self.lattices)
 
     def unread(self) -> list[str]:
         """Return the blocks of the other tasks."""

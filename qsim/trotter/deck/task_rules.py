@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
-from qsim.trotter.deck.couplings import Ring
-from qsim.trotter.deck.initial import GroundStateInitial, check_initial
+from qsim.trotter.deck.couplings import Ladder, Square, Triangular
+from qsim.trotter.deck.initial import GroundStateInitial, check_initial, check_sites
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 
@@ -125,6 +125,32 @@ def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("sector", "task: thermal sums over all sectors; leave sector out")
 
 
+def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield what contradicts itself in local functions, and in those of the current."""
+    block = deck.dynamics
+    if block.sites is not None:
+        yield from check_sites(block.sites, deck.system.spins, "dynamics.sites")
+    if block.sites is not None and block.operator == "current":
+        yield Finding("dynamics.sites", "the current is that of the whole chain; leave sites out")
+    if "q" in block.model_fields_set:
+        what = (
+            "the current is taken at q = 0" if block.sites is None else "sites stand instead of wave numbers"
+        )
+        yield Finding("dynamics.q", f"{what}; leave q out")
+    if block.operator != "current":
+        return
+    if isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
+        yield Finding(
+            "sector.inversion", "the current is taken in a sector of Sz without inversion; leave it out"
+        )
+    for lattice in deck.lattices:
+        if isinstance(lattice, Ladder | Square | Triangular):
+            yield Finding(
+                "dynamics.operator",
+                f"the current runs along a chain or ring, not a lattice of type {lattice.type}",
+            )
+
+
 def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
     block, spins = deck.dynamics, deck.system.spins
     if block.omega.to <= block.omega.first:
@@ -137,13 +163,18 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
             "kpm has the resolution pi R / M of its M = 2 steps + 1 moments, R half of the band width; leave broadening out, and "
             "set dynamics.steps",
         )
-    if block.operator != "sz" and isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
+    if block.sites is not None or block.operator == "current":
+        yield from _check_rows(deck)
+    if (
+        block.operator in ("sp", "sm")
+        and isinstance(deck.sector, SectorBlock)
+        and deck.sector.inversion is not None
+    ):
         yield Finding(
             "sector.inversion",
             f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
         )
-    lattices = [getattr(term, "lattice", None) or deck.system.lattice for term in deck.system.terms]
-    if isinstance(block.q, list) and any(isinstance(lattice, Ring) for lattice in lattices):
+    if isinstance(block.q, list) and deck.ring:
         for k, q in enumerate(block.q):
             if abs(q * spins / 2 - round(q * spins / 2)) > 1e-9:
                 yield Finding(

@@ -56,13 +56,19 @@ _Wave = Annotated[float, Field(ge=-100.0, le=100.0)]
 
 
 class Dynamics(Block):
-    """Spectral function of the ground state, S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j."""
+    """Spectral functions of the ground state: S(q, w) of S_q = N^(-1/2) sum_j exp(iqj) S_j, local ones, of the current."""
 
     method: Literal["lanczos", "kpm"] = Field(
         default="lanczos",
         description="lanczos: continued fraction, poles; kpm: kernel polynomials, one resolution for the whole band",
     )
-    operator: Literal["sz", "sp", "sm"] = Field(default="sz", description="S: Sz, S+ or S-")
+    operator: Literal["sz", "sp", "sm", "current"] = Field(
+        default="sz",
+        description="S: Sz, S+ or S-; or the current of Sz along a chain or ring, i[H, sum_j j Sz_j] / sqrt(N), at q = 0",
+    )
+    sites: Annotated[list[Count], Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="S of single sites, local spectral functions, instead of wave numbers"
+    )
     q: Literal["all"] | Annotated[list[_Wave], Field(min_length=1, max_length=1000)] = Field(
         default="all", description="wave numbers in units of pi, or all: 2 m / N, m = 0 ... N - 1"
     )
@@ -76,7 +82,13 @@ class Dynamics(Block):
 
     def wave_numbers(self, spins: int) -> list[float]:
         """Return the wave numbers of a chain of so many spins, in units of pi."""
+        if self.operator == "current":
+            return [0.0]
         return [2.0 * m / spins for m in range(spins)] if self.q == "all" else list(self.q)
+
+    def rows(self, spins: int) -> int:
+        """Return how many spectral functions are asked for."""
+        return len(self.wave_numbers(spins)) if self.sites is None else len(self.sites)
 
 
 _Temperature = Annotated[float, Field(gt=1e-6, lt=1e9)]

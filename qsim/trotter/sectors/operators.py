@@ -1,4 +1,4 @@
-"""Operators of wave number q on a state of a sector: ``S_q = N^(-1/2) sum_j exp(i q j) S_j``."""
+"""Operators on a state of a sector: ``S_q = N^(-1/2) sum_j exp(i q j) S_j``, and the current of Sz."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import DeckError
+from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["raised", "target_of", "wave", "weighted"]
+__all__ = ["current_of", "raised", "target_of", "wave", "weighted"]
 
 PIECE = 1 << 20
 
 
 def target_of(sector: Sector, operator: str) -> Sector | None:
-    """Return the sector that an operator (``sz``, ``sp``, ``sm``) leads to; None where it annihilates all states."""
-    if operator == "sz":
+    """Return the sector that an operator (``sz``, ``sp``, ``sm``, ``current``) leads to; None where it annihilates all states."""
+    if operator in ("sz", "current"):
         return Sector(sector.spins, sector.down, -sector.inversion)
     down = sector.down + (-1 if operator == "sp" else 1)
     return Sector(sector.spins, down) if 0 <= down <= sector.spins else None
@@ -70,6 +72,43 @@ def raised(
             chosen = np.flatnonzero((piece >> j & 1) == (1 if more else 0))
             out[start + chosen] += factors[j] * host[sector.index(piece[chosen] ^ (1 << j))]
     return device.asarray(out)
+
+
+def current_of(model: Model, ring: bool) -> Model:
+    """Return the current of Sz, ``i [H, sum_j x_j S^z_j]``, as a Hamiltonian that conserves Sz.
+
+    With ``d = x_k - x_j`` a coupling ``Jxy (S^x_j S^x_k + S^y_j S^y_k)`` gives ``d Jxy (S^x_j S^y_k - S^y_j S^x_k)``, and a
+    Dzyaloshinskii-Moriya coupling ``D (S^x_j S^y_k - S^y_j S^x_k)`` gives ``-d D (S^x_j S^x_k + S^y_j S^y_k)``.  Sites lie at
+    ``x_j = j``; on a ring d is the way round that is shorter.
+
+    Raises
+    ------
+    DeckError
+        If coupled sites lie opposite each other on a ring.
+    """
+    n, site = model.spins, np.arange(model.spins)
+    distance = (site[None, :] - site[:, None]).astype(float)  # [j, k]
+    if ring:
+        distance -= n * np.round(distance / n)
+        coupled = (
+            model.J[0] != 0.0 if model.cross is None else (model.J[0] != 0.0) | (model.cross[0, 1] != 0.0)
+        )
+        opposite = np.argwhere(coupled & (2 * np.abs(distance) == n))
+        if len(opposite):
+            j, k = (int(place) for place in opposite[0])
+            raise DeckError(
+                f"dynamics.operator: sites {j} and {k} are coupled and lie opposite each other on the ring: the current between "
+                "them has no direction"
+            )
+    found = Model.zero(n)
+    cross = np.zeros((3, 3, n, n))
+    cross[0, 1] = distance * model.J[0]  # odd in j and k, as the difference of the two products is
+    cross[1, 0] = cross[0, 1].T
+    J = found.J
+    if model.cross is not None:
+        J = J.copy()
+        J[0] = J[1] = -distance * model.cross[0, 1]
+    return Model(n, J, found.h, cross)
 
 
 def wave(spins: int, q: float) -> NDArray[np.complex128]:

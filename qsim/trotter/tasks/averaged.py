@@ -137,12 +137,13 @@ class Correlators:
         steps = c.shape[1]
         with device.use():
             phi = xp.zeros((len(c), start.size), start.dtype)
-            block = xp.empty((min(TOGETHER, steps), start.size), start.dtype)
+            together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
+            block = xp.empty((together, start.size), start.dtype)
             again = chain(device, operator, start.copy())
             for k in range(steps):
-                row = k % TOGETHER
+                row = k % together
                 block[row] = again.vector
-                if row == TOGETHER - 1 or k == steps - 1:
+                if row == together - 1 or k == steps - 1:
                     factors = device.asarray(np.ascontiguousarray(c[:, k - row : k + 1]))
                     phi += factors @ block[: row + 1]
                 if k < steps - 1:

@@ -22,7 +22,7 @@ from qsim.trotter.sectors.ground import ground_state
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.operators import raised, target_of, wave, weighted
+from qsim.trotter.sectors.operators import current_of, raised, target_of, wave, weighted
 from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
 from qsim.trotter.tasks.results import DynamicsResult
 
@@ -58,8 +58,8 @@ class Computation:
         restored: Mapping[str, Any] | None,
     ) -> None:
         self.problem, self.sector, self.ground = problem, sector, ground
-        self.wave_numbers = problem.block.wave_numbers(problem.spins)
-        count, steps = len(self.wave_numbers), problem.block.steps
+        self.count, steps = problem.block.rows(problem.spins), problem.block.steps
+        count = self.count
         self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
         self.change = np.zeros(count)
         self.moments = np.zeros((count, 2 * steps + 1)) if problem.block.method == "kpm" else None
@@ -98,7 +98,7 @@ class Computation:
         """Make the recurrences that are left."""
         problem, target = self.problem, self.target
         operator = None if target is None else SectorOperator(problem.place, target, problem.model)
-        for number in range(self.done, len(self.wave_numbers)):
+        for number in range(self.done, self.count):
             if operator is not None:
                 self._one(number, operator, report)
             self.done = number + 1
@@ -106,9 +106,11 @@ class Computation:
 
     def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
         problem, block = self.problem, self.problem.block
-        device, factors = problem.place, wave(problem.spins, math.pi * self.wave_numbers[number])
+        device, factors = problem.place, self._factors(number)
         vector = self.ground.vector
-        if block.operator == "sz":
+        if block.operator == "current":
+            phi = self._current(vector)
+        elif block.operator == "sz":
             phi = weighted(self.sector, device, vector, factors)
         else:
             phi = raised(self.sector, operator.sector, device, vector, factors)
@@ -145,6 +147,23 @@ class Computation:
             omega, eta = np.array(block.omega.values()), block.broadening
             found = lorentzians(omega, eta, poles, weights)
             self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
+
+    def _factors(self, number: int) -> NDArray[np.complex128]:
+        """Return the factors of the sites in the operator of a row."""
+        problem, block = self.problem, self.problem.block
+        if block.sites is not None:
+            return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
+        return wave(problem.spins, math.pi * block.wave_numbers(problem.spins)[number])
+
+    def _current(self, vector: NDArray[Any]) -> Any:
+        """Return the current over the root of N on the ground state."""
+        problem = self.problem
+        current = SectorOperator(problem.place, self.sector, current_of(problem.model, problem.ring))
+        with problem.place.use():
+            psi = vector.astype(np.complex128)
+            out = problem.place.xp.empty_like(psi)
+            current.apply(psi, out, 1.0 / math.sqrt(problem.spins))
+        return out
 
     @cached_property
     def _exact(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -190,9 +209,9 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
         f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
     )
     made = Computation(problem, sector, ground, monitor.restored)
-    total = len(made.wave_numbers)
+    total = made.count
     with monitor.stage("recurrences"):
-        drive(made, monitor, total=total, unit="wave numbers", what="dynamics", done=made.done)
+        drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
     block, omega = problem.block, np.array(problem.block.omega.values())
     if made.moments is not None:
         return _of_moments(made, omega, made.moments, monitor)

@@ -50,6 +50,8 @@ class TaskProblem(Generic[B]):
         None in a plan.
     start : Initial or None
         Initial state of the deck, for a task that has one.
+    ring : bool
+        Whether the last site is a neighbour of the first.
     """
 
     models: Models
@@ -58,6 +60,7 @@ class TaskProblem(Generic[B]):
     sector: SectorBlock | str
     device: Device | None
     start: Initial | None = None
+    ring: bool = False
 
     @property
     def spins(self) -> int:
@@ -191,8 +194,9 @@ def thermal_vectors(problem: TaskProblem[Thermal], states: int) -> int:
     """Return the vectors that correlators against temperature take beside those of the recurrence."""
     if not (problem.asked.pairs or problem.asked.block("structure_factor")):
         return 0
-    # those of temperatures, and of the recurrence that are added at once
-    return min(len(problem.block.grid()), max(1, (1 << 27) // max(states, 1))) + 18
+    # those of temperatures, and of the recurrence that are added at once; as in averaged.MOST_NUMBERS and TOGETHER
+    most = max(1, (1 << 27) // max(states, 1))
+    return min(len(problem.block.grid()), most) + min(16, most) + 3
 
 
 def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
@@ -214,7 +218,8 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
         return {"matrix": matrices * (16 if wide else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
         return {"matrix": 4 * 16 * states**2, "tables": tables}
-    if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
-        tables += (16 if wide else 8) * states * count
     vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
-    return {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}
+    parts = {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}
+    if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
+        parts["temperatures"] = (16 if wide else 8) * states * count
+    return parts

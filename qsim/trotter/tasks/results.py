@@ -150,6 +150,8 @@ class DynamicsResult:
             ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
         if (
             J <= 0.0
+            or self.problem.block.sites is not None
+            or self.problem.block.operator == "current"
             or model.h.any()
             or model.cross is not None
             or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)

@@ -14,6 +14,7 @@ from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.tasks.kpm import chebyshev_moments, share, smoothed
+from tests.trotter.kernels.test_exchange import spin
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -128,6 +129,91 @@ def test_more_products_than_states(trotter):
     assert len(poles) == len(levels) == 21
     np.testing.assert_allclose(poles, levels - energies[0], rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.weights[0][:21], weights, rtol=0, atol=1e-9)
+
+
+def lorentzians_of(H, psi, energy, operator, omega, eta):
+    """Sum over all eigenstates of the whole space."""
+    levels, states = np.linalg.eigh(H)
+    weights = np.abs(states.conj().T @ operator @ psi) ** 2
+    return ((eta / np.pi) / ((omega[:, None] - (levels - energy)) ** 2 + eta**2)) @ weights
+
+
+def ground_of(H, spins, down):
+    strings = np.flatnonzero(np.bitwise_count(np.arange(1 << spins)) == down)
+    energies, vectors = np.linalg.eigh(H[np.ix_(strings, strings)])
+    psi = np.zeros(1 << spins, complex)
+    psi[strings] = vectors[:, 0]
+    return energies[0], psi
+
+
+@pytest.mark.parametrize("operator", ["sz", "sm"])
+@pytest.mark.parametrize("method", ["lanczos", "kpm"])
+def test_local_functions(trotter, operator, method):
+    """Two sites of a chain in fields; of kpm the static factor alone."""
+    n = 6
+    terms = [
+        {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.7},
+        {"type": "field", "axis": "z", "values": "0.3*cos(2*j)"},
+    ]
+    found = dynamics(
+        trotter, {"spins": n, "terms": terms}, {"up": 3}, operator=operator, sites=[4, 1], method=method
+    )
+    H = dense(found.problem.model)
+    energy, psi = ground_of(H, n, 3)
+    omega = np.linspace(0.0, 4.0, 401)
+    for row, j in enumerate((4, 1)):
+        S = spin(2, j, n) if operator == "sz" else spin(0, j, n) - 1j * spin(1, j, n)
+        assert found.static[row] == pytest.approx(np.linalg.norm(S @ psi) ** 2, abs=1e-11)
+        if method == "lanczos":
+            expected = lorentzians_of(H, psi, energy, S, omega, 0.05)
+            np.testing.assert_allclose(found.structure[row], expected, rtol=0, atol=1e-8)
+    output = stage("trotter", "output")
+    np.testing.assert_array_equal(output.arrays(found)["dynamics_site"], [4, 1])
+    assert "q" not in output.arrays(found)
+
+
+@pytest.mark.parametrize("lattice", ["chain", "ring"])
+def test_current(trotter, lattice):
+    """The current of every bond, i [H_bond, Sz of its second site], with Dzyaloshinskii-Moriya couplings."""
+    n = 6
+    terms = [
+        {"type": "xxz", "lattice": lattice, "Jxy": 1.0, "Jz": 0.7},
+        {"type": "dm", "lattice": lattice, "D": [0.0, 0.0, 0.4]},
+        {"type": "field", "axis": "z", "values": "0.3*cos(2*j)"},
+    ]
+    found = dynamics(trotter, {"spins": n, "terms": terms}, {"up": 3}, operator="current")
+    H = dense(found.problem.model)
+    energy, psi = ground_of(H, n, 3)
+    current = np.zeros_like(H)
+    for j in range(n if lattice == "ring" else n - 1):
+        k = (j + 1) % n
+        x, y = spin(0, j, n), spin(1, j, n)
+        bond = x @ spin(0, k, n) + y @ spin(1, k, n) + 0.4 * (x @ spin(1, k, n) - y @ spin(0, k, n))
+        current += 1j * (bond @ spin(2, k, n) - spin(2, k, n) @ bond) / np.sqrt(n)
+    omega = np.linspace(0.0, 4.0, 401)
+    expected = lorentzians_of(H, psi, energy, current, omega, 0.05)
+    np.testing.assert_allclose(found.structure[0], expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("block", "sector", "message"),
+    [
+        ({"sites": [6]}, "auto", "site 6"),
+        ({"sites": [1], "q": [0.0]}, "auto", "leave q out"),
+        ({"operator": "current", "sites": [1]}, "auto", "leave sites out"),
+        ({"operator": "current", "q": [0.0]}, "auto", "taken at q = 0"),
+        ({"operator": "current"}, {"sz": 0, "inversion": 1}, "without inversion"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused(trotter, block, sector, message):
+    with pytest.raises(DeckError, match=message):
+        trotter.load(task="dynamics", system={"spins": 6, "terms": [RING]}, sector=sector, dynamics=block)
+
+
+def test_a_current_without_direction_is_refused(trotter):
+    terms = [RING, {"type": "pairs", "list": [[0, 3, 0.2, 0.2, 0.2]]}]
+    with pytest.raises(DeckError, match="sites 0 and 3 are coupled and lie opposite"):
+        dynamics(trotter, {"spins": 6, "terms": terms}, {"sz": 0}, operator="current")
 
 
 def test_sum_rule(trotter):

@@ -48,6 +48,18 @@ DECKS = {
         "sector": {"sz": 0},
         "dynamics": {"operator": "sp", "broadening": 0.1, "steps": 40},
     },
+    "current": {
+        "task": "dynamics",
+        "system": {"spins": 8, "terms": [CHAIN]},
+        "sector": {"sz": 0},
+        "dynamics": {"operator": "current", "broadening": 0.1, "steps": 100},
+    },
+    "local": {
+        "task": "dynamics",
+        "system": {"spins": 8, "terms": [CHAIN]},
+        "sector": {"sz": 0},
+        "dynamics": {"sites": [0, 5], "broadening": 0.1, "steps": 30},
+    },
     "evolve": {
         "system": {"spins": 10, "terms": [CHAIN, FIELD]},
         "initial": {"type": "neel"},

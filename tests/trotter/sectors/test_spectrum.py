@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qsim.core.device import device as core_device
 from qsim.core.device.device import cpu
-from qsim.core.errors import DeckError
+from qsim.core.errors import DeckError, MemoryLimitError
+from qsim.core.run.stages import stage
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lanczos import Search
@@ -179,3 +181,19 @@ def test_blocks_of_a_spectrum_are_refused_in_an_evolution(trotter):
         trotter.run(**blocks, spectrum={"levels": 2})
     with pytest.raises(DeckError, match="belongs to task: spectrum"):
         trotter.run(**blocks, observe=[{"structure_factor": "zz"}])
+
+
+@pytest.mark.parametrize(
+    ("block", "states"),
+    [
+        ({"task": "spectrum", "sector": {"sz": 0, "inversion": 1}}, "68923264410 states"),
+        ({"task": "thermal", "observe": [{"correlator": "zz", "pairs": "all"}]}, "137846528820 states"),
+        ({"initial": {"type": "neel"}, "evolve": {"t_final": 1.0, "accuracy": 1e-6}}, "137846528820 states"),
+    ],
+)
+def test_a_sector_that_does_not_fit_tells_its_dimension(trotter, monkeypatch, block, states):
+    """40 spins, terabytes."""
+    monkeypatch.setattr(core_device, "free_host_memory", lambda: 10 * 2**30)
+    loaded = trotter.load(system=ring(40), **block)
+    with pytest.raises(MemoryLimitError, match=states):
+        cpu(1).require(stage("trotter", "build").plan(loaded).memory)
