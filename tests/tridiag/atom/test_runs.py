@@ -202,3 +202,17 @@ def test_channels_grow_without_output_times(tridiag):
     many = tridiag.run(**SMALL)
     assert found.lanes.lmax == many.lanes.lmax > found.problem.setting.lmax
     assert found.population("1s") == pytest.approx(many.population("1s"), abs=1e-10)
+
+
+def test_a_sphere_that_the_box_has_not_reached(tridiag):
+    """The flux through it is zero until the box has grown to it, and then that of the whole box."""
+    block = {"method": "tsurff", "radius": 110, "energy": [0.2, 0.6], "points": 5, "tail": "none"}
+    deck = WIDE | {"spectra": [block]}
+    auto = tridiag.run(**deck)
+    assert auto.problem.first_points < auto.problem.spheres[0].index
+    fixed = tridiag.run(**deck | {"grid": WIDE["grid"] | {"rmax": auto.problem.setting.rmax}})
+    assert np.abs(auto.flux[0, 0]).max() == 0.0  # the outer one
+    size = np.abs(fixed.flux).max()
+    assert size > 1e-6
+    assert np.abs(auto.flux - fixed.flux).max() < 1e-4 * size
+    assert auto.spectra["pes"] == pytest.approx(fixed.spectra["pes"], rel=1e-4, abs=1e-12)
