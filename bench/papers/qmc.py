@@ -42,6 +42,11 @@ def _said(key: str) -> str:
     return f"{found} ({found.source})"
 
 
+def _both(molecules: str, crystals_: str) -> str:
+    """Return where the numbers of molecules and of crystals come from."""
+    return molecules if molecules == crystals_ else f"{molecules}; crystals: {crystals_}"
+
+
 @cache
 def trial_function(deck: str) -> Wavefunction:
     """Return the trial function at the start of a deck."""
@@ -85,17 +90,20 @@ def _crystal_rates(rows: list[Row]) -> Data:
     return found
 
 
-def _core_rate(core: Device) -> float:
-    """Return walker-generations of diffusion per second of diamond with 16 atoms on one core, T-moves, double precision."""
-    walkers = problem.ensemble(core, crystals.of_deck("diamond 16"), 4, crystals.MOVES)
-    work = crystals._generations(walkers, 2, tmoves=True)
-    found = problem.alternate(core, {"T-moves": work}, 3)["T-moves"]
-    return walkers.count * 2 / problem.undisturbed(core, found)
+def _core_rates(core: Device) -> dict[str, float]:
+    """Return walker-generations per second on one core of the crystals of the GPU's case: T-moves, double precision."""
+    rates = {}
+    for name, made in (("diamond 16", crystals.of_deck("diamond 16")), ("diamond 64", crystals.diamond64())):
+        walkers = problem.ensemble(core, made, 2, crystals.MOVES)
+        work = crystals._generations(walkers, 1, tmoves=True)
+        found = problem.alternate(core, {"T-moves": work}, 3)["T-moves"]
+        rates[f"{name} atoms"] = walkers.count / problem.undisturbed(core, found)
+    return rates
 
 
 def _draw_speed(data: Data) -> Figure:
-    fig, axes = panels(1, 3, 3.4)
-    a, b, c = axes[0]
+    fig, axes = panels(2, 2, 3.2)
+    (a, b), (c, d) = axes
     ordered = sorted(data["cpu"].items(), key=lambda entry: int(entry[1]["electrons"]))
     for k, (deck, here) in enumerate(ordered):
         name = f"{SYSTEMS[deck][0]}, {here['electrons']} e"
@@ -126,20 +134,21 @@ def _draw_speed(data: Data) -> Figure:
     if data["cuda"]:
         b.legend(fontsize="x-small", title="band: the paper's 10 to 15", title_fontsize="x-small")
     for k, (name, here) in enumerate(data["crystals"].items()):
+        core = data["core"].get(name)
         for kind, points in here.items():
-            x, y = zip(*points, strict=True)
-            style = "o-" if kind == "locality" else "s--"
-            c.loglog(x, y, style, color=f"C{k}", markersize=3, label=f"{name}, {kind}")
-    if "core" in data:
-        c.axhline(data["core"], color="0.5", linewidth=0.8, label="diamond 16 atoms, one core")
-    c.set(
-        xlabel="walkers $N_w$",
-        ylabel="generations of a walker per second",
-        title=f"crystals, {device_of(data['crystals_from'])}",
-    )
-    c.tick_params(which="minor", labelbottom=False, labelleft=False)
-    if data["crystals"]:
-        c.legend(fontsize="xx-small")
+            x, y = (np.array(values) for values in zip(*points, strict=True))
+            look = {"color": f"C{k}", "markersize": 3, "label": f"{name}, {kind}"}
+            c.loglog(x, y, "o-" if kind == "locality" else "s--", **look)
+            if core and kind == "T-moves":
+                d.loglog(x, y / core, "s--", **look)
+    gpu = device_of(data["crystals_from"])
+    c.set(xlabel="walkers $N_w$", ylabel="generations of a walker per second", title=f"crystals, {gpu}")
+    d.set(xlabel="walkers $N_w$", ylabel="time, one core / GPU", title=f"crystals, {gpu}")
+    for axis in (c, d):
+        axis.tick_params(which="minor", labelbottom=False)
+        if axis.lines:
+            axis.set_ylim(axis.get_ylim()[0] / 2, axis.get_ylim()[1] * 2)
+            axis.legend(fontsize="xx-small", loc="lower right")
     return fig
 
 
@@ -170,18 +179,16 @@ def _compare_speed(data: Data) -> list[Line]:
         )
     if not data["cuda"]:
         lines.append(Line("GPU against CPU", _said("speedup_high"), "", NOT_RUN))
-    points = data["crystals"].get("diamond 16 atoms", {}).get("T-moves")
-    if "core" in data:
+    for name, core in data["core"].items():
+        points = data["crystals"].get(name, {}).get("T-moves")
         count, rate = points[-1] if points else (0, 0.0)
         lines.append(
             Line(
-                "GPU against CPU, diamond, 16 atoms, DMC with T-moves",
+                f"GPU against CPU, {name}, DMC with T-moves",
                 _said("speedup_low") + "; " + _said("speedup_high"),
-                f"{data['core']:.3g} generations of a walker per second and core, double precision",
-                f"{rate / data['core']:.0f} times one core, {count} walkers, mixed precision"
-                if points
-                else NOT_RUN,
-                "splines in the cache of the GPU; its memory is 40 times as fast as that of a GT200",
+                f"{core:.3g} generations of a walker per second and core, double precision",
+                f"{rate / core:.0f} times one core, {count} walkers, mixed precision" if points else NOT_RUN,
+                "one core, not four; splines in the cache of the GPU",
             )
         )
     return lines
@@ -214,8 +221,8 @@ def speed(work: Work) -> Data:
     data["cuda"] = _gpu_ratios(rows)
     rows, data["crystals_from"] = work.gpu_case("qmc-crystals-gpu")
     data["crystals"] = _crystal_rates(rows)
-    if not work.quick:
-        data["core"] = _core_rate(work.core)
+    data["cuda_from"] = _both(data["cuda_from"], data["crystals_from"])
+    data["core"] = {} if work.quick else _core_rates(work.core)
     return data
 
 
@@ -343,7 +350,8 @@ def shares(work: Work) -> Data:
     rows, where = work.gpu_case("qmc-shares")
     solid, from_ = work.gpu_case("qmc-crystal-shares-gpu")
     cpu = _shares(work.case("qmc-shares")) | _shares(work.case("qmc-crystal-shares"))
-    return {"cpu": cpu, "cuda": _shares(rows) | _shares(solid), "cuda_from": where, "crystals_from": from_}
+    both = _both(where, from_)
+    return {"cpu": cpu, "cuda": _shares(rows) | _shares(solid), "cuda_from": both, "crystals_from": from_}
 
 
 # ---------------------------------------------------------------------------------------------- Fig. 5

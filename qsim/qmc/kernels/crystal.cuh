@@ -228,12 +228,6 @@ QSIM_DEVICE void bend_weights(real t, real n, real* w) {
     w[1] = h * (3 * t - 2), w[2] = h * (3 * s - 2);
 }
 
-// One of four weights; a loop that is not unrolled cannot index registers.
-QSIM_DEVICE real picked(const real* w, int a) {
-    const real low = a == 0 ? w[0] : w[1], high = a == 2 ? w[2] : w[3];
-    return a < 2 ? low : high;
-}
-
 // Cosine and sine of 2 pi x.
 QSIM_DEVICE void circle(double x, float& cosine, float& sine) { sincospif(2 * (float)(x - rint(x)), &sine, &cosine); }
 QSIM_DEVICE void circle(double x, double& cosine, double& sine) { sincospi(2 * x, &sine, &cosine); }
@@ -268,33 +262,46 @@ template <typename Number> QSIM_DEVICE void turn_rows(const Crystal& m, int spin
     }
 }
 
+// Rows (5, C) of splines, and work space behind them.
 QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
     const int C = (int)m.all_channels;
     const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
     const Spline spot = spline_of(m, spin, x, y, z);
     const real m00 = (real)m.metric[0], m11 = (real)m.metric[4], m22 = (real)m.metric[8];
     const real m01 = (real)(2 * m.metric[1]), m02 = (real)(2 * m.metric[2]), m12 = (real)(2 * m.metric[5]);
-    real w[3][4], d[3][4], h[3][4];
+    real* weights = sums + 5 * C;  // (3, 3, 4) by derivative and axis
+    for (int k = lane_of(); k < 9; k += LANES) {
+        const int axis = k % 3;
+        const real t = axis == 0 ? spot.t[0] : axis == 1 ? spot.t[1] : spot.t[2];
+        const real n = (real)(axis == 0 ? m.mesh0 : axis == 1 ? m.mesh1 : m.mesh2);
+        real w[4];
+        if (k < 3)
+            value_weights(t, w);
+        else if (k < 6)
+            slope_weights(t, n, w);
+        else
+            bend_weights(t, n, w);
 #pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const real n = (real)(k == 0 ? m.mesh0 : k == 1 ? m.mesh1 : m.mesh2);
-        value_weights(spot.t[k], w[k]), slope_weights(spot.t[k], n, d[k]), bend_weights(spot.t[k], n, h[k]);
+        for (int i = 0; i < 4; ++i) weights[4 * k + i] = w[i];
     }
+    join();
+    const real *w0 = weights, *w1 = weights + 4, *w2 = weights + 8, *d0 = weights + 12, *d1 = weights + 16, *d2 = weights + 20;
+    const real *h0 = weights + 24, *h1 = weights + 28, *h2 = weights + 32;
     for (int c = lane_of(); c < C; c += LANES) {
         real value = 0, g0 = 0, g1 = 0, g2 = 0, laplacian = 0;
 #pragma unroll 1  // 16 loads at once: more would need registers that other warps can use
         for (int a = 0; a < 4; ++a) {
-            const real wa = picked(w[0], a), da = picked(d[0], a), ha = picked(h[0], a);
+            const real wa = w0[a], da = d0[a], ha = h0[a];
 #pragma unroll
             for (int b = 0; b < 4; ++b) {
                 const real* q = m.table + spot.first + c + a * plane + b * line;
                 const real q0 = q[0], q1 = q[C], q2 = q[2 * C], q3 = q[3 * C];
-                const real v = w[2][0] * q0 + w[2][1] * q1 + w[2][2] * q2 + w[2][3] * q3;
-                const real s = d[2][0] * q0 + d[2][1] * q1 + d[2][2] * q2 + d[2][3] * q3;
-                const real t = h[2][0] * q0 + h[2][1] * q1 + h[2][2] * q2 + h[2][3] * q3;
-                const real wab = wa * w[1][b], dwab = da * w[1][b], wdab = wa * d[1][b];
+                const real v = w2[0] * q0 + w2[1] * q1 + w2[2] * q2 + w2[3] * q3;
+                const real s = d2[0] * q0 + d2[1] * q1 + d2[2] * q2 + d2[3] * q3;
+                const real t = h2[0] * q0 + h2[1] * q1 + h2[2] * q2 + h2[3] * q3;
+                const real wab = wa * w1[b], dwab = da * w1[b], wdab = wa * d1[b];
                 value += wab * v, g0 += dwab * v, g1 += wdab * v, g2 += wab * s;
-                laplacian += (m00 * ha * w[1][b] + m11 * wa * h[1][b] + m01 * da * d[1][b]) * v +
+                laplacian += (m00 * ha * w1[b] + m11 * wa * h1[b] + m01 * da * d1[b]) * v +
                              (m02 * dwab + m12 * wdab) * s + m22 * wab * t;
             }
         }

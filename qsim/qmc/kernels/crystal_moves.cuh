@@ -311,7 +311,9 @@ struct Chance {
 QSIM_DEVICE Chance drawn(const Draw& draw, int e, double width) {
     const uint4 u = words(draw, PER_ELECTRON * e), v = words(draw, PER_ELECTRON * e + ACCEPTANCE);
     const double a = width * sqrt(-2 * log(unit(u.x))), b = width * sqrt(-2 * log(unit(u.z)));
-    return {a * cos(TWO_PI * unit(u.y)), a * sin(TWO_PI * unit(u.y)), b * cos(TWO_PI * unit(u.w)), log(uniform52(v.x, v.y))};
+    double cosine, sine;
+    sincospi(2 * unit(u.y), &sine, &cosine);
+    return {a * cosine, a * sine, b * cospi(2 * unit(u.w)), log(uniform52(v.x, v.y))};
 }
 
 QSIM_DEVICE double of_lane(double x, int lane) { return __shfl_sync(group(), x, lane, LANES); }

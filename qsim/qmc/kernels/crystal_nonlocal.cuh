@@ -71,9 +71,10 @@ QSIM_DEVICE void prepare_slot(const Crystal& m, double* slot, int e, const Draw&
     const int number = (int)slot[NUMBER];
     const uint32 pair = (uint32)(PER_ELECTRON * m.electrons + 2 * (e * m.atoms * m.image_count + number));
     const uint4 c = words(draw, pair), d = words(draw, pair + 1);
-    const double f = uniform52(c.x, c.y), g = TWO_PI * uniform52(c.z, c.w), h = TWO_PI * uniform52(d.x, d.y);
-    const double p = sqrt(1 - f), t = sqrt(f);
-    const double x = p * sin(g), y = p * cos(g), z = t * sin(h), v = t * cos(h);
+    const double f = uniform52(c.x, c.y), p = sqrt(1 - f), t = sqrt(f);
+    double sg, cg, sh, ch;
+    sincospi(2 * uniform52(c.z, c.w), &sg, &cg), sincospi(2 * uniform52(d.x, d.y), &sh, &ch);
+    const double x = p * sg, y = p * cg, z = t * sh, v = t * ch;
     slot[0] = 1 - 2 * (y * y + z * z), slot[1] = 2 * (x * y - z * v), slot[2] = 2 * (x * z + y * v);
     slot[3] = 2 * (x * y + z * v), slot[4] = 1 - 2 * (x * x + z * z), slot[5] = 2 * (y * z - x * v);
     slot[6] = 2 * (x * z - y * v), slot[7] = 2 * (y * z + x * v), slot[8] = 1 - 2 * (x * x + y * y);

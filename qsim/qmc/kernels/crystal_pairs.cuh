@@ -11,13 +11,10 @@
 #ifndef NEAR_PAIRS
 #define NEAR_PAIRS 0  // pairs of such lattice vectors
 #endif
-#ifndef BATCH
-#define BATCH 12  // points of a spherical rule that are taken together
-#endif
-
 template <bool yes, typename A, typename B> struct choice { typedef A type; };
 template <typename A, typename B> struct choice<false, A, B> { typedef B type; };
 constexpr bool SINGLE = sizeof(real) == 4;
+constexpr int BATCH = SINGLE ? 12 : 6;  // points of a spherical rule that are taken together, as in crystal_walk.py
 
 struct Fractions {
     uint32 a, b, c;

@@ -7,7 +7,8 @@
 // qsim-compile: may-spill=walk,nonlocal_steps
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
-// qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DLANES=8 -DROW_LANES=8
+// qsim-compile: -DWARPS=4 -DPART=2 -DCHUNKS=2 -DWINDOW=4 -DREAL=double
 // qsim-compile: -DWARPS=4 -DTINS=1
 // qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
 #include "crystal_nonlocal.cuh"
@@ -107,14 +108,31 @@ QSIM_DEVICE double local_energy(const Crystal& m, const State& s, int64 w, const
 
 // ----------------------------------------------------------------------------------------------- inversion
 
-// Invert A (n, n) of leading dimension M in place of X by Gauss and Jordan, pivots by column; returns log |det|, and its sign in `sign`.
-QSIM_DEVICE double invert(wide* A, wide* X, int n, int M, double& sign) {
+// Row of the largest element of column i from row i on; every lane holds it.
+QSIM_DEVICE int pivot_row(const wide* A, int i, int n, int M) {
+    double largest = -1;
+    int row = i;
+    for (int k = i + lane_of(); k < n; k += LANES) {
+        const double size = modulus(A[k * M + i]);
+        if (size > largest) largest = size, row = k;
+    }
+#pragma unroll
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        const double other = __shfl_xor_sync(group(), largest, half, LANES);
+        const int there = __shfl_xor_sync(group(), row, half, LANES);
+        if (other > largest || (other == largest && there < row)) largest = other, row = there;
+    }
+    return row;
+}
+
+// Invert A (n, n) of leading dimension M in its place by Gauss and Jordan, pivots by column; returns log |det|, and its sign in `sign`.
+// Column e of the inverse is left in column order[e]; order, swaps: (n,).
+QSIM_DEVICE double invert(wide* A, int* order, int* swaps, int n, int M, double& sign) {
     const int lane = lane_of();
     double log_det = 0;
+    for (int k = lane; k < n; k += LANES) order[k] = swaps[k] = k;
     for (int i = 0; i < n; ++i) {
-        int p = i;
-        for (int k = i + 1; k < n; ++k)
-            if (modulus(A[k * M + i]) > modulus(A[p * M + i])) p = k;
+        const int p = pivot_row(A, i, n, M);
         const wide pivot = A[p * M + i];
         if (!(modulus(pivot) > 0)) {
             sign = 0;
@@ -123,10 +141,11 @@ QSIM_DEVICE double invert(wide* A, wide* X, int n, int M, double& sign) {
         const wide over = one() / pivot;
         join();
         for (int k = lane; k < n; k += LANES) {
-            const wide a = A[p * M + k], x = X[p * M + k];
-            if (p != i) A[p * M + k] = A[i * M + k], X[p * M + k] = X[i * M + k];
-            A[i * M + k] = a * over, X[i * M + k] = x * over;
+            const wide a = k == i ? one() : A[p * M + k];
+            if (p != i) A[p * M + k] = A[i * M + k];
+            A[i * M + k] = a * over;
         }
+        if (lane == 0) swaps[i] = p;
         if (p != i) sign = -sign;
         if (real_part(pivot) < 0) sign = -sign;
         log_det += log(modulus(pivot));
@@ -137,14 +156,20 @@ QSIM_DEVICE double invert(wide* A, wide* X, int n, int M, double& sign) {
             for (int r = 0; r < 4; ++r) f[r] = first + r < n && first + r != i ? A[(first + r) * M + i] : wide();
             join();
             for (int k = lane; k < n; k += LANES) {
-                const wide a = A[i * M + k], x = X[i * M + k];
+                const wide a = A[i * M + k];
 #pragma unroll
                 for (int r = 0; r < 4; ++r)
-                    if (first + r < n && first + r != i) A[(first + r) * M + k] -= f[r] * a, X[(first + r) * M + k] -= f[r] * x;
+                    if (first + r < n && first + r != i) A[(first + r) * M + k] = (k == i ? wide() : A[(first + r) * M + k]) - f[r] * a;
             }
         }
         join();
     }
+    if (lane == 0)  // rows were exchanged before: columns are, in the opposite order
+        for (int i = n - 1; i >= 0; --i) {
+            const int kept = order[i];
+            order[i] = order[swaps[i]], order[swaps[i]] = kept;
+        }
+    join();
     if (COMPLEX) sign = 1;
     return log_det;
 }
@@ -166,7 +191,8 @@ extern "C" __global__ void recompute(Crystal m, State s, double* error) {
     ENTER
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of(), stride = curve_stride(m);
     const double* R = s.R + w * N * 3;
-    wide *A = (wide*)(s.scratch + w * s.stride), *X = A + M * M;
+    wide* A = (wide*)(s.scratch + w * s.stride);
+    int *order = (int*)local.rows, *swaps = order + M;  // while rows are not needed
     double log_psi = 0, sign = 1, worst = 0;
     for (int spin = 0; spin < 2; ++spin) {
         const int n = spin == 0 ? (int)m.n_up : N - (int)m.n_up, begin = spin == 0 ? 0 : (int)m.n_up;
@@ -175,16 +201,16 @@ extern "C" __global__ void recompute(Crystal m, State s, double* error) {
             bloch_rows(m, spin, R[3 * e], R[3 * e + 1], R[3 * e + 2], local.rows);
             settle(m, s, w, e, local, R[3 * e], R[3 * e + 1], R[3 * e + 2]);
             const elem* row = row_of(m, local, 0);
-            for (int o = lane; o < n; o += LANES) A[i * M + o] = widened(row[o]), X[i * M + o] = i == o ? one() : wide();
+            for (int o = lane; o < n; o += LANES) A[i * M + o] = widened(row[o]);
             join();
         }
         double own = 1;
-        log_psi += invert(A, X, n, M, own);
+        log_psi += invert(A, order, swaps, n, M, own);
         sign *= own;
         elem* inverse = inverse_of(m, s, w, spin);
         double size = 0, change = 0;
         for (int k = lane; k < n * n; k += LANES) {
-            const wide fresh = X[(k % n) * M + k / n];
+            const wide fresh = A[(k % n) * M + order[k / n]];
             elem& kept = inverse[(k / n) * M + k % n];
             size = fmax(size, modulus(fresh)), change = fmax(change, modulus(fresh - widened(kept)));
             kept = narrowed(fresh);

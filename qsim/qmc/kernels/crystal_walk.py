@@ -31,11 +31,15 @@ __all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
-BATCH = 12  # points of a spherical rule that are taken together, as in crystal_pairs.cuh
-SPOT = {4: 96, 8: 160}  # bytes of such a point, by those of a real number
+BATCH = {
+    4: 12,
+    8: 6,
+}  # points of a spherical rule that are taken together, by bytes of a real number, as in crystal_pairs.cuh
+SPOT = {4: 96, 8: 160}  # bytes of such a point
 TIN = 48  # and of what a mixed basis adds
 SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory
 LOAD = 16  # bytes of a load
+WEIGHTS = 36  # of the coefficients of a spline
 DELAYED = 65  # orbitals of a spin from which on inverses are updated by windows of electrons
 WINDOW_BYTES = 128  # of a lane for such a window: for u, as much for v
 
@@ -290,13 +294,11 @@ class _Launch(WalkerLaunch):
             "TINS": int(tins),
             **_rows(sizes["orbitals"], (1 + orbitals.is_complex) * size, lanes),
         }
-        rows = 5 * channels
-        if tins:
-            rows += 5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2
+        rows = 5 * channels + (5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2 if tins else WEIGHTS)
         each = (
             _padded(rows * size)
             + _padded((1 + orbitals.is_complex) * sizes["orbitals"] * size)
-            + BATCH * (SPOT[size] + tins * TIN)
+            + BATCH[size] * (SPOT[size] + tins * TIN)
             + _padded(sizes["electrons"] * SITE[size])
         )
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
@@ -319,9 +321,9 @@ def _padded(count: int) -> int:
 def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
     """Return how an inverse with elements of so many bytes is read and updated.
 
-    Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows that
-    fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit into
-    registers.
+    Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows
+    that fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit
+    into registers.
     """
     part = math.gcd(orbitals, max(1, LOAD // size))
     held = 1 << (orbitals // part - 1).bit_length()

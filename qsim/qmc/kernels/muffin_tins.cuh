@@ -21,7 +21,8 @@ struct Tin {
 #if TINS
 QSIM_DEVICE int harmonics_of(const Crystal& m) { return (int)((m.tin_lmax + 1) * (m.tin_lmax + 1)); }
 
-// Real numbers of a walker's rows: of the point, of a tin, harmonics (4, L), weights of radial splines (6, L).
+// Real numbers of a walker's rows: of the point, of a tin (first of all weights of B-splines), harmonics (4, L), weights of radial splines
+// (6, L).
 QSIM_DEVICE int row_numbers(const Crystal& m) { return 10 * (int)m.all_channels + 10 * harmonics_of(m); }
 
 QSIM_DEVICE Tin tin_of(const Crystal& m, double x, double y, double z) {
@@ -210,7 +211,7 @@ QSIM_DEVICE real tin_ratio(const Crystal& m, int spin, const Tin& tin, const rea
     return ratio;
 }
 #else
-QSIM_DEVICE int row_numbers(const Crystal& m) { return 5 * (int)m.all_channels; }
+QSIM_DEVICE int row_numbers(const Crystal& m) { return 5 * (int)m.all_channels + 36; }
 #endif
 
 // Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after

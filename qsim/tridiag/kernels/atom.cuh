@@ -56,6 +56,14 @@ QSIM_DEVICE cplx read_shared_by_blocks(const cplx* from) {  // past the cache of
 #endif
 }
 
+QSIM_DEVICE real read_real_of_blocks(const real* from) {
+#ifdef __CUDACC__
+    return __ldcg(from);
+#else
+    return *from;
+#endif
+}
+
 // Tables of the radial step, (rows of all chunks, lanes) unless said; rows beyond the grid hold zeros.
 struct Radial {
     const cplx *alpha, *beta, *gain, *keep;
@@ -117,12 +125,24 @@ QSIM_DEVICE void store_chunk(const Chunk& m, cplx* state) {
     __syncthreads();
 }
 
+// What a block that goes on to another chunk must keep: sums of threads' rows, kept (chunks, 2, parts, lanes).
+QSIM_DEVICE void load_ends(const Chunk& m, const cplx* kept) {
+    const int size = 2 * m.parts * m.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) m.ends[i] = kept[(int64)m.at * size + i];
+    __syncthreads();
+}
+
+QSIM_DEVICE void store_ends(const Chunk& m, cplx* kept) {
+    const int size = 2 * m.parts * m.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) kept[(int64)m.at * size + i] = m.ends[i];
+}
+
 // ------------------------------------------------------------------------------------- radial step
 
-// Sums of the rows of each thread from zero.
-QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) {
+// Sums of the rows of each thread from zero, of parts begin ... end - 1.
+QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t, int begin_part, int end_part) {
     const int64 first = (int64)m.at * m.rows * m.lanes;
-    for (int i = threadIdx.x; i < m.parts * m.lanes; i += blockDim.x) {
+    for (int i = begin_part * m.lanes + threadIdx.x; i < end_part * m.lanes; i += blockDim.x) {
         const int part = divided(i, m.lanes, m.magic), lane = i - part * m.lanes;
         const int begin = part * ROWS * m.lanes + lane;
         const cplx *a = t.alpha + first, *b = t.beta + first;
@@ -138,6 +158,8 @@ QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) {
     }
     __syncthreads();
 }
+
+QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) { radial_ends(m, t, 0, m.parts); }
 
 // Sums of the whole chunk from zero, for the others: tips (2, chunks, lanes).
 QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
@@ -182,10 +204,10 @@ QSIM_DEVICE void radial_carries(const Chunk& m, const Radial& t, const cplx* tip
     __syncthreads();
 }
 
-// f' from f and what comes to the rows of each thread.
-QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) {
+// f' from f and what comes to the rows of each thread, of parts begin ... end - 1.
+QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t, int begin_part, int end_part) {
     const int64 first = (int64)m.at * m.rows * m.lanes;
-    for (int i = threadIdx.x; i < m.parts * m.lanes; i += blockDim.x) {
+    for (int i = begin_part * m.lanes + threadIdx.x; i < end_part * m.lanes; i += blockDim.x) {
         const int part = divided(i, m.lanes, m.magic), lane = i - part * m.lanes;
         const int begin = part * ROWS * m.lanes + lane;
         cplx z[ROWS], f[ROWS], down = m.ends[i], up = m.ends[m.parts * m.lanes + i];
@@ -205,6 +227,8 @@ QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) {
     }
     __syncthreads();
 }
+
+QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) { radial_finish(m, t, 0, m.parts); }
 
 // --------------------------------------------------------------------------------- couplings of lanes
 
@@ -304,6 +328,7 @@ struct Steps {
     const real *weight, *force, *edge;
     real* sums;                     // (members, places, chunks, SUMS)
     int lanes, rows, chunks, blocks, window, families, first, last, steps, base, places, members;
+    cplx* kept;                     // (members of the launch, chunks, 2, parts, lanes), where a block does several chunks
 };
 
 QSIM_DEVICE Family family_of(const Steps& s, int which) {
@@ -314,7 +339,15 @@ QSIM_DEVICE Family family_of(const Steps& s, int which) {
             count > 0 ? 0xffffffffu / (uint32)count + 1u : 0u};
 }
 
-// Complete step k and begin the next one: the couplings of both, and between them what needs the whole state.
+// Complete step k and begin the next one: the couplings of both; r: of the first row.
+QSIM_DEVICE void turn_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, const real* r) {
+    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+    for (int i = s.families - 1; i > 0; --i) turn_pairs(m, families[i], r, move[0]);
+    turn_pairs(m, families[0], r, move[0] + move[1]);
+    for (int i = 1; i < s.families; ++i) turn_pairs(m, families[i], r, move[1]);
+}
+
+// The same with what needs the whole state between them.
 // moves: angles per bohr of the step before and after, turns of the frame before and after a sample.
 QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, cplx* phases,
                               real* scratch) {
@@ -322,9 +355,7 @@ QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* fami
     const real *r = s.r + m.at * m.rows, here = move[0], after = move[1];
     const int sample = s.samples[k];
     if (!s.mask && !s.momenta && sample < 0 && k < s.steps) {
-        for (int i = s.families - 1; i > 0; --i) turn_pairs(m, families[i], r, here);
-        turn_pairs(m, families[0], r, here + after);
-        for (int i = 1; i < s.families; ++i) turn_pairs(m, families[i], r, after);
+        turn_lanes(m, s, families, member, k, r);
         return;
     }
     for (int i = s.families - 1; i >= 0; --i) turn_pairs(m, families[i], r, here);
@@ -356,18 +387,32 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
+    cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
-                if (!resident || k == s.first) radial_ends(m, t);
+                if (!resident) load_ends(m, kept);
+                if (resident && k == s.first) radial_ends(m, t);
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
                 radial_carries(m, t, s.tips + ((int64)((k - 1) & 1) * s.members + member) * tips);
-                radial_finish(m, t);
             }
-            couple_lanes(m, s, families, member, k, phases, scratch);
+            if (!resident && k > 0 && k < s.steps && !s.mask && !s.momenta && s.samples[k] < 0) {
+                // part by part, while its tables are in the caches
+                for (int part = 0; part < m.parts; ++part) {
+                    Chunk here = m;
+                    here.f += part * ROWS * m.lanes, here.rows = ROWS;
+                    radial_finish(m, t, part, part + 1);
+                    turn_lanes(here, s, families, member, k, s.r + m.at * m.rows + part * ROWS);
+                    radial_ends(m, t, part, part + 1);
+                }
+            } else {
+                if (k > 0) radial_finish(m, t);
+                couple_lanes(m, s, families, member, k, phases, scratch);
+                if (k < s.steps) radial_ends(m, t);
+            }
             if (k < s.steps) {
-                radial_ends(m, t);
+                if (!resident) store_ends(m, kept);
                 radial_tips(m, t, s.tips + ((int64)(k & 1) * s.members + member) * tips);
                 publish(flags, m.at, s.base + k + 1);
             }

@@ -44,7 +44,6 @@ __all__ = [
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
 THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of atom_launch.py
-PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 WARP_LANES, WARP_ROWS = 64, 32  # most of a block whose warps hold ROWS rows of all lanes each
@@ -274,8 +273,9 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            ports = (1,) if found.warps else (2, members, PORT, segments, found.lanes)
-            self.ports = device.xp.zeros(ports)
+            parts = (1,) if found.warps else (members, 2, segments, found.lanes)
+            self.products = device.xp.zeros(parts)
+            self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
             self.lost = device.xp.zeros((members, found.chunks))
         self._felt: dict[int, tuple[Any, int]] = {}
 
@@ -385,6 +385,9 @@ class CudaTables:
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
             wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
+            several = found.blocks < chunks
+            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            self.kept = xp.zeros(wide, dtype=np.complex128)
             self.mail = xp.zeros(wide, dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None

@@ -207,7 +207,7 @@ def launch_velocity(
     extra, threads = _place(kernel, tables, MIX_THREADS)
     middle = [
         *extra, tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
-        put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
+        put(actions), mix.products, mix.wholes, mix.lost, mix.inner, np.int32(mix.inner_rows),
     ]  # fmt: skip
     sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), threads)
     return sums, mix.lost.sum(axis=1)
@@ -258,7 +258,7 @@ def _launch(
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
                     tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
                     null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
-                    tables.weight, tables.force, tables.edge, sums[low:high], *inner,
+                    tables.weight, tables.force, tables.edge, sums[low:high], tables.kept, *inner,
                     *(np.int32(number) for number in numbers),
                 )  # fmt: skip
                 if waits:

@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
 
 THREADS = 256
-ROWS = 4  # that a thread of a GPU makes at a time, as in sectors.cu
+# rows that a thread of a GPU makes at a time, and blocks of a multiprocessor that registers are kept for, by the bytes of an
+# amplitude: the fastest of 1 to 8 rows and 1 to 6 blocks with 32 spins (H200)
+SHAPES = {16: (3, 4), 8: (4, 6), 4: (4, 6)}
 SPAN = 512  # columns of a block of threads
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
 
@@ -180,14 +182,15 @@ def _launch_product(
     low, high = tables.bits
     within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
     couplings = int(tables.diagonal[2])
-    # factors, and ROWS numbers of 8 bytes for each flip and each coupling that takes part of the high string
-    shared = 8 * (within_high + ROWS * (within_high + across + mirrored + couplings))
+    rows_of_thread = SHAPES[psi.dtype.itemsize][0]
+    # factors, and a number of 8 bytes for each row of a thread and each flip and each coupling that takes part of the high string
+    shared = 8 * (within_high + rows_of_thread * (within_high + across + mirrored + couplings))
     kernel = kernels.function(
         "trotter/kernels", "sectors", "sector_product", _defines(psi.dtype), shared_bytes=shared
     )
     for p, first, rows, columns in tables.blocks:
         kernel(
-            (-(-columns // SPAN), -(-rows // ROWS)),
+            (-(-columns // SPAN), -(-rows // rows_of_thread)),
             (THREADS,),
             (
                 psi,
@@ -208,7 +211,9 @@ def _launch_product(
 def _defines(dtype: Any) -> dict[str, str | int]:
     kind = np.dtype(dtype)
     width = 2 if kind.kind == "c" else 1
-    return {"REAL": "float" if kind.itemsize == 4 * width else "double", "WIDTH": width}
+    rows, resident = SHAPES[kind.itemsize]
+    real = "float" if kind.itemsize == 4 * width else "double"
+    return {"REAL": real, "WIDTH": width, "ROWS": rows, "RESIDENT": resident}
 
 
 def _place(
