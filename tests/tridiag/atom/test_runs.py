@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.loop import Progress
-from qsim.tridiag.output import scalars
+from qsim.tridiag.output import arrays, scalars
 from qsim.tridiag.tasks.atom import AtomEvolution
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
@@ -120,6 +120,11 @@ def test_claims_hold(tridiag):
     for name, value in names.items():
         assert abs(found[name].value - value) < 3 * found[name].error + 2e-7, name
         assert found[name].error < 3e-3
+    made = arrays(result)
+    for name, parts in zip(made["claimed"], made["claimed_parts"], strict=True):
+        assert found[name].error == pytest.approx(1.5 * parts.sum(), rel=1e-9, abs=3e-12)
+    assert made["claimed_parts"].shape[1] == 3
+    assert made["claimed_parts"][list(made["claimed"]).index("population_1s")].min() > 0.0
 
 
 def test_dense_core_in_velocity_gauge(tridiag):
