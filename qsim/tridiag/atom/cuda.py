@@ -313,6 +313,15 @@ class CudaMember:
         """The state (used, n), ``sum |phi|^2`` = norm, in the order of the channels."""
         return self.batch.phi(self.index)
 
+    def near(self, window: slice) -> NDArray[np.complex128]:
+        """Return the state on some points (used, points of the window)."""
+        grid = self.lattice.grid
+        with self.batch.device.use():
+            f = self.batch.device.to_host(
+                self.batch.state[self.index, window.start : min(window.stop, grid.points)]
+            )
+        return np.ascontiguousarray((f[:, self.lanes.order] / grid.slope[window, None]).T)
+
     @property
     def numbers(self) -> int:
         """Complex numbers of the state."""

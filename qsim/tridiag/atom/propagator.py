@@ -240,6 +240,12 @@ class Propagator:
         f = self.state[:, order] + 1j * self.state[:, half + order]
         return np.ascontiguousarray((f / self.lattice.grid.slope[:, None]).T)
 
+    def near(self, window: slice) -> NDArray[np.complex128]:
+        """Return the state on some points (used, points of the window)."""
+        order, half, rows = self.lanes.order, 2 * self.lanes.pairs, self.state[window]
+        f = rows[:, order] + 1j * rows[:, half + order]
+        return np.ascontiguousarray((f / self.lattice.grid.slope[window, None]).T)
+
     @property
     def numbers(self) -> int:
         """Complex numbers of the state."""

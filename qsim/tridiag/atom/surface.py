@@ -115,9 +115,14 @@ def values(
     sphere: Sphere,
     a: NDArray[np.float64],
 ) -> NDArray[np.complex128]:
-    """Return u_l and du_l/dr at R, (2, used), of a state that ``exp(-i a.r)`` takes to velocity gauge; a is (1 or 2,)."""
+    """Return u_l and du_l/dr at R, (2, used), of a state that ``exp(-i a.r)`` takes to velocity gauge; a is (1 or 2,).
+
+    `phi` is the state on the window of the sphere, (used, 7); a box that grows and has not reached it has fewer points there.
+    """
     grid, near = lattice.grid, sphere.window
-    u = length_gauge(phi[:, near], grid.r[near], lanes, -a) / np.sqrt(grid.slope[near])
+    if phi.shape[1] < 2 * SIDE + 1:
+        return np.zeros((2, lanes.used), dtype=complex)
+    u = length_gauge(phi, grid.r[near], lanes, -a) / np.sqrt(grid.slope[near])
     return np.array([u[:, SIDE], u @ SLOPE / grid.slope[sphere.index]])
 
 

@@ -265,7 +265,7 @@ class RadialMapStored(Block):
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance")
-ANALYTIC = ("hydrogen", "yukawa", "tong_lin", "gsz", "muller_ar")  # potentials of complex radii
+ANALYTIC = ("hydrogen", "yukawa", "tong_lin", "gsz", "muller_ar", "sum_exp")  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
 
 

@@ -274,6 +274,76 @@ class MullerArgon(CentralBlock):
         return 18.0
 
 
+class SoftCoreAtom(CentralBlock):
+    """``V = -Z / sqrt(r^2 + a^2)``: no nucleus, a Coulomb tail."""
+
+    type: Literal["softcore"]
+    Z: Charge = Field(default=1.0, description="charge that is seen from far away")
+    a: Annotated[Length, SIZE] = Field(description="radius of the core", json_schema_extra={"example": 1.0})
+
+    def V(self, r: Points) -> Points:
+        """Return V (n,), hartree."""
+        return -self.Z / (r**2 + self.a**2) ** 0.5
+
+    def dV(self, r: Points) -> Points:
+        """Return dV/dr (n,), hartree/bohr."""
+        return self.Z * r / (r**2 + self.a**2) ** 1.5
+
+    @property
+    def nucleus(self) -> float:
+        """Charge at the nucleus: none."""
+        return 0.0
+
+    @property
+    def tail(self) -> float:
+        """Charge that is seen from far away."""
+        return self.Z
+
+
+class ExponentialTerm(Block):
+    """``C r^N exp(-A r)``."""
+
+    C: Annotated[float, SIGNED] = Field(description="factor, hartree / bohr^N")
+    N: Annotated[int, Field(ge=-1, le=12)] = Field(description="power of r")
+    A: Annotated[float, Field(gt=0.0, le=1e4)] = Field(description="decay, 1/bohr")
+
+
+class SumOfExponentials(CentralBlock):
+    """``V = -Z / r + sum C r^N exp(-A r)``: local pseudo-potentials of valence electrons, the same for all l."""
+
+    type: Literal["sum_exp"]
+    Z: Charge = Field(default=1.0, description="charge that is seen from far away")
+    terms: Annotated[list[ExponentialTerm], Field(min_length=1, max_length=100)] = Field(
+        description="what is added to -Z/r",
+        json_schema_extra={"example": [{"C": -2.0, "N": -1, "A": 2.0}, {"C": 3.0, "N": 0, "A": 1.5}]},
+    )
+
+    def V(self, r: Points) -> Points:
+        """Return V (n,), hartree."""
+        import numpy as np
+
+        return np.asarray(
+            -self.Z / r + sum(one.C * r ** float(one.N) * np.exp(-one.A * r) for one in self.terms)
+        )
+
+    def dV(self, r: Points) -> Points:
+        """Return dV/dr (n,), hartree/bohr."""
+        import numpy as np
+
+        slopes = (one.C * r ** float(one.N) * np.exp(-one.A * r) * (one.N / r - one.A) for one in self.terms)
+        return np.asarray(self.Z / r**2 + sum(slopes))
+
+    @property
+    def nucleus(self) -> float:
+        """Charge at the nucleus."""
+        return self.Z - sum(one.C for one in self.terms if one.N == -1)
+
+    @property
+    def tail(self) -> float:
+        """Charge that is seen from far away."""
+        return self.Z
+
+
 class FormulaAtom(CentralBlock):
     """A formula of r in atomic units."""
 
@@ -398,7 +468,15 @@ class TableAtom(CentralBlock):
 
 
 Central = Annotated[
-    HydrogenAtom | YukawaAtom | TongLinAtom | ScreenedAtom | MullerArgon | FormulaAtom | TableAtom,
+    HydrogenAtom
+    | YukawaAtom
+    | SoftCoreAtom
+    | TongLinAtom
+    | ScreenedAtom
+    | MullerArgon
+    | SumOfExponentials
+    | FormulaAtom
+    | TableAtom,
     Field(discriminator="type"),
     short_form,
 ]

@@ -295,6 +295,26 @@ def attoclock(r: Results) -> Figure | None:
     return fig
 
 
+def errors(r: Results) -> Figure | None:
+    """Draw what steps, spacings and l leave in each number whose error is claimed: what to make finer first."""
+    if "claimed_parts" not in r:
+        return None
+    parts, names = r["claimed_parts"], [str(one) for one in r["claimed"]]
+    fig = figure("double", 1.2 + 0.16 * len(names))
+    ax = fig.subplots()
+    at = np.arange(len(names))
+    causes = ("time step", "spacing", "angular momenta")
+    for k, (cause, marker) in enumerate(zip(causes, "osx", strict=True)):
+        ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
+    ax.set_xscale("log")
+    ax.set_yticks(at, names, fontsize=6)
+    ax.invert_yaxis()
+    ax.set_xlabel("error (unit of each number)")
+    ax.set_title("parts of the claimed errors")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return fig
+
+
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "populations": populations,
     "norm": norm,

@@ -463,6 +463,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "angular": atom.angular,
     "momentum": atom.momentum,
     "attoclock": atom.attoclock,
+    "errors": atom.errors,
     "scan": atom_scan.scan,
     **figures_systems.FIGURES,
 }

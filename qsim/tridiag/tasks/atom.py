@@ -181,8 +181,13 @@ class AtomEvolution:
         a = problem.vector(step * problem.setting.dt)
         if problem.velocity:
             a = np.zeros_like(a)
-        phi = self.phi
-        return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
+        near = [self.propagator.near(one.window) for one in problem.spheres]
+        return np.array(
+            [
+                surface.values(phi, problem.lattice, lanes, one, a)
+                for phi, one in zip(near, problem.spheres, strict=True)
+            ]
+        )
 
     def _grow(self) -> None:
         """Add angular momenta and points where ``auto`` asks for it."""

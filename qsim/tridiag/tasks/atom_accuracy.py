@@ -85,6 +85,7 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
         monitor.note(f"no errors are claimed: {error}")
         return
     result.errors.update(companions.errors)
+    result.parts = {name: tuple(found.values()) for name, found in companions.parts.items()}
     shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
     worst = max(shares, key=lambda name: shares[name])
     _promised(companions, shares, monitor)

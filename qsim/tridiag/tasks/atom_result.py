@@ -51,6 +51,8 @@ class AtomResult:
         Claimed error by the name of the scalar.
     own : dict
         What the way in which a number is found adds to its claimed error, by the name of the scalar.
+    parts : dict
+        Errors by steps, spacings and angular momenta, by the name of the scalar.
     peaks : dict
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
@@ -74,6 +76,7 @@ class AtomResult:
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
     own: dict[str, float] = field(default_factory=dict)
+    parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
@@ -455,6 +458,23 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     *HARMONICS,
     *SPECTRA,
+    Q(
+        "claimed",
+        "",
+        "names of the numbers whose errors were found by repeating the run",
+        lambda r: np.array(list(r.parts), dtype=object),
+        ("claimed",),
+        when=lambda r: bool(r.parts),
+    ),
+    Q(
+        "claimed_parts",
+        "",
+        "what the time step, the spacing and the last l leave in them",
+        lambda r: np.array(list(r.parts.values())),
+        ("claimed", "cause"),
+        note="in the unit of each number; the claimed error is 1.5 times their sum; an angle has more from azimuths and energies",
+        when=lambda r: bool(r.parts),
+    ),
 )
 
 #: Quantities whose errors are found by comparing runs with other steps, spacings and l.

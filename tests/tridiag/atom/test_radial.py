@@ -12,6 +12,7 @@ from qsim.tridiag.atom.grid import CORNER, first_entry, mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial, level
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.coverage.atoms import Basis
 from qsim.tridiag.deck.central import Central
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
@@ -176,6 +177,7 @@ CENTRAL = [
     {"type": "gsz", "Z": 18.0},
     {"type": "gsz", "Z": 11.0, "N": 11.0, "xi": 1.8, "eta": 2.7},
     {"type": "muller_ar"},
+    {"type": "sum_exp", "Z": 2.0, "terms": [{"C": -3.0, "N": -1, "A": 2.0}, {"C": 4.0, "N": 2, "A": 1.5}]},
     {"type": "expression", "value": "-(1 + exp(-2*r))/r"},
 ]
 
@@ -191,6 +193,31 @@ def test_slopes_and_charges(block):
     assert -near * one.V(near) == pytest.approx(one.nucleus, rel=1e-5)
     far = np.array([200.0])
     assert -far * one.V(far) == pytest.approx(one.tail, abs=1e-9)
+
+
+def test_a_soft_core(tridiag):
+    """No nucleus: slope by differences, and its levels against finite elements."""
+    one = TypeAdapter(Central).validate_python({"type": "softcore", "Z": 1.0, "a": 1.0})
+    r, h = np.array([0.01, 0.3, 1.0, 4.0, 30.0]), 1e-3
+    numeric = (one.V(r - 2 * h) - 8 * one.V(r - h) + 8 * one.V(r + h) - one.V(r + 2 * h)) / (12 * h)
+    assert one.dV(r) == pytest.approx(numeric, abs=1e-10)
+    problem = tridiag.build(
+        task="atom", atom={"type": "softcore", "a": 1.0}, grid={"rmax": 40, "dr": 0.2, "lmax": 1}, time={"dt": 1, "t_final": 4}
+    )  # fmt: skip
+    basis = Basis(one.V, problem.lattice.grid.wall, 1, 0, 14, 0.0)
+    for l in (0, 1):
+        assert Radial(problem.lattice, l).energy(0) == pytest.approx(float(basis.energies[l][0]), abs=2e-7)
+
+
+def test_muller_as_a_sum_of_exponentials():
+    terms = [{"C": -5.4, "N": -1, "A": 1.0}, {"C": -11.6, "N": -1, "A": 3.682}]
+    blocks = ({"type": "sum_exp", "terms": terms}, {"type": "muller_ar"})
+    one, two = (TypeAdapter(Central).validate_python(block) for block in blocks)
+    r = np.array([0.01, 0.5, 3.0, 20.0])
+    assert one.V(r) == pytest.approx(two.V(r), rel=1e-14)
+    assert one.nucleus == pytest.approx(two.nucleus)
+    turned = r * np.exp(0.4j)
+    assert one.V(turned) == pytest.approx(two.V(turned), rel=1e-13)
 
 
 def test_table_is_continued_by_its_tail(tmp_path):

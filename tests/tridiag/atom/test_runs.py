@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.loop import Progress
-from qsim.tridiag.output import scalars
+from qsim.tridiag.output import arrays, scalars
 from qsim.tridiag.tasks.atom import AtomEvolution
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
@@ -120,6 +120,11 @@ def test_claims_hold(tridiag):
     for name, value in names.items():
         assert abs(found[name].value - value) < 3 * found[name].error + 2e-7, name
         assert found[name].error < 3e-3
+    made = arrays(result)
+    for name, parts in zip(made["claimed"], made["claimed_parts"], strict=True):
+        assert found[name].error == pytest.approx(1.5 * parts.sum(), rel=1e-9, abs=3e-12)
+    assert made["claimed_parts"].shape[1] == 3
+    assert made["claimed_parts"][list(made["claimed"]).index("population_1s")].min() > 0.0
 
 
 def test_dense_core_in_velocity_gauge(tridiag):
@@ -202,3 +207,17 @@ def test_channels_grow_without_output_times(tridiag):
     many = tridiag.run(**SMALL)
     assert found.lanes.lmax == many.lanes.lmax > found.problem.setting.lmax
     assert found.population("1s") == pytest.approx(many.population("1s"), abs=1e-10)
+
+
+def test_a_sphere_that_the_box_has_not_reached(tridiag):
+    """The flux through it is zero until the box has grown to it, and then that of the whole box."""
+    block = {"method": "tsurff", "radius": 110, "energy": [0.2, 0.6], "points": 5, "tail": "none"}
+    deck = WIDE | {"spectra": [block]}
+    auto = tridiag.run(**deck)
+    assert auto.problem.first_points < auto.problem.spheres[0].index
+    fixed = tridiag.run(**deck | {"grid": WIDE["grid"] | {"rmax": auto.problem.setting.rmax}})
+    assert np.abs(auto.flux[0, 0]).max() == 0.0  # the outer one
+    size = np.abs(fixed.flux).max()
+    assert size > 1e-6
+    assert np.abs(auto.flux - fixed.flux).max() < 1e-4 * size
+    assert auto.spectra["pes"] == pytest.approx(fixed.spectra["pes"], rel=1e-4, abs=1e-12)

@@ -188,3 +188,22 @@ def test_states_that_do_not_fit(tridiag):
         tridiag.load(**deck([PROBE], initial={"file": "none.h5"}))
     with pytest.raises(DeckError, match=r"initial\.normalize: unknown key.*normalise"):
         tridiag.load(**deck([PROBE], initial={"file": "loud.h5", "normalize": True}))
+
+
+def test_a_momentum_in_the_plane(tridiag):
+    """The same for a field along x that a p state of m = 1 sees in the plane: A along x is taken out."""
+    field, time = (
+        [{"shape": "static", "E0": 0.004}],
+        {"dt": 0.02, "t_final": 6.0, "outputs": 1, "verify": False},
+    )
+    start, grid = {"n": 2, "l": 1, "m": 1}, GRID | {"lmax": 4}
+    whole = tridiag.run(
+        **deck(field, polarization="x", initial=start, grid=grid, time=time | {"t_final": 12.0})
+    )
+    tridiag.execute("first", **deck(field, "velocity", "x", initial=start, grid=grid, time=time))
+    with h5py.File(tridiag.folder / "first.h5") as file:
+        assert file["results/kick"][0] == pytest.approx(-0.024)
+    two = tridiag.run(**deck(field, "length", "x", initial={"file": "first.h5"}, grid=grid, time=time))
+    assert two.population("2p") == pytest.approx(whole.population("2p"), abs=5e-5)
+    assert two.frames["dipole"][-1] == pytest.approx(whole.frames["dipole"][-1], abs=3e-3)
+    assert abs(whole.frames["dipole"][-1, 0]) > 0.1
