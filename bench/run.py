@@ -26,7 +26,7 @@ from bench.harness import CASES, Bench, Case, Skip  # noqa: E402
 from bench.qmc import crystal_decks, crystal_shares, crystals, optimiser, peers, shares, throughput  # noqa: E402, F401
 from bench.qoc import decks, dense, eigenbasis, grid, line_search, qutip_grape  # noqa: E402, F401
 from bench.sturmian import collisions, integrals, linear, states  # noqa: E402, F401
-from bench.tridiag import atom, atom_cuda, batch, literal, solve, step, stream, threads  # noqa: E402, F401
+from bench.tridiag import atom, atom_clubs, atom_cuda, batch, literal, solve, step, stream, threads  # noqa: E402, F401
 from bench.trotter import ensembles, equal_error, gates, large, measure, products, scaling  # noqa: E402, F401
 from bench.trotter import step as trotter_step  # noqa: E402, F401
 from bench.trotter import threads as trotter_threads  # noqa: E402, F401

@@ -209,7 +209,8 @@ def command(
         ]
         words += ["--device", device, "--threads", str(threads)]
         words += [word for change in changes for word in ("--set", change)]
-        environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+        packages = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(packages)}
         if device == "cuda":
             environ["CUPY_CACHE_DIR"] = cache
         start = time.perf_counter()

@@ -25,10 +25,10 @@ from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.walkers import Walkers
 
 CLASSES = ("whole", "nonlocal", "splines", "jastrow", "ratios", "updates")  # as in clocks.cuh
-COUNTS = {"diamond 2": 8192, "diamond 16": 4096, "diamond 64": 2048}
+COUNTS = {"diamond 16": 4096, "diamond 64": 2048, "diamond 2": 8192}
 DRIVEN = {"diamond 2": 3, "diamond 16": 2, "diamond 64": 1}  # blocks of the driver in a piece of work
 BLOCK, EVERY = 20, 5  # generations between recomputations, and between branchings, as of the driver
-ROUNDS = 2
+ROUNDS = {"diamond 2": 3, "diamond 16": 2, "diamond 64": 1}
 KERNELS = ("walk", "weigh", "nonlocal_steps")
 ROWS = 1024  # of clocks, as in clocks.cuh
 GENERATIONS = {"diamond 2": 30, "diamond 16": 16, "diamond 64": 4}  # that kernels are timed for
@@ -130,7 +130,7 @@ def _system(bench: Bench, name: str, count: int) -> None:
     }
     classes["driver, and what is in no class"] = whole - sum(classes.values())
     for kind, time in classes.items():
-        timing = Timing(time, time, ROUNDS, "events")
+        timing = Timing(time, time, ROUNDS[name], "events")
         bench.row(
             f"{name} atoms: {kind}",
             timing,
@@ -197,7 +197,7 @@ def _driver(bench: Bench, name: str, walkers: Walkers) -> float:
     """Return the seconds of a generation with T-moves, branching and recomputations by the driver."""
     blocks = 1 if bench.quick else DRIVEN[name]
     work = problem.diffusion(walkers, TAU, BLOCK, blocks)
-    timing = problem.alternate(bench.device, {"driver": work}, ROUNDS)["driver"]
+    timing = problem.alternate(bench.device, {"driver": work}, ROUNDS[name])["driver"]
     label = f"{name} atoms, {walkers.count} walkers: {BLOCK * blocks} generations by the driver"
     bench.row(label, timing, kind="driver", system=name, walkers=walkers.count, generations=BLOCK * blocks)
     return problem.undisturbed(bench.device, timing) / (BLOCK * blocks)

@@ -179,18 +179,18 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
     ]
     M = walkers.state.rows.shape[3]
     out = [np.zeros((len(part), 5, M)) for part in points]
-    S, G = np.zeros(9), np.zeros((9, 3))
+    work_space = walk._space(walkers.state, walkers.tables)
 
     def work() -> None:
         for _ in range(REPEATS):
             for spin in range(2):
-                _rows_of_points(walkers.tables.orbitals, spin, points[spin], out[spin], S, G)
+                _rows_of_points(walkers.tables.orbitals, spin, points[spin], out[spin], work_space)
 
     return work
 
 
 @nb.njit(**JIT)
-def _rows_of_points(orbitals, spin, points, out, S, G):
+def _rows_of_points(orbitals, spin, points, out, work):
     """Rows at many points, (k, 3) to (k, 5, M)."""
     for k in range(points.shape[0]):
-        orbital_rows(orbitals, spin, points[k, 0], points[k, 1], points[k, 2], out[k], S, G)
+        orbital_rows(orbitals, spin, points[k, 0], points[k, 1], points[k, 2], out[k], work)

@@ -151,15 +151,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         work=_work(loaded.deck, system),
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
-        cpu_only=_cpu_only(loaded.deck),
     )
-
-
-def _cpu_only(deck: QmcDeck) -> str:
-    """Return what keeps a deck from a GPU; empty if nothing does."""
-    if isinstance(deck.wavefunction.orbitals, Eshdf | Pyscf) and deck.wavefunction.orbitals.muffin_tins:
-        return "muffin tins of crystals"
-    return ""
 
 
 def _fits_host(wavefunction: Wavefunction) -> bool:
@@ -270,7 +262,7 @@ def _smaller_tables(deck: QmcDeck, crystal: CrystalWavefunction) -> Callable[[in
     if crystal.shares.get("cell", 1) == 1 and len(crystal.system.symbols) > 1:
         ways.append("bands of a primitive cell with system.tilematrix store that cell alone")
     if crystal.orbitals.tins is None:
-        ways.append("wavefunction.orbitals.muffin_tins, on a CPU, take a tenth")
+        ways.append("wavefunction.orbitals.muffin_tins take a tenth")
     return lambda free: "; ".join(ways)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
+from qsim.qmc.bulk import finite_size, intensive
 from qsim.qmc.estimators.tables import estimator_tables
 from qsim.qmc.figures import FIGURES
 from qsim.qmc.finished import (
@@ -32,7 +32,6 @@ from qsim.qmc.finished import (
 )
 from qsim.qmc.sampling.series import ENERGIES
 from qsim.qmc.scalar_dat import extra_files, extra_paths
-from qsim.qmc.statistics.finite_size import potential_correction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,8 +128,8 @@ def _section(kind: str) -> tuple[Quantity[Result], ...]:
         _estimate(kind, "variance", "hartree^2", "variance of the local energy", headline=shown),
         _estimate(kind, "acceptance", "", "fraction of accepted moves", headline=shown),
         *(replace(energy, text=energy.text + mixed) for energy in energies),
-        _finite_size(kind),
-        *_intensive(kind),
+        *finite_size(kind),
+        *intensive(kind),
         Quantity(
             f"{kind}_blocks",
             "",
@@ -158,81 +157,6 @@ def _section(kind: str) -> tuple[Quantity[Result], ...]:
             "",
             "largest relative error of an updated inverse before it was computed anew",
         ),
-    )
-
-
-def _correction(result: Result, kind: str) -> tuple[float, float] | None:
-    """Return the finite-size correction of the last part of a kind and its error, which need its structure factor."""
-    part = last_part(result, kind)
-    if part is None or "sofk" not in part.series.arrays or "density" not in part.series.info:
-        return None
-    k, S, error = (np.asarray(part.series.arrays[name]) for name in ("sofk_k", "sofk", "sofk_error"))
-    return potential_correction(k, S, error, part.series.info["density"])
-
-
-def _intensive(kind: str) -> tuple[Quantity[Result], ...]:
-    """Return the declarations of the energy of a crystal by atom, by primitive cell, by electron, and without its finite size."""
-
-    def shares(result: Result) -> dict[str, int]:
-        return result.problem.wavefunction.shares
-
-    def has(name: str) -> Callable[[Result], bool]:
-        return lambda r: has_part(kind)(r) and name in shares(r)
-
-    def per(name: str) -> Quantity[Result]:
-        def error(result: Result) -> float | None:
-            claimed = analysis_of(result, kind).energy.error
-            return None if claimed is None else float(claimed) / shares(result)[name]
-
-        where = "primitive cell" if name == "cell" else name
-        return Quantity(
-            f"{kind}_energy_per_{name}",
-            HARTREE,
-            f"total energy of a crystal per {where}",
-            lambda r: float(analysis_of(r, kind).energy.mean) / shares(r)[name],
-            error=error,
-            when=has(name),
-        )
-
-    def bulk(name: str) -> Quantity[Result]:
-        def error(result: Result) -> float | None:
-            claimed, found = analysis_of(result, kind).energy.error, _correction(result, kind)
-            if claimed is None or found is None:
-                return None
-            return math.hypot(float(claimed), found[1]) / shares(result)[name]
-
-        def value(result: Result) -> float | None:
-            found = _correction(result, kind)
-            if found is None:
-                return None
-            return (float(analysis_of(result, kind).energy.mean) + found[0]) / shares(result)[name]
-
-        return Quantity(
-            f"{kind}_bulk_energy_per_{name}",
-            HARTREE,
-            f"the same per {name} with the finite-size correction of the potential energy; sampling and correction are both in "
-            "its error, twists and the finite size of the kinetic energy are not",
-            value,
-            error=error,
-            when=lambda r: has(name)(r) and _correction(r, kind) is not None,
-        )
-
-    return per("atom"), per("cell"), per("electron"), bulk("atom"), bulk("electron")
-
-
-def _finite_size(kind: str) -> Quantity[Result]:
-    """Return the declaration of the finite-size correction of the last part of a kind."""
-
-    def found(result: Result) -> tuple[float, float] | None:
-        return _correction(result, kind)
-
-    return Quantity(
-        f"{kind}_finite_size_potential",
-        HARTREE,
-        "finite-size correction of the potential energy, to be added, from the structure factor at small k",
-        lambda r: None if (both := found(r)) is None else both[0],
-        error=lambda r: None if (both := found(r)) is None else both[1],
-        when=lambda r: found(r) is not None,
     )
 
 

@@ -35,7 +35,8 @@ class Asked:
 
     def block(self, name: str) -> Any:
         """Return the settings of the first observable of that name, None if it is not asked for."""
-        return next((v for item in self.items if (v := getattr(item, name)) not in (None, False)), None)
+        given = (getattr(item, name) for item in self.items)
+        return next((v for v in given if v is not None and v is not False), None)  # site 0 is one
 
     def sites(self, axis: str) -> list[int] | None:
         """Return the sites whose S along an axis is stored, None if it is not."""

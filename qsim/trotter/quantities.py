@@ -341,6 +341,18 @@ def _row_error(number: int) -> Callable[[ThermalResult], NDArray[np.float64] | N
     return lambda result: None if result.errors is None else result.errors[number]
 
 
+def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
+    return lambda result: result.observed_errors.get(name)
+
+
+def _thermal_pairs(axes: str) -> Callable[[ThermalResult], NDArray[np.int64] | None]:
+    def found(result: ThermalResult) -> NDArray[np.int64] | None:
+        pairs = result.problem.asked.pairs.get(axes)
+        return None if pairs is None else np.array(pairs)
+
+    return found
+
+
 def _peak(result: ThermalResult) -> int:
     return int(np.argmax(result.values[1]))
 
@@ -378,6 +390,47 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
                 f"standard error of {name} over the random vectors",
                 _row_error(number),
                 axes=("temperature",),
+            ),
+        )
+    ),
+    *(
+        Quantity(
+            f"pairs_{axes}",
+            "",
+            f"sites (j, k) of correlator_{axes}_T",
+            _thermal_pairs(axes),
+            axes=(f"pair_{axes}", "end"),
+        )
+        for axes in AXES
+    ),
+    Quantity(
+        "wave_number",
+        "pi",
+        "2 m / N",
+        lambda r: 2.0 * np.arange(r.problem.spins) / r.problem.spins,
+        axes=("wave_number",),
+        when=lambda r: any(name.startswith("structure") for name in r.observed),
+    ),
+    *(
+        quantity
+        for name, text, axis in (
+            *(
+                (f"correlator_{a}_T", f"<S{a[0]}_j S{a[0]}_k> at every temperature", f"pair_{a}")
+                for a in AXES
+            ),
+            *(
+                (f"structure_factor_{a}_T", f"sum_jk exp(iq(j - k)) <S{a[0]}_j S{a[0]}_k> / N", "wave_number")
+                for a in ("zz", "xx")
+            ),
+        )
+        for quantity in (
+            Quantity(name, "hbar^2", text, _observed(name), axes=("temperature", axis)),
+            Quantity(
+                f"{name}_error",
+                "hbar^2",
+                f"standard error of {name} over the random vectors",
+                _observed_error(name),
+                axes=("temperature", axis),
             ),
         )
     ),

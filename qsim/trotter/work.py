@@ -42,6 +42,7 @@ SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
 STORED = 3e-9  # s per entry of a stored matrix
 MEASURE = 15e-9  # s per amplitude, of the moments along one axis
 SMALL_PRODUCT = 6e-5  # s of a product and a matrix of a Krylov space, however small
+ADDED = 0.3e-9  # s per amplitude, of a vector of a recurrence that is added to one of a temperature
 MAGNUS = 5e-4  # error of a step of Magnus, of (s h)^5
 CALL = 7e-5  # s of a product in a sector, however small
 DENSE = 2e10  # flops per second of small dense matrices
@@ -269,7 +270,23 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
         count = len(block.wave_numbers(problem.spins)) * float(block.steps)
         seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
-    return _thermal(block, sizes, product)
+    counted = _thermal(block, sizes, product)
+    if problem.asked.pairs or problem.asked.block("structure_factor"):  # a second run, and what is observed
+        large = sum(size for size in sizes if size > thermal_exact())
+        rows = float(block.vectors * len(block.grid()))
+        seen = rows * large * (MEASURE + block.steps * ADDED)
+        host = 3.0 * counted.host  # eigenvectors, too
+        return Counted(
+            2.0 * (counted.seconds - counted.host) + host + seen, 2.0 * counted.launches + SEEN * rows, host
+        )
+    return counted
+
+
+def thermal_exact() -> int:
+    """Return the states of a sector up to which it is diagonalised."""
+    from qsim.trotter.tasks.thermal import EXACT
+
+    return EXACT
 
 
 def _thermal(block: Thermal, sizes: Sequence[int], product: float) -> Counted:

@@ -108,13 +108,13 @@ def test_what_stays_on_the_host_counts_on_a_gpu_too():
 
 
 def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
-    tins = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
-    assert plan("qmc/diamond_primitive").cpu_only == ""
-    device, (notice,) = choice.chosen(tins, GPU, True, 1)
+    made = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
+    assert made.cpu_only == ""
+    device, (notice,) = choice.chosen(replace(made, cpu_only="spinors"), GPU, True, 1)
     assert (device.is_cuda, device.threads) == (False, 2)
-    assert notice == "auto: the CPU, as there are no CUDA kernels for this run: muffin tins of crystals"
-    with pytest.raises(DeviceError, match="muffin tins of crystals: on the CPU only"):
-        choice.chosen(tins, GPU, False, 1)
+    assert notice == "auto: the CPU, as there are no CUDA kernels for this run: spinors"
+    with pytest.raises(DeviceError, match="spinors: on the CPU only"):
+        choice.chosen(replace(made, cpu_only="spinors"), GPU, False, 1)
 
 
 def test_what_is_not_known_stays_on_the_gpu():

@@ -14,6 +14,7 @@ from qsim.core.device import blas, pool
 @pytest.fixture(autouse=True)
 def _forget():
     pool._seconds.clear()
+    pool._wake = pool.WAKE
 
 
 def count(visits, first, last):
@@ -49,6 +50,34 @@ def test_long_work_is_shared_and_short_work_is_not():
             lambda f, l: (names.add(threading.current_thread().name), count(visits, f, l)), 8, 1000, 4
         )
     assert names == {threading.current_thread().name}
+
+
+def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypatch):
+    plain, calls, delay = pool._Team.run, [], [0.0]
+
+    def run(self, work, edges, threads):
+        calls.append(threads)
+        time.sleep(delay[0] * threads)
+        return plain(self, work, edges, threads)
+
+    def short(first, last):
+        time.sleep(0.0005 * (last - first))  # 4 ms in all
+
+    def shared(number):
+        calls.clear()
+        for _ in range(number):
+            pool.each_part(short, 8, 10**6, 4)
+        return len(calls) / number
+
+    monkeypatch.setattr(pool._Team, "run", run)
+    assert shared(20) > 0.9
+    delay[0] = 0.004
+    shared(20)
+    assert shared(20) == 0.0
+    delay[0] = 0.0
+    monkeypatch.setattr(pool, "FORGET", 0.9)
+    shared(40)
+    assert shared(20) > 0.9
 
 
 def test_the_first_error_is_raised_and_the_team_lives():

@@ -73,14 +73,14 @@ def model_crystal(lattice, positions, tile, twists, bands=7, seed=0, symbol="C",
     return Crystal(cell.lattice, (symbol,) * len(places), places, {symbol: charge}, tuple(points), "model")
 
 
-def trial(case, jastrow=JASTROW, meshfactor=1.0, tmp_path=None, **keys):
+def trial(case, jastrow=JASTROW, meshfactor=1.0, tmp_path=None, tins=None, **keys):
     """A trial function with model bands, and those bands."""
     tile, twist = CASES[case]
     crystal = model_crystal(SKEWED, ATOMS, tile, [twist])
     path = tmp_path / "bands.h5"
     write_eshdf(path, crystal, (4, 4))
     system = System.model_validate({"cell": "periodic", "tilematrix": tile, "twist": twist, **keys})
-    orbitals = {"source": "eshdf", "file": str(path), "meshfactor": meshfactor}
+    orbitals = {"source": "eshdf", "file": str(path), "meshfactor": meshfactor, "muffin_tins": tins}
     block = Wavefunction.model_validate({"orbitals": orbitals, "jastrow": jastrow})
     notes = Notes()
     made = build_crystal(

@@ -3,9 +3,11 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from qsim.core.deck.load import load_deck
+from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.qmc import output
@@ -42,3 +44,20 @@ def test_diamond_has_the_energies_of_the_cpu(cuda, precision):
         assert abs(one.value - value) < 4.5 * math.hypot(one.error, error), name
         assert one.error < 2.0 * error
     assert found["ion_ion"].value == pytest.approx(-12.775667226315, abs=1e-7)
+
+
+@pytest.mark.gpu
+def test_an_optimisation_takes_the_same_steps(cuda):
+    """As in molecules: rounding grows along the walk and in the eigenvalue problem, moves stay the same in so few sweeps."""
+    series = "series=[{optimize: {walkers: 48, iterations: 2, steps: 3, sweeps: 1, warmup: 4}}]"
+    found = []
+    for device in (cpu(2), cuda):
+        loaded = load_deck(
+            INPUTS / "diamond_primitive.yaml", stage("qmc", "deck").DECK, [series, "run.seed=6"]
+        )
+        problem = stage("qmc", "build").build(loaded, device)
+        found.append(stage("qmc", "run").run(problem, Monitor.silent()).series[0])
+    here, there = found
+    np.testing.assert_allclose(there.blocks["energy"], here.blocks["energy"], atol=1e-6)
+    np.testing.assert_allclose(there.arrays["parameters"], here.arrays["parameters"], atol=1e-4)
+    assert np.abs(here.arrays["parameters"][-1] - here.arrays["parameters"][0]).max() > 1e-3

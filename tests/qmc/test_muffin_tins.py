@@ -12,7 +12,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.kernels import walk
+from qsim.qmc.kernels import crystal_walk, walk
 from qsim.qmc.kernels.muffin_tins_cpu import harmonics
 from qsim.qmc.kernels.types import COMPONENTS
 from qsim.qmc.sampling.walkers import Walkers
@@ -58,6 +58,18 @@ def around(orbitals, radii, count=40):
     d *= (generator.uniform(*radii, count) / np.linalg.norm(d, axis=1))[:, None]
     cells = generator.integers(-3, 4, size=(count, 3)) @ orbitals.primitive.lattice
     return ATOMS[generator.integers(0, 2, count)] + d + cells
+
+
+# --------------------------------------------------------------------------------------- work space
+
+
+def test_work_space_follows_the_largest_angular_momentum(tmp_path):
+    """Cases that differ in nothing but lmax, one after the other in a thread."""
+    for lmax in (3, 6):
+        made = trial("gamma", {"lmax": lmax, "meshfactor": 1.0}, tmp_path)[0]
+        walkers = Walkers(cpu(1), made, 1, key_from_seed(1))
+        work = crystal_walk.crystal_space(walkers.state, walkers.tables)
+        assert work.sums.shape[1] >= (lmax + 1) ** 2
 
 
 # ---------------------------------------------------------------------------------------- functions

@@ -1,8 +1,8 @@
 """Threads for compiled CPU kernels, which release the interpreter lock.
 
-A call of a thread costs some microseconds of the interpreter, one thread after another.  `each_part` therefore measures what the
-work of each caller takes and wakes only as many threads as shorten it: work of duration w on t threads takes w/t + c t, which
-is least for t = (w/c)^(1/2).
+A call of a thread costs some microseconds of the interpreter, one thread after another, and on a virtual machine whose idle cores
+are taken away a hundred times as much.  `each_part` therefore measures what the work of each caller takes and what threads cost,
+and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2).
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["PARALLEL_SIZE", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
-WAKE = 12e-6  # seconds that each thread of a call costs; bench/threads.py measures it
+WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
+CHEAPEST, DEAREST = 2e-6, 5e-3  # bounds of what is measured
+FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
 LONG = 2e-3  # seconds of work per thread from which parts are smaller than that, so that threads end together
 
 _seconds: dict[object, float] = {}  # per number, of each caller's work
+_wake = WAKE  # as measured last
 
 
 class _Call(NamedTuple):
@@ -54,6 +57,7 @@ class _Team:
     def __init__(self, threads: int) -> None:
         self.calls: list[SimpleQueue[_Call]] = [SimpleQueue() for _ in range(threads - 1)]
         self.free = threading.Lock()
+        self.ready = False  # threads have started
         for k, calls in enumerate(self.calls):
             threading.Thread(target=_wait, args=(calls,), name=f"qsim-{k + 1}", daemon=True).start()
 
@@ -112,6 +116,7 @@ def each_part(
     alike
         Function whose place in the sources tells which work is alike, and needs the same time per number; by default `work`.
     """
+    global _wake
     if threads <= 1 or tasks <= 1 or size <= 0:
         work(0, tasks)
         return
@@ -123,7 +128,9 @@ def each_part(
         whole = math.inf
     else:
         whole = known * size
-        wanted = min(threads, int(math.sqrt(whole / WAKE)))
+        wanted = min(threads, int(math.sqrt(whole / _wake)))
+        if wanted <= 1 < int(math.sqrt(whole / WAKE)):
+            _wake = max(WAKE, _wake * FORGET)
     wanted = min(wanted, tasks)
     team = _team(threads) if wanted > 1 else None
     if team is None or not team.free.acquire(blocking=False):
@@ -133,7 +140,12 @@ def each_part(
     else:
         try:
             parts = min(tasks, 4 * wanted if whole > LONG * wanted else wanted)
+            begun = perf_counter()
             spent = team.run(work, [tasks * part // parts for part in range(parts + 1)], wanted)
+            if team.ready and spent < 10 * LONG:  # of long work the threads end at different times
+                lost = (perf_counter() - begun - spent / wanted) / wanted
+                _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
+            team.ready = True
         finally:
             team.free.release()
     found = spent / size

@@ -42,10 +42,15 @@ struct Crystal {
     const double* weight;    // (n,)
     const double* ions;      // (n, 2)
     const int64* owner;      // (S, C): function of a channel, -1 where there is none
-    double reduced[9], unreduce[9], primitive[9], metric[9], inverse[9];
-    double radius2, mass, pair_reach, repulsion, attraction, ion_ion;
+    const double* tin_centre;  // (I, 3)
+    const double* tin_near;    // (n, 3)
+    const real* tin_table;     // (S, I, K, L, 3, C)
+    double reduced[9], unreduce[9], primitive[9], metric[9], inverse[9], tin_reduced[9], tin_unreduce[9];
+    float scaled[10];        // reduced basis over 2^32
+    double radius2, mass, pair_reach, repulsion, attraction, ion_ion, tin_inner, tin_outer;
     int64 is_wave, has_phase, atoms, nears, spins, mesh0, mesh1, mesh2, all_channels, functions, orbitals, electrons, n_up, width;
-    int64 pseudos, most_channels, quadrature, image_count, intervals, wave_count, most_wave, slots;
+    int64 pseudos, most_channels, quadrature, image_count, intervals, wave_count, most_wave, slots, curves;
+    int64 tins, tin_nears, tin_lmax, tin_knots;
 };
 
 // ------------------------------------------------------------------------------------------------- lanes
@@ -68,24 +73,52 @@ QSIM_DEVICE double group_largest(double x) {
     return x;
 }
 
-// Elements of determinants, and sums of them in double precision.
+// Sums of COUNT numbers over WIDTH lanes, powers of two: half of the numbers go to half of the lanes, and so on; every lane gets all sums.
+template <int COUNT, int WIDTH = LANES> QSIM_DEVICE void group_totals(real* x) {
+    if constexpr (COUNT > WIDTH) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int half = WIDTH / 2; half > 0; half /= 2) x[i] += __shfl_xor_sync(group(), x[i], half, LANES);
+    } else {
+#pragma unroll
+        for (int kept = COUNT / 2; kept > 0; kept /= 2) {
+            const int half = WIDTH / COUNT * kept;
+            const bool upper = lane_of() & half;
+#pragma unroll
+            for (int i = 0; i < kept; ++i) {
+                const real sent = upper ? x[i] : x[i + kept];
+                x[i] = (upper ? x[i + kept] : x[i]) + __shfl_xor_sync(group(), sent, half, LANES);
+            }
+        }
+#pragma unroll
+        for (int half = WIDTH / COUNT / 2; half > 0; half /= 2) x[0] += __shfl_xor_sync(group(), x[0], half, LANES);
+        const real own = x[0];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (WIDTH / COUNT), WIDTH);
+    }
+}
+
+// Elements of determinants, and what double precision makes of them.
+QSIM_DEVICE double reciprocal(double x) { return 1 / x; }
+QSIM_DEVICE float reciprocal(float x) { return 1 / x; }
 #if COMPLEX
 typedef cplx elem;
 typedef complex_of<double> wide;
 QSIM_DEVICE wide widened(elem a) { return {(double)a.re, (double)a.im}; }
 QSIM_DEVICE elem narrowed(wide a) { return {(real)a.re, (real)a.im}; }
-QSIM_DEVICE double real_part(wide a) { return a.re; }
-QSIM_DEVICE double modulus(wide a) { return sqrt(abs2(a)); }
-QSIM_DEVICE double real_product(elem a, elem b) { return (double)a.re * b.re - (double)a.im * b.im; }
+template <typename T> QSIM_DEVICE T real_part(complex_of<T> a) { return a.re; }
+template <typename T> QSIM_DEVICE T modulus(complex_of<T> a) { return sqrt(abs2(a)); }
+QSIM_DEVICE real real_product(elem a, elem b) { return a.re * b.re - a.im * b.im; }
 QSIM_DEVICE wide one() { return {1, 0}; }
 #else
 typedef real elem;
 typedef double wide;
 QSIM_DEVICE wide widened(elem a) { return a; }
 QSIM_DEVICE elem narrowed(wide a) { return (real)a; }
-QSIM_DEVICE double real_part(wide a) { return a; }
-QSIM_DEVICE double modulus(wide a) { return fabs(a); }
-QSIM_DEVICE double real_product(elem a, elem b) { return (double)a * b; }
+template <typename T> QSIM_DEVICE T real_part(T a) { return a; }
+template <typename T> QSIM_DEVICE T modulus(T a) { return fabs(a); }
+QSIM_DEVICE real real_product(elem a, elem b) { return a * b; }
 QSIM_DEVICE wide one() { return 1; }
 #endif
 
@@ -134,22 +167,7 @@ QSIM_DEVICE const double* particle(const Crystal& m, const double* R, int j) {
     return j < m.electrons ? R + 3 * j : m.atom + 3 * (j - m.electrons);
 }
 
-// All functions of electron e if it were at (x, y, z): the part of this lane.
-QSIM_DEVICE double electron_value(const Crystal& m, const double* R, int e, double x, double y, double z) {
-    CLOCK(JASTROW);
-    double total = 0;
-    const int all = (int)(m.electrons + m.atoms);
-    for (int j = lane_of(); j < all; j += LANES) {
-        const int f = function_of(m, e < m.n_up, j);
-        if (j == e || !m.kind[f]) continue;
-        const double* other = particle(m, R, j);
-        double dx = x - other[0], dy = y - other[1], dz = z - other[2];
-        total += function_value(m, f, nearest(m, dx, dy, dz));
-    }
-    return total;
-}
-
-// The same and its gradient, added up: every lane holds the result.
+// Sum of all functions of electron e if it were at (x, y, z), and its gradient: every lane holds the result.
 QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const double* R, int e, double x, double y, double z) {
     CLOCK(JASTROW);
     Gradient g = {0, 0, 0, 0};
@@ -170,15 +188,15 @@ QSIM_DEVICE Gradient electron_gradient(const Crystal& m, const double* R, int e,
 // ----------------------------------------------------------------------------------------------- orbitals
 
 // Where a point lies in the splines of a spin.
-struct Spot {
-    const real* first;  // coefficient of the first channel
-    double cell[3];     // numbers of the primitive cell
-    real t[3];          // place between two points of the mesh
+struct Spline {
+    int64 first;     // coefficient of the first channel
+    double cell[3];  // numbers of the primitive cell
+    real t[3];       // place between two points of the mesh
 };
 
-QSIM_DEVICE Spot spot_of(const Crystal& m, int spin, double x, double y, double z) {
+QSIM_DEVICE Spline spline_of(const Crystal& m, int spin, double x, double y, double z) {
     const int mesh[3] = {(int)m.mesh0, (int)m.mesh1, (int)m.mesh2};
-    Spot spot;
+    Spline spot;
     int64 at = spin < m.spins ? spin : m.spins - 1;
 #pragma unroll
     for (int d = 0; d < 3; ++d) {
@@ -189,7 +207,7 @@ QSIM_DEVICE Spot spot_of(const Crystal& m, int spin, double x, double y, double 
         spot.t[d] = (real)(p - i);
         at = at * (mesh[d] + 3) + i;
     }
-    spot.first = m.table + at * m.all_channels;
+    spot.first = at * m.all_channels;
     return spot;
 }
 
@@ -210,57 +228,19 @@ QSIM_DEVICE void bend_weights(real t, real n, real* w) {
     w[1] = h * (3 * t - 2), w[2] = h * (3 * s - 2);
 }
 
-// One of four weights; a loop that is not unrolled cannot index registers.
-QSIM_DEVICE real picked(const real* w, int a) {
-    const real low = a == 0 ? w[0] : w[1], high = a == 2 ? w[2] : w[3];
-    return a < 2 ? low : high;
-}
+// Cosine and sine of 2 pi x.
+QSIM_DEVICE void circle(double x, float& cosine, float& sine) { sincospif(2 * (float)(x - rint(x)), &sine, &cosine); }
+QSIM_DEVICE void circle(double x, double& cosine, double& sine) { sincospi(2 * x, &sine, &cosine); }
 
 // Cosine and sine of the phase of a function in a primitive cell.
-QSIM_DEVICE void phase_of(const Crystal& m, int64 function, const double* cell, real& cosine, real& sine) {
+template <typename Number> QSIM_DEVICE void phase_of(const Crystal& m, int64 function, const Number* cell, real& cosine, real& sine) {
     const double* k = m.kappa + 3 * function;
-    double c, s;
-    sincospi(2 * (k[0] * cell[0] + k[1] * cell[1] + k[2] * cell[2]), &s, &c);
-    cosine = (real)c, sine = (real)s;
+    circle(k[0] * cell[0] + k[1] * cell[1] + k[2] * cell[2], cosine, sine);
 }
 
-QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+// Multiply rows of splines (5, C) by the phases of a primitive cell.
+template <typename Number> QSIM_DEVICE void turn_rows(const Crystal& m, int spin, const Number* cell, real* sums) {
     const int C = (int)m.all_channels;
-    const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
-    const Spot spot = spot_of(m, spin, x, y, z);
-    const real m00 = (real)m.metric[0], m11 = (real)m.metric[4], m22 = (real)m.metric[8];
-    const real m01 = (real)(2 * m.metric[1]), m02 = (real)(2 * m.metric[2]), m12 = (real)(2 * m.metric[5]);
-    real w[3][4], d[3][4], h[3][4];
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const real n = (real)(k == 0 ? m.mesh0 : k == 1 ? m.mesh1 : m.mesh2);
-        value_weights(spot.t[k], w[k]), slope_weights(spot.t[k], n, d[k]), bend_weights(spot.t[k], n, h[k]);
-    }
-    for (int c = lane_of(); c < C; c += LANES) {
-        real value = 0, g0 = 0, g1 = 0, g2 = 0, laplacian = 0;
-#pragma unroll 1  // 16 loads at once: more would need registers that other warps can use
-        for (int a = 0; a < 4; ++a) {
-            const real wa = picked(w[0], a), da = picked(d[0], a), ha = picked(h[0], a);
-#pragma unroll
-            for (int b = 0; b < 4; ++b) {
-                const real* q = spot.first + c + a * plane + b * line;
-                const real q0 = q[0], q1 = q[C], q2 = q[2 * C], q3 = q[3 * C];
-                const real v = w[2][0] * q0 + w[2][1] * q1 + w[2][2] * q2 + w[2][3] * q3;
-                const real s = d[2][0] * q0 + d[2][1] * q1 + d[2][2] * q2 + d[2][3] * q3;
-                const real t = h[2][0] * q0 + h[2][1] * q1 + h[2][2] * q2 + h[2][3] * q3;
-                const real wab = wa * w[1][b], dwab = da * w[1][b], wdab = wa * d[1][b];
-                value += wab * v, g0 += dwab * v, g1 += wdab * v, g2 += wab * s;
-                laplacian += (m00 * ha * w[1][b] + m11 * wa * h[1][b] + m01 * da * d[1][b]) * v +
-                             (m02 * dwab + m12 * wdab) * s + m22 * wab * t;
-            }
-        }
-        sums[c] = value;
-#pragma unroll
-        for (int j = 0; j < 3; ++j)
-            sums[(1 + j) * C + c] =
-                (real)m.primitive[3 * j] * g0 + (real)m.primitive[3 * j + 1] * g1 + (real)m.primitive[3 * j + 2] * g2;
-        sums[4 * C + c] = laplacian;
-    }
     if (!m.has_phase) return;
     join();
     const int64 offset = (spin < m.spins ? spin : m.spins - 1) * m.functions;
@@ -269,7 +249,7 @@ QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, dou
         if (parts == 0) continue;
         real* at = sums + m.channel[offset + p];
         real cosine, sine;
-        phase_of(m, offset + p, spot.cell, cosine, sine);
+        phase_of(m, offset + p, cell, cosine, sine);
         for (int k = 0; k < 5; ++k, at += C) {
             const real a = at[0];
             if (parts == 1) {
@@ -280,6 +260,59 @@ QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, dou
             }
         }
     }
+}
+
+// Rows (5, C) of splines, and work space behind them.
+QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
+    const int C = (int)m.all_channels;
+    const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
+    const Spline spot = spline_of(m, spin, x, y, z);
+    const real m00 = (real)m.metric[0], m11 = (real)m.metric[4], m22 = (real)m.metric[8];
+    const real m01 = (real)(2 * m.metric[1]), m02 = (real)(2 * m.metric[2]), m12 = (real)(2 * m.metric[5]);
+    real* weights = sums + 5 * C;  // (3, 3, 4) by derivative and axis
+    for (int k = lane_of(); k < 9; k += LANES) {
+        const int axis = k % 3;
+        const real t = axis == 0 ? spot.t[0] : axis == 1 ? spot.t[1] : spot.t[2];
+        const real n = (real)(axis == 0 ? m.mesh0 : axis == 1 ? m.mesh1 : m.mesh2);
+        real w[4];
+        if (k < 3)
+            value_weights(t, w);
+        else if (k < 6)
+            slope_weights(t, n, w);
+        else
+            bend_weights(t, n, w);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[4 * k + i] = w[i];
+    }
+    join();
+    const real *w0 = weights, *w1 = weights + 4, *w2 = weights + 8, *d0 = weights + 12, *d1 = weights + 16, *d2 = weights + 20;
+    const real *h0 = weights + 24, *h1 = weights + 28, *h2 = weights + 32;
+    for (int c = lane_of(); c < C; c += LANES) {
+        real value = 0, g0 = 0, g1 = 0, g2 = 0, laplacian = 0;
+#pragma unroll 1  // 16 loads at once: more would need registers that other warps can use
+        for (int a = 0; a < 4; ++a) {
+            const real wa = w0[a], da = d0[a], ha = h0[a];
+#pragma unroll
+            for (int b = 0; b < 4; ++b) {
+                const real* q = m.table + spot.first + c + a * plane + b * line;
+                const real q0 = q[0], q1 = q[C], q2 = q[2 * C], q3 = q[3 * C];
+                const real v = w2[0] * q0 + w2[1] * q1 + w2[2] * q2 + w2[3] * q3;
+                const real s = d2[0] * q0 + d2[1] * q1 + d2[2] * q2 + d2[3] * q3;
+                const real t = h2[0] * q0 + h2[1] * q1 + h2[2] * q2 + h2[3] * q3;
+                const real wab = wa * w1[b], dwab = da * w1[b], wdab = wa * d1[b];
+                value += wab * v, g0 += dwab * v, g1 += wdab * v, g2 += wab * s;
+                laplacian += (m00 * ha * w1[b] + m11 * wa * h1[b] + m01 * da * d1[b]) * v +
+                             (m02 * dwab + m12 * wdab) * s + m22 * wab * t;
+            }
+        }
+        sums[c] = value;
+#pragma unroll
+        for (int j = 0; j < 3; ++j)
+            sums[(1 + j) * C + c] =
+                (real)m.primitive[3 * j] * g0 + (real)m.primitive[3 * j + 1] * g1 + (real)m.primitive[3 * j + 2] * g2;
+        sums[4 * C + c] = laplacian;
+    }
+    turn_rows(m, spin, spot.cell, sums);
 }
 
 QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real* sums) {
@@ -298,76 +331,6 @@ QSIM_DEVICE void wave_rows(const Crystal& m, double x, double y, double z, real*
         for (int j = 0; j < 3; ++j) at[(1 + j) * C] = (real)(-k[j] * s), at[(1 + j) * C + 1] = (real)(k[j] * c);
         at[4 * C] = (real)(-square * c), at[4 * C + 1] = (real)(-square * s);
     }
-}
-
-// Values, gradients and Laplacians of the orbitals of a spin at a point: `sums` (5, C) in shared memory.  A row holds channels one after
-// the other, which are the orbitals of a real determinant, and real and imaginary parts of those of a complex one.
-QSIM_DEVICE void bloch_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
-    CLOCK(SPLINES);
-    join();
-    if (m.is_wave)
-        wave_rows(m, x, y, z, sums);
-    else
-        spline_rows(m, spin, x, y, z, sums);
-    join();
-}
-
-// What the value of channel c without its phase contributes to the real part of a ratio of determinants: column times phase.
-QSIM_DEVICE real contribution(const Crystal& m, int spin, const Spot& spot, int c, const elem* column, int n) {
-#if COMPLEX
-    const int o = c / 2;
-    if (o >= n) return 0;
-    elem f = column[o];
-#else
-    if (!m.has_phase) return c < n ? column[c] : 0;
-#endif
-    if (m.has_phase) {
-        const int64 s = spin < m.spins ? spin : m.spins - 1, own = m.owner[s * m.all_channels + c];
-        if (own < 0) return 0;
-        real cosine, sine;
-        phase_of(m, s * m.functions + own, spot.cell, cosine, sine);
-#if COMPLEX
-        f = f * make_cplx(cosine, sine);
-#else
-        const int first = (int)m.channel[s * m.functions + own];
-        const real a = first < n ? column[first] : 0;
-        if (m.parts[s * m.functions + own] == 1) return cosine * a;
-        const real b = first + 1 < n ? column[first + 1] : 0;
-        return c == first ? cosine * a + sine * b : cosine * b - sine * a;
-#endif
-    }
-#if COMPLEX
-    return c % 2 ? -f.im : f.re;
-#else
-    return 0;
-#endif
-}
-
-// Real part of the ratio of two determinants by splines, with the electron of `column` at (x, y, z): the part of this lane.
-QSIM_DEVICE double spline_ratio(const Crystal& m, int spin, double x, double y, double z, const elem* column, int n) {
-    CLOCK(SPLINES);
-    const int C = (int)m.all_channels;
-    const int64 line = (m.mesh2 + 3) * C, plane = (m.mesh1 + 3) * line;
-    const Spot spot = spot_of(m, spin, x, y, z);
-    real w[3][4];
-#pragma unroll
-    for (int k = 0; k < 3; ++k) value_weights(spot.t[k], w[k]);
-    double ratio = 0;
-    for (int c = lane_of(); c < C; c += LANES) {
-        real value = 0;
-#pragma unroll 1
-        for (int a = 0; a < 4; ++a) {
-            const real wa = picked(w[0], a);
-#pragma unroll
-            for (int b = 0; b < 4; ++b) {
-                const real* q = spot.first + c + a * plane + b * line;
-                const real sum = w[2][0] * q[0] + w[2][1] * q[C] + w[2][2] * q[2 * C] + w[2][3] * q[3 * C];
-                value += wa * w[1][b] * sum;
-            }
-        }
-        ratio += (double)value * contribution(m, spin, spot, c, column, n);
-    }
-    return ratio;
 }
 
 #endif

@@ -13,7 +13,8 @@ import numpy as np
 
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
-from qsim.qmc.kernels.energy_cpu import clipped, legendre, rotation
+from qsim.qmc.kernels.energy_cpu import clipped, rotation
+from qsim.qmc.kernels.inverses_cpu import DELAYED, WINDOW, close_window, invert, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import table_value
@@ -128,6 +129,12 @@ def velocity(row, column, n, ratio):
 def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
     """Put electron e at (x, y, z): row, inverse, position."""
     update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
+    settle(state, w, e, rows, x, y, z)
+
+
+@nb.njit(**INLINE)
+def settle(state, w, e, rows, x, y, z):
+    """Set the rows and the position of electron e."""
     target = state.rows[w, e]
     for k in range(5):
         for o in range(rows.shape[1]):
@@ -137,16 +144,27 @@ def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
 
 
 @nb.njit(**JIT)
+def finish(state, w, n_up, e, waiting, work):
+    """Bring the inverse of electron e's spin up to date at the end of its window; return that nothing waits."""
+    spin = 0 if e < n_up else 1
+    i, n = (e, n_up) if spin == 0 else (e - n_up, state.R.shape[1] - n_up)
+    close_window(state.inverse[w, spin], i, n, work.kept, waiting)
+    return 0
+
+
+@nb.njit(**JIT)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
     R, rows = state.R[w], work.rows
     N = R.shape[0]
     variance = tau / mass
     width = math.sqrt(variance)
-    moved = 0
+    moved = waiting = 0
     for e in range(N):
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
+        if waiting and i % WINDOW == 0:
+            waiting = finish(state, w, n_up, e - 1, waiting, work)
         column = state.inverse[w, spin, i]
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
         g0, g1, g2 = normals(k0, k1, stream, step, walker, PAIRS * e)
@@ -180,57 +198,24 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
             exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance
         if exponent < 0.0 and not accepts(exponent, k0, k1, stream, step, walker, PAIRS * e + 1):
             continue
-        place_electron(state, w, e, spin, i, n, rows, ratio, nx, ny, nz, work)
+        if n < DELAYED:
+            place_electron(state, w, e, spin, i, n, rows, ratio, nx, ny, nz, work)
+        else:
+            update_window(state.inverse[w, spin], rows[0], i, n, ratio, work.kept, waiting)
+            settle(state, w, e, rows, nx, ny, nz)
+            waiting += 1
         state.log_psi[w] += math.log(size) + old - new
         if orbitals.is_complex == 0 and ratio.real < 0.0:
             state.sign[w] = -state.sign[w]
         state.moves[w, ACCEPTED_SQUARE] += square
         moved += 1
+    if waiting:
+        finish(state, w, n_up, N - 1, waiting, work)
     state.moves[w, ACCEPTED] += moved
     if moved:
         state.age[w] = 0
     else:
         state.age[w] += 1
-
-
-@nb.njit(**JIT)
-def invert(matrix, n, inverse, work, is_complex):
-    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (1 if complex)."""
-    zero = matrix[0, 0] * 0.0
-    for i in range(n):
-        for k in range(n):
-            work[i, k] = zero + 1.0 if i == k else zero
-    log, sign = 0.0, 1.0
-    for i in range(n):
-        p = i
-        for k in range(i + 1, n):
-            if abs(matrix[k, i]) > abs(matrix[p, i]):
-                p = k
-        pivot = matrix[p, i]
-        if not abs(pivot) > 0.0:
-            return -np.inf, 0.0
-        if p != i:
-            sign = -sign
-            for k in range(n):
-                matrix[p, k], matrix[i, k] = matrix[i, k], matrix[p, k]
-                work[p, k], work[i, k] = work[i, k], work[p, k]
-        log += math.log(abs(pivot))
-        if pivot.real < 0.0:
-            sign = -sign
-        for k in range(n):
-            matrix[i, k] /= pivot
-            work[i, k] /= pivot
-        for j in range(n):
-            if j != i:
-                f = matrix[j, i]
-                if abs(f) > 0.0:
-                    for k in range(n):
-                        matrix[j, k] -= f * matrix[i, k]
-                        work[j, k] -= f * work[i, k]
-    for i in range(n):  # column of electron i: work[:, i]
-        for o in range(n):
-            inverse[i, o] = work[o, i]
-    return log, 1.0 if is_complex else sign
 
 
 @nb.njit(**JIT)
@@ -340,6 +325,19 @@ def long_ranged(hamiltonian, R, work):
         repulsion += 0.5 * y * (a * a + b * b - N)
         attraction -= y * (a * hamiltonian.ions[k, 0] + b * hamiltonian.ions[k, 1])
     return repulsion, attraction
+
+
+@nb.njit(**INLINE)
+def legendre(l, x):
+    """Return P_l(x)."""
+    if l == 0:
+        return 1.0
+    if l == 1:
+        return x
+    below, p = x, 1.5 * x * x - 0.5
+    for k in range(2, l):
+        below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
+    return p
 
 
 @nb.njit(**JIT)

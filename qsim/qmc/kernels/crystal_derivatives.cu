@@ -8,9 +8,14 @@
 // qsim-compile: -DWARPS=1
 // qsim-compile: -DWARPS=1 -DCOMPLEX=1
 // qsim-compile: -DWARPS=1 -DLANES=8
-#define WALKERS_ONLY 1  // of crystal_walk.cu: its functions without its kernels
-#include "crystal_walk.cu"
+#include "crystal_nonlocal.cuh"
 #include "derivatives.cuh"
+
+#ifndef WARPS
+#define WARPS 1  // of a block
+#endif
+#define GROUP ((int)(threadIdx.x / LANES))
+#define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
 
 // Gradients v (N, 3) of log psi, and for each electron the sum `total` (N,) of its nonlocal energy.
 QSIM_DEVICE void velocities(const Crystal& m, const State& s, int64 w, double* v, double* total) {

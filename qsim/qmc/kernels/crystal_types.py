@@ -11,8 +11,16 @@ if TYPE_CHECKING:
 
     from qsim.qmc.kernels.types import State
 
-__all__ = ["CrystalHamiltonian", "CrystalOrbitals", "CrystalWork", "crystal_work_space", "scratch_of"]
+__all__ = [
+    "WINDOW",
+    "CrystalHamiltonian",
+    "CrystalOrbitals",
+    "CrystalWork",
+    "crystal_work_space",
+    "scratch_of",
+]
 
+WINDOW = 16  # electrons whose updates of inverses are made together, where they are delayed
 HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
 
@@ -30,7 +38,7 @@ class CrystalOrbitals(NamedTuple):
     reduced, unreduce : (3, 3) float64
         Reduced basis of the supercell, bohr, and its inverse: vectors are folded by rounding ``d @ unreduce``.
     near : (n, 3) float64
-        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius; the first is zero.
+        Lattice vectors that can bring a folded vector within the Wigner-Seitz radius: zero, half of them, and their negatives.
     radius2 : float
         Square of that radius, bohr^2.
     primitive : (3, 3) float64
@@ -186,6 +194,8 @@ class CrystalWork(NamedTuple):
         Waves of the density.
     matrix, fresh, identity : (M, M) double or complex double
         For inversions.
+    kept : (2, window, M) of the determinants' type
+        Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.inverses_cpu`.
     """
 
     rows: NDArray[np.inexact]
@@ -202,6 +212,7 @@ class CrystalWork(NamedTuple):
     matrix: NDArray[np.inexact]
     fresh: NDArray[np.inexact]
     identity: NDArray[np.inexact]
+    kept: NDArray[np.inexact]
 
 
 def crystal_work_space(
@@ -229,12 +240,13 @@ def crystal_work_space(
         matrix=np.zeros((M, M), double),
         fresh=np.zeros((M, M), double),
         identity=np.zeros((M, M), double),
+        kept=np.zeros((2, WINDOW, M), kind),
     )
 
 
 def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:
-    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or two Slater matrices."""
-    points = electrons * hamiltonian.slots * (HEAD + 4 * hamiltonian.points.shape[0])
+    """Return the numbers of scratch of a walker on a GPU: waves and points of the nonlocal potential, or a Slater matrix."""
+    points = electrons * hamiltonian.slots * (HEAD + 5 * hamiltonian.points.shape[0])
     waves = electrons * (6 * (hamiltonian.most_wave + 1) + 1)
-    most = max(waves + points, 2 * (1 + int(is_complex)) * orbitals**2)
+    most = max(waves + points, (1 + int(is_complex)) * orbitals**2)
     return most + most % 2  # even, for complex numbers

@@ -5,13 +5,13 @@ They are called by the wrappers of the same names in ``walk``, which say what th
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.core.errors import DeviceError
 from qsim.qmc.kernels import crystal_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
 from qsim.qmc.kernels.launches import WARP, WalkerLaunch, diffusion, generation
@@ -31,6 +31,17 @@ __all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
+BATCH = {
+    4: 12,
+    8: 6,
+}  # points of a spherical rule that are taken together, by bytes of a real number, as in crystal_pairs.cuh
+SPOT = {4: 96, 8: 160}  # bytes of such a point
+TIN = 48  # and of what a mixed basis adds
+SITE = {4: 12, 8: 0}  # bytes of a particle's place in shared memory
+LOAD = 16  # bytes of a load
+WEIGHTS = 36  # of the coefficients of a spline
+DELAYED = 65  # orbitals of a spin from which on inverses are updated by windows of electrons
+WINDOW_BYTES = 128  # of a lane for such a window: for u, as much for v
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -110,6 +121,7 @@ def crystal_space(state: State, tables: Tables) -> CrystalWork:
         state.rows.dtype,
         orbitals.table.shape[-1],
         orbitals.channel.shape,
+        orbitals.tin_lmax,
         hamiltonian.points.shape,
         hamiltonian.images.shape,
         hamiltonian.waves.shape,
@@ -211,10 +223,13 @@ POINTERS = (
     *("atom", "near", "table", "channel", "parts", "kappa"),
     *("kind", "spline", "inverse_h", "rcut", "pade", "species"),
     *("charge", "potential", "local", "reach", "delta", "channels", "cutoff", "points", "weights", "images"),
-    *("pair", "waves", "weight", "ions", "owner"),
+    *("pair", "waves", "weight", "ions", "owner", "tin_centre", "tin_near", "tin_table"),
 )
-MATRICES = ("reduced", "unreduce", "primitive", "metric", "inverse")
-NUMBERS = ("radius2", "mass", "pair_reach", "repulsion", "attraction", "ion_ion")
+MATRICES = ("reduced", "unreduce", "primitive", "metric", "inverse", "tin_reduced", "tin_unreduce")
+NUMBERS = (
+    *("radius2", "mass", "pair_reach", "repulsion", "attraction", "ion_ion"),
+    *("tin_inner", "tin_outer"),
+)
 SIZES = (
     *(
         "is_wave",
@@ -239,12 +254,14 @@ SIZES = (
         "image_count",
         "intervals",
     ),
-    *("wave_count", "most_wave", "slots"),
+    *("wave_count", "most_wave", "slots", "curves"),
+    *("tins", "tin_nears", "tin_lmax", "tin_knots"),
 )
-#: ``Crystal`` of crystal.cuh: every field takes 8 bytes or nine times as much, so the layouts agree.
+#: ``Crystal`` of crystal.cuh: every field takes a multiple of 8 bytes, so the layouts agree.
 CRYSTAL = np.dtype(
     [(name, np.uint64) for name in POINTERS]
     + [(name, np.float64, (9,)) for name in MATRICES]
+    + [("scaled", np.float32, (10,))]
     + [(name, np.float64) for name in NUMBERS]
     + [(name, np.int64) for name in SIZES]
 )
@@ -264,18 +281,29 @@ class _Launch(WalkerLaunch):
 
     def __init__(self, state: State, tables: Tables) -> None:
         orbitals, hamiltonian = _parts(tables)
-        if orbitals.tin_centre.shape[0]:
-            raise DeviceError("muffin tins of crystals are computed on CPUs only", hint="--device cpu")
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
-        real = orbitals.table.dtype
-        numbers = 5 * sizes["all_channels"] + (1 + orbitals.is_complex) * sizes["orbitals"]
+        size, channels = orbitals.table.dtype.itemsize, sizes["all_channels"]
+        near_pairs, lanes = (sizes["nears"] - 1) // 2, lanes_of(sizes)
+        tins = bool(sizes["tins"])
         macros = {
-            "REAL": "float" if real == np.float32 else "double",
+            "REAL": "float" if size == 4 else "double",
             "COMPLEX": int(orbitals.is_complex),
+            "NEAR_PAIRS": near_pairs,
+            "VEC": math.gcd(channels, LOAD // size),
+            "TINS": int(tins),
+            **_rows(sizes["orbitals"], (1 + orbitals.is_complex) * size, lanes),
         }
-        each = real.itemsize * (numbers + numbers % 2)
-        super().__init__("crystal_walk", state.R.shape[0], each, lanes_of(sizes), macros)
+        rows = 5 * channels + (5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2 if tins else WEIGHTS)
+        each = (
+            _padded(rows * size)
+            + _padded((1 + orbitals.is_complex) * sizes["orbitals"] * size)
+            + BATCH[size] * (SPOT[size] + tins * TIN)
+            + _padded(sizes["electrons"] * SITE[size])
+        )
+        quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
+        common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
+        super().__init__("crystal_walk", state.R.shape[0], each, lanes, macros, common)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
@@ -283,6 +311,27 @@ class _Launch(WalkerLaunch):
     def has_nonlocal(self) -> bool:
         """Whether there are T-moves to make: electrons can be near ions with nonlocal parts."""
         return self.sizes["slots"] > 0
+
+
+def _padded(count: int) -> int:
+    """Return a number of bytes with what is missing to a whole load."""
+    return -(-count // LOAD) * LOAD
+
+
+def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
+    """Return how an inverse with elements of so many bytes is read and updated.
+
+    Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows
+    that fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit
+    into registers.
+    """
+    part = math.gcd(orbitals, max(1, LOAD // size))
+    held = 1 << (orbitals // part - 1).bit_length()
+    chunks = -(-orbitals // (part * WARP))
+    window = 0
+    if orbitals >= DELAYED and lanes == WARP:
+        window = 1 << max(1, (WINDOW_BYTES // (chunks * part * size)).bit_length() - 1)
+    return {"PART": part, "ROW_LANES": held if held <= lanes else 0, "CHUNKS": chunks, "WINDOW": window}
 
 
 _on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
@@ -316,6 +365,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
                 record[field] = array
     for field, matrix in zip(MATRICES, _matrices(orbitals, hamiltonian), strict=True):
         record[field] = matrix
+    record["scaled"][0, :9] = record["reduced"][0] * 2.0**-32
     spins, *mesh = orbitals.table.shape[:4]
     values = {
         "ion_ion": tables.ion_ion,
@@ -339,6 +389,11 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
         "wave_count": hamiltonian.waves.shape[0],
         "most_wave": hamiltonian.most_wave,
         "slots": hamiltonian.slots,
+        "curves": jastrow.kind.shape[0],
+        "tins": orbitals.tin_centre.shape[0],
+        "tin_nears": orbitals.tin_near.shape[0],
+        "tin_lmax": orbitals.tin_lmax,
+        "tin_knots": orbitals.tin_table.shape[2],
     }
     for field, value in values.items():
         record[field] = value

@@ -13,9 +13,10 @@ import math
 import numba as nb
 
 from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.vectors import get, lane, pack, same
 from qsim.qmc.kernels.jastrow_cpu import electron_value, function
 from qsim.qmc.kernels.jit import INLINE, PART
-from qsim.qmc.kernels.orbitals_cpu import combination, orbital_rows, table_value
+from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, table_value
 from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
 
 __all__ = ["local_energy", "nonlocal_energy", "nonlocal_moves"]
@@ -40,18 +41,18 @@ def rotation(k0, k1, stream, step, walker, pair, Q):
 
 @nb.njit(**INLINE)
 def legendre(l, x):
-    """Return P_l(x)."""
+    """Return P_l of a vector of four numbers."""
     if l == 0:
-        return 1.0
+        return same(1.0)
     if l == 1:
         return x
     if l == 2:
         return 1.5 * x * x - 0.5
-    if l == 3:
-        return x * (2.5 * x * x - 1.5)
     below, p = x * (2.5 * x * x - 1.5), 0.125 * (x * x * (35.0 * x * x - 30.0) + 3.0)
+    if l == 3:
+        return below
     for k in range(4, l):
-        below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
+        below, p = p, (1.0 / (k + 1)) * ((2.0 * k + 1.0) * x * p - float(k) * below)
     return p
 
 
@@ -90,22 +91,32 @@ def nonlocal_electron(
                 combined[b] = value
         rotation(k0, k1, stream, step, walker, PAIRS * N + 2 * (e * atoms + a), Q)
         over = 1.0 / max(r, TINY)
-        for q in range(hamiltonian.points.shape[0]):
-            px, py, pz = hamiltonian.points[q, 0], hamiltonian.points[q, 1], hamiltonian.points[q, 2]
+        points, number = hamiltonian.points, hamiltonian.points.shape[0]
+        for first in range(
+            0, number, 4
+        ):  # four points at once; those beyond the last are computed and not used
+            i0, i1 = 3 * first, 3 * min(first + 1, number - 1)
+            i2, i3 = 3 * min(first + 2, number - 1), 3 * min(first + 3, number - 1)
+            px = pack(get(points, i0), get(points, i1), get(points, i2), get(points, i3))
+            py = pack(get(points, i0 + 1), get(points, i1 + 1), get(points, i2 + 1), get(points, i3 + 1))
+            pz = pack(get(points, i0 + 2), get(points, i1 + 2), get(points, i2 + 2), get(points, i3 + 2))
             ux = Q[0, 0] * px + Q[0, 1] * py + Q[0, 2] * pz
             uy = Q[1, 0] * px + Q[1, 1] * py + Q[1, 2] * pz
             uz = Q[2, 0] * px + Q[2, 1] * py + Q[2, 2] * pz
             cosine = (ux * dx + uy * dy + uz * dz) * over
-            weight = 0.0
+            weight = same(0.0)
             for l in range(channels):
-                weight += factors[l] * legendre(l, cosine)
+                weight = weight + factors[l] * legendre(l, cosine)
             x, y, z = ax + r * ux, ay + r * uy, az + r * uz
-            ratio = combination(orbitals, combined, x, y, z, work.S)
-            new = electron_value(jastrow, orbitals.atom, R, e, n_up, x, y, z)
-            value = hamiltonian.weights[q] * weight * ratio * math.exp(old - new)
-            total += value
-            targets[count, 0], targets[count, 1], targets[count, 2], targets[count, 3] = x, y, z, value
-            count += 1
+            ratio = weight * combinations(orbitals, combined, x, y, z, work)
+            for q in range(min(4, number - first)):
+                place_x, place_y, place_z = lane(x, q), lane(y, q), lane(z, q)
+                new = electron_value(jastrow, orbitals.atom, R, e, n_up, place_x, place_y, place_z)
+                value = hamiltonian.weights[first + q] * lane(ratio, q) * math.exp(old - new)
+                total += value
+                targets[count, 0], targets[count, 1] = place_x, place_y
+                targets[count, 2], targets[count, 3] = place_z, value
+                count += 1
     return total, count
 
 
@@ -235,7 +246,7 @@ def nonlocal_moves(
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
         x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]
-        orbital_rows(orbitals, spin, x, y, z, rows, work.S, work.G)
+        orbital_rows(orbitals, spin, x, y, z, rows, work)
         column = state.inverse[w, spin, i]
         ratio = 0.0
         for o in range(n):

@@ -7,6 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
+from qsim.core.device.vectors import get, lanes, pack, same, total
 from qsim.qmc.kernels.jit import INLINE
 
 __all__ = ["electron_gradient", "electron_value", "function", "function_value"]
@@ -14,6 +15,10 @@ __all__ = ["electron_gradient", "electron_value", "function", "function_value"]
 BSPLINE, PADE, LOGARITHM = 1, 2, 3
 TINY = 1e-12
 SIXTH = 1.0 / 6.0
+FEW = 4  # electrons and ions up to which vectors cost more than they save
+#: Coefficients of 1, t, t^2 and t^3 in the four basis functions of a cubic spline.
+ROW0, ROW1 = (SIXTH, 4.0 * SIXTH, SIXTH, 0.0), (-0.5, 0.0, 0.5, 0.0)
+ROW2, ROW3 = (0.5, -1.0, 0.5, 0.0), (-SIXTH, 0.5, -0.5, SIXTH)
 I1, I2, I3 = np.uint64(1), np.uint64(2), np.uint64(3)  # indices without a sign need no test for one
 
 
@@ -75,51 +80,90 @@ def function(jastrow, f, r):
 
 
 @nb.njit(**INLINE)
+def _spline(jastrow, f, r):
+    """Return the four coefficients of a spline at r, as a vector, and where r lies between its knots."""
+    x = r * jastrow.inverse_h[f]
+    k = int(x)
+    return lanes(jastrow.spline, f * jastrow.spline.shape[1] + k), x - k
+
+
+@nb.njit(**INLINE)
 def electron_value(jastrow, atom, R, e, n_up, x, y, z):
-    """Return the sum of all functions of electron e if it were at (x, y, z)."""
-    total = 0.0
-    if jastrow.kind[0] != 0 or jastrow.kind[1] != 0:
-        up, dn = (0, 1) if e < n_up else (1, 0)
-        for j in range(R.shape[0]):
-            if j != e:
-                dx, dy, dz = x - R[j, 0], y - R[j, 1], z - R[j, 2]
-                r = math.sqrt(dx * dx + dy * dy + dz * dz)
-                total += function_value(jastrow, up if j < n_up else dn, r)
-    for a in range(atom.shape[0]):
-        f = 2 + jastrow.species[a]
-        if jastrow.kind[f] != 0:
-            dx, dy, dz = x - atom[a, 0], y - atom[a, 1], z - atom[a, 2]
-            total += function_value(jastrow, f, math.sqrt(dx * dx + dy * dy + dz * dz))
-    return total
+    """Return the sum of all functions of electron e if it were at (x, y, z).
+
+    Four coefficients times four basis functions of each spline are summed as they are, and only the last sum over all.
+    """
+    b0, b1, b2, b3 = pack(*ROW0), pack(*ROW1), pack(*ROW2), pack(*ROW3)
+    N, others = R.shape[0], 0.0
+    sums = same(0.0)
+    pairs = jastrow.kind[0] != 0 or jastrow.kind[1] != 0
+    up, dn = (0, 1) if e < n_up else (1, 0)
+    many = N + atom.shape[0] > FEW
+    for j in range(0 if pairs else N, N + atom.shape[0]):
+        if j == e:
+            continue
+        if j < N:
+            f = up if j < n_up else dn
+            dx, dy, dz = x - get(R, 3 * j), y - get(R, 3 * j + 1), z - get(R, 3 * j + 2)
+        else:
+            a = j - N
+            f = 2 + get(jastrow.species, a)
+            dx, dy, dz = x - get(atom, 3 * a), y - get(atom, 3 * a + 1), z - get(atom, 3 * a + 2)
+        r = math.sqrt(dx * dx + dy * dy + dz * dz)
+        if not many or get(jastrow.kind, f) != BSPLINE:
+            others += function_value(jastrow, f, r)
+        elif r < get(jastrow.rcut, f):
+            c, t = _spline(jastrow, f, r)
+            sums = sums + c * (b0 + t * (b1 + t * (b2 + t * b3)))
+    return others + total(sums) if many else others
 
 
 @nb.njit(**INLINE)
 def electron_gradient(jastrow, atom, R, e, n_up, x, y, z):
     """Return sum, gradient (x, y, z) and Laplacian of all functions of electron e if it were at (x, y, z)."""
-    total = gx = gy = gz = lap = 0.0
-    if jastrow.kind[0] != 0 or jastrow.kind[1] != 0:
-        up, dn = (0, 1) if e < n_up else (1, 0)
-        for j in range(R.shape[0]):
-            if j != e:
-                dx, dy, dz = x - R[j, 0], y - R[j, 1], z - R[j, 2]
-                r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
-                u, du, ddu = function(jastrow, up if j < n_up else dn, r)
-                total += u
-                slope = du / r
-                gx += slope * dx
-                gy += slope * dy
-                gz += slope * dz
-                lap += ddu + 2.0 * slope
-    for a in range(atom.shape[0]):
-        f = 2 + jastrow.species[a]
-        if jastrow.kind[f] != 0:
-            dx, dy, dz = x - atom[a, 0], y - atom[a, 1], z - atom[a, 2]
-            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
-            u, du, ddu = function(jastrow, f, r)
-            total += u
+    b0, b1, b2, b3 = pack(*ROW0), pack(*ROW1), pack(*ROW2), pack(*ROW3)
+    u = gx = gy = gz = lap = 0.0
+    values = slopes_x = slopes_y = slopes_z = laplacians = same(0.0)
+    N = R.shape[0]
+    pairs = jastrow.kind[0] != 0 or jastrow.kind[1] != 0
+    up, dn = (0, 1) if e < n_up else (1, 0)
+    many = N + atom.shape[0] > FEW
+    for j in range(0 if pairs else N, N + atom.shape[0]):
+        if j == e:
+            continue
+        if j < N:
+            f = up if j < n_up else dn
+            dx, dy, dz = x - get(R, 3 * j), y - get(R, 3 * j + 1), z - get(R, 3 * j + 2)
+        else:
+            a = j - N
+            f = 2 + get(jastrow.species, a)
+            dx, dy, dz = x - get(atom, 3 * a), y - get(atom, 3 * a + 1), z - get(atom, 3 * a + 2)
+        r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
+        if not many or get(jastrow.kind, f) != BSPLINE:
+            value, du, ddu = function(jastrow, f, r)
             slope = du / r
+            u += value
             gx += slope * dx
             gy += slope * dy
             gz += slope * dz
             lap += ddu + 2.0 * slope
-    return total, gx, gy, gz, lap
+        elif r < get(jastrow.rcut, f):
+            c, t = _spline(jastrow, f, r)
+            inverse_h = get(jastrow.inverse_h, f)
+            values = values + c * (b0 + t * (b1 + t * (b2 + t * b3)))
+            slopes = (inverse_h / r) * (c * (b1 + t * (2.0 * b2 + (3.0 * t) * b3)))
+            slopes_x = slopes_x + dx * slopes
+            slopes_y = slopes_y + dy * slopes
+            slopes_z = slopes_z + dz * slopes
+            laplacians = (
+                laplacians + (inverse_h * inverse_h) * (c * (2.0 * b2 + (6.0 * t) * b3)) + 2.0 * slopes
+            )
+    if not many:
+        return u, gx, gy, gz, lap
+    return (
+        u + total(values),
+        gx + total(slopes_x),
+        gy + total(slopes_y),
+        gz + total(slopes_z),
+        lap + total(laplacians),
+    )

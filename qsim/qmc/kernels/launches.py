@@ -40,6 +40,8 @@ class WalkerLaunch:
         Of a warp for a walker; more if so many walkers of a warp have no memory.
     macros : mapping
         Of the source, beside ``WARPS`` and ``LANES``.
+    common : int
+        Bytes of shared memory that a block has once.
     """
 
     model: NDArray[Any]
@@ -47,7 +49,13 @@ class WalkerLaunch:
     sizes: Mapping[str, int]
 
     def __init__(
-        self, source: str, walkers: int, each: int, lanes: int, macros: Mapping[str, str | int]
+        self,
+        source: str,
+        walkers: int,
+        each: int,
+        lanes: int,
+        macros: Mapping[str, str | int],
+        common: int = 0,
     ) -> None:
         self.source, self.walkers, self.lanes = source, walkers, lanes
         while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
@@ -56,7 +64,7 @@ class WalkerLaunch:
         most = min(SHARED_BYTES // each, walkers // BLOCKS) // groups
         self.warps = next((count for count in WARPS if count <= most), 1)
         self.each = self.warps * groups
-        self.shared = self.each * each
+        self.shared = self.each * each + common
         self.macros = {**macros, "WARPS": self.warps, "LANES": self.lanes}
 
     @property

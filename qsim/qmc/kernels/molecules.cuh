@@ -17,6 +17,14 @@
 #define GROUP ((int)(threadIdx.x / LANES))
 #define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
 
+// Sizes that are known when a small system is compiled: its loops unroll, and places in its arrays become constants.
+QSIM_DEVICE void set_sizes(Model& m) {
+#ifdef ELECTRONS
+    m.electrons = ELECTRONS, m.n_up = ELECTRONS_UP, m.atoms = ATOMS;
+    m.orbitals = ORBITALS, m.basis = BASIS, m.shells = SHELLS, m.quadrature = QUADRATURE;
+#endif
+}
+
 // What the lanes of a walker share.
 struct Local {
     real *ao, *rows, *column, *d;  // (5, B), (5, M), (M,), (N, B)

@@ -170,9 +170,12 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
     const real* C = m.coefficients + (int64)spin * B * M;
     for (int i = lane_of(); i < 5 * M; i += LANES) {
         const int k = i / M, o = i % M;
-        real sum = 0;
-        for (int b = 0; b < B; ++b) sum = fma(ao[k * B + b], C[b * M + o], sum);
-        rows[i] = sum;
+        real sums[4] = {0, 0, 0, 0};  // which do not wait for each other
+        int b = 0;
+        for (; b + 4 <= B; b += 4)
+            for (int j = 0; j < 4; ++j) sums[j] = fma(ao[k * B + b + j], C[(b + j) * M + o], sums[j]);
+        for (; b < B; ++b) sums[0] = fma(ao[k * B + b], C[b * M + o], sums[0]);
+        rows[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
     join();
 }

@@ -40,6 +40,12 @@ class OrbitalTables(NamedTuple):
         Radius from which a shell is zero, bohr.
     coefficients : (2, B, M) real
         Of molecular orbital o of a spin over the atomic orbitals; the orbital is the fastest index.
+    atom_begin : (A + 1,) int64
+        First shell of each atom.
+    atom_kind : (A,) int64
+        Atoms of the same kind have the same shells.
+    side_by_side : (kinds, K, L, 6, 4) real
+        ``table`` once more for CPUs: four shells of an atom side by side, for each kind of atoms and interval.
     """
 
     atom: Any
@@ -49,6 +55,9 @@ class OrbitalTables(NamedTuple):
     table: Any
     reach: Any
     coefficients: Any
+    atom_begin: Any
+    atom_kind: Any
+    side_by_side: Any
 
 
 class JastrowTables(NamedTuple):
@@ -157,10 +166,14 @@ class Work(NamedTuple):
     column : (M,) real
     combined : (B,) float64
         Atomic orbitals summed with a column of the inverse.
-    S : (9,) float64
-        Solid harmonics.
-    G : (9, 3) float64
-        Their gradients.
+    S : (20,) float64
+        Solid harmonics of one l, and sums of them at four points.
+    G : (9, 4) float64
+        A zero and the gradient of each harmonic.
+    radial : (4 n,) float64
+        Radial functions of an atom of up to n shells, a multiple of four: at four points, or with two derivatives at one.
+    atomic : (B, 8) real
+        Value, gradient and Laplacian of the functions of an atom.
     Q : (3, 3) float64
         A rotation.
     factors : (8,) float64
@@ -180,6 +193,8 @@ class Work(NamedTuple):
     combined: Any
     S: Any
     G: Any
+    radial: Any
+    atomic: Any
     Q: Any
     factors: Any
     J: Any
@@ -190,15 +205,17 @@ class Work(NamedTuple):
     identity: Any
 
 
-def work_space(state: State, atoms: int, basis: int, points: int) -> Work:
-    """Return work space for walkers among some atoms, atomic orbitals, and a spherical rule of some points."""
+def work_space(state: State, atoms: int, basis: int, points: int, shells: int) -> Work:
+    """Return work space for walkers among some atoms, atomic orbitals, a spherical rule of some points, shells of an atom."""
     N, M, real = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
     return Work(
         rows=np.zeros((5, M), real),
         column=np.zeros(M, real),
         combined=np.zeros(basis),
-        S=np.zeros(9),
-        G=np.zeros((9, 3)),
+        S=np.zeros(20),
+        G=np.zeros((9, 4)),
+        radial=np.zeros(4 * shells),
+        atomic=np.zeros((basis, 8), real),
         Q=np.zeros((3, 3)),
         factors=np.zeros(8),
         J=np.zeros((N, 4)),

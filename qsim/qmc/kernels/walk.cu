@@ -14,6 +14,7 @@
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
+// qsim-compile: -DWARPS=4 -DLANES=16 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
 #include "molecules.cuh"
 
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.
@@ -49,7 +50,7 @@ QSIM_DEVICE void settle(const Model& m, const State& s, int64 w, int e, const re
 QSIM_DEVICE void sweep(const Model& m, const State& s, int64 w, double tau, int mode, const Draw& draw, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals;
     const double* R = s.R + w * N * 3;
-    const double variance = tau / m.mass, width = sqrt(variance);
+    const double variance = tau / m.mass, width = sqrt(variance), over_variance = 1 / variance;
     int moved = 0;
     double proposed = 0, accepted = 0, log_psi = 0, sign = 1;
     for (int e = 0; e < N; ++e) {
@@ -59,7 +60,9 @@ QSIM_DEVICE void sweep(const Model& m, const State& s, int64 w, double tau, int 
         const double x = R[3 * e], y = R[3 * e + 1], z = R[3 * e + 2];
         const uint4 u = words(draw, PER_ELECTRON * e);
         const double a = width * sqrt(-2 * log(unit(u.x))), b = width * sqrt(-2 * log(unit(u.z)));
-        const double sx = a * cos(TWO_PI * unit(u.y)), sy = a * sin(TWO_PI * unit(u.y)), sz = b * cos(TWO_PI * unit(u.w));
+        double sine, cosine;
+        sincospi(2 * unit(u.y), &sine, &cosine);
+        const double sx = a * cosine, sy = a * sine, sz = b * cospi(2 * unit(u.w));
         const Gradient old = electron_gradient(m, R, e, x, y, z);
         double vx = 0, vy = 0, vz = 0;
         if (mode != PLAIN) {
@@ -79,12 +82,13 @@ QSIM_DEVICE void sweep(const Model& m, const State& s, int64 w, double tau, int 
         if ((mode == FIXED_NODE && ratio <= 0) || !(size > 1e-300)) continue;
         double exponent = 2 * (log(size) + old.u - now.u);
         if (mode != PLAIN) {
-            const double wx = along(local.rows + M, column, at.n) / ratio - now.x;
-            const double wy = along(local.rows + 2 * M, column, at.n) / ratio - now.y;
-            const double wz = along(local.rows + 3 * M, column, at.n) / ratio - now.z;
+            const double over_ratio = 1 / ratio;
+            const double wx = along(local.rows + M, column, at.n) * over_ratio - now.x;
+            const double wy = along(local.rows + 2 * M, column, at.n) * over_ratio - now.y;
+            const double wz = along(local.rows + 3 * M, column, at.n) * over_ratio - now.z;
             const double f = variance * limited(wx, wy, wz, variance);
             const double bx = x - nx - f * wx, by = y - ny - f * wy, bz = z - nz - f * wz;
-            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance;
+            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) * over_variance;
         }
         if (exponent < 0) {
             const uint4 v = words(draw, PER_ELECTRON * e + ACCEPTANCE);
@@ -260,6 +264,7 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
 // Rows, inverses (Gauss and Jordan in double precision, pivots by column) and log psi; error: (W,).
 extern "C" __global__ void recompute(Model m, State s, double* error) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const Local local = local_of(m, shared, GROUP);
@@ -335,6 +340,7 @@ extern "C" __global__ void recompute(Model m, State s, double* error) {
 extern "C" __global__ void BOUNDS
     walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const Local local = local_of(m, shared, GROUP);
@@ -345,6 +351,7 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     energies(Model m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
@@ -360,6 +367,7 @@ extern "C" __global__ void BOUNDS
     weigh(Model m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
           uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const double before = clipped(s.energy[6 * w + 5], reference, window);
@@ -373,6 +381,7 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     nonlocal_steps(Model m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
     extern __shared__ char shared[];
+    set_sizes(m);
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));

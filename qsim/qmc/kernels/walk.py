@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
-ITEMS = 4.0  # shells, electrons and ions for each lane of a walker
+ITEMS = 2.0  # shells, electrons and ions for each lane of a walker
+SMALL = 16  # electrons up to which kernels are compiled for the sizes of the system
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
 
@@ -166,6 +167,7 @@ def _space(state: State, tables: Tables) -> Work | CrystalWork:
         tables.orbitals.atom.shape[0],
         tables.orbitals.coefficients.shape[1],
         tables.hamiltonian.points.shape[0],
+        4 * tables.orbitals.side_by_side.shape[2],
     )
     if getattr(_local, "key", None) != key:
         _local.key, _local.work = key, work_space(state, *key[3:])
@@ -324,7 +326,10 @@ class Launch(WalkerLaunch):
         each = real.itemsize * (
             (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
         )
-        macros = {"REAL": "float" if real == np.float32 else "double"}
+        macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double"}
+        if sizes["electrons"] <= SMALL:
+            names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
+            macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
         super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros)
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))

@@ -41,9 +41,7 @@ def normals(k0, k1, stream, step, index, pair):
 def limited(vx, vy, vz, tau):
     """Return the factor that bounds a drift velocity: Umrigar, Nightingale and Runge, J. Chem. Phys. 99, 2865 (1993), a = 1."""
     x = tau * (vx * vx + vy * vy + vz * vz)
-    if x < 1e-8:
-        return 1.0 - 0.5 * x
-    return (math.sqrt(1.0 + 2.0 * x) - 1.0) / x
+    return 2.0 / (1.0 + math.sqrt(1.0 + 2.0 * x))  # (sqrt(1 + 2x) - 1) / x without cancellation
 
 
 @nb.njit(**INLINE)
@@ -99,7 +97,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         nx, ny, nz = x + vx + sx, y + vy + sy, z + vz + sz
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
-        orbital_rows(orbitals, spin, nx, ny, nz, rows, work.S, work.G)
+        orbital_rows(orbitals, spin, nx, ny, nz, rows, work)
         new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz)
         ratio = 0.0
         for o in range(n):
@@ -117,7 +115,8 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
                 wx += rows[1, o] * c
                 wy += rows[2, o] * c
                 wz += rows[3, o] * c
-            wx, wy, wz = wx / ratio - jx, wy / ratio - jy, wz / ratio - jz
+            over = 1.0 / ratio
+            wx, wy, wz = wx * over - jx, wy * over - jy, wz * over - jz
             f = variance * limited(wx, wy, wz, variance)
             bx, by, bz = x - nx - f * wx, y - ny - f * wy, z - nz - f * wz
             exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance
@@ -220,7 +219,7 @@ def refresh(state, w, orbitals, jastrow, n_up, work):
         begin = 0 if spin == 0 else n_up
         for i in range(n):
             e = begin + i
-            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.S, work.G)
+            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work)
             for k in range(5):
                 for o in range(M):
                     state.rows[w, e, k, o] = rows[k, o]

@@ -43,7 +43,7 @@ QSIM_DEVICE double uniform52(uint32 low, uint32 high) {  // as core.rng
 
 QSIM_DEVICE double limited(double vx, double vy, double vz, double tau) {
     const double x = tau * (vx * vx + vy * vy + vz * vz);
-    return x < 1e-8 ? 1 - 0.5 * x : (sqrt(1 + 2 * x) - 1) / x;
+    return 2 / (1 + sqrt(1 + 2 * x));
 }
 
 QSIM_DEVICE double legendre(int l, double x) {

@@ -19,7 +19,7 @@ from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
 from qsim.qmc.kernels.rows import put_rows, take_rows
-from qsim.qmc.kernels.types import State
+from qsim.qmc.kernels.types import OrbitalTables, State
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
@@ -112,8 +112,11 @@ class Walkers:
         """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""
         self.wavefunction = wavefunction
         on = self._on_device
+        orbitals = wavefunction.orbital_tables(self.real)
+        if self.device.is_cuda and isinstance(orbitals, OrbitalTables):
+            orbitals = orbitals._replace(side_by_side=np.zeros(1))  # which CPUs alone need
         self.tables = walk.Tables(
-            on(wavefunction.orbital_tables(self.real)),
+            on(orbitals),
             on(wavefunction.jastrow_tables()),
             on(wavefunction.hamiltonian_tables()),
             float(wavefunction.ion_ion),

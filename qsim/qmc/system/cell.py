@@ -105,6 +105,13 @@ class Cell:
         return 2.0 * np.pi * self.inverse.T
 
     @cached_property
+    def shortest_wave(self) -> float:
+        """Length of the shortest reciprocal vector but 0, 1/bohr."""
+        basis = self.reciprocal
+        waves = points_within(basis, float(np.linalg.norm(basis, axis=1).min()))
+        return float(np.linalg.norm(waves[waves.any(axis=1)] @ basis, axis=1).min())
+
+    @cached_property
     def reduced(self) -> NDArray[np.float64]:
         """Reduced basis of the lattice, by which vectors are folded."""
         return reduced_basis(self.lattice)
@@ -127,6 +134,13 @@ class Cell:
                     found.append(t)
         found[1:] = sorted(found[1:], key=lambda t: float(t @ t))
         return np.array(found)
+
+    @cached_property
+    def near(self) -> NDArray[np.float64]:
+        """Lattice vectors (2 n + 1, 3) that can bring a folded vector within the radius: zero, n of them, and their negatives."""
+        found = self.images(self.radius)[1:]
+        half = [t for t in found if tuple(t) > (0.0, 0.0, 0.0)]
+        return np.array([np.zeros(3), *half, *(-t for t in half)])
 
     def fold(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return vectors (..., 3) with lattice coordinates of the reduced basis within -1/2 ... 1/2."""

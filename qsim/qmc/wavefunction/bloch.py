@@ -406,7 +406,7 @@ class BlochOrbitals:
             atom=np.ascontiguousarray(self.atoms, np.float64),
             reduced=np.ascontiguousarray(cell.reduced),
             unreduce=np.ascontiguousarray(np.linalg.inv(cell.reduced)),
-            near=np.ascontiguousarray(cell.images(cell.radius)),
+            near=np.ascontiguousarray(cell.near),
             radius2=cell.radius**2,
             primitive=np.ascontiguousarray(self.primitive.inverse),
             metric=np.ascontiguousarray(self.primitive.inverse.T @ self.primitive.inverse),

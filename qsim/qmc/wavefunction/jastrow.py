@@ -42,6 +42,7 @@ __all__ = ["FIRST_CHI", "NONE", "Function", "Jastrow", "build_jastrow"]
 KINDS = {"none": 0, "bspline": 1, "pade": 2, "log1p": 3}
 FIRST_CHI = 2  # functions: equal spins, opposite spins, then one for each species
 EQUAL, OPPOSITE = -0.25, -0.5  # cusps of u
+NODES = 16  # of a quadrature within an interval of a B-spline
 MOST_B = 1.0  # 1/bohr: range of the pair function that an optimisation starts from
 
 
@@ -135,6 +136,24 @@ class Function:
                 out[d, np.arange(r.size), i + k] = weights[d, k] * inside / self.h**d
         return out
 
+    def wave(self, k: float) -> float:
+        r"""Return the Fourier transform :math:`4\pi\int r\sin(kr)u(r)dr/k` at a wave number k > 0 (1/bohr), bohr^3.
+
+        Raises
+        ------
+        ValueError
+            If the function has no range.
+        """
+        if self.kind == "none":
+            return 0.0
+        if self.kind != "bspline":
+            raise ValueError(f"function {self.name} of type {self.kind} has no range")
+        x, w = np.polynomial.legendre.leggauss(NODES)
+        edges = self.h * np.arange(len(self.parameters) + 1)
+        r = (edges[:, None] + 0.5 * self.h * (x + 1.0)).ravel()
+        weights = np.tile(0.5 * self.h * w, edges.size)
+        return float(4.0 * np.pi / k * (weights * r * np.sin(k * r) * self.jet(r)[0]).sum())
+
     def with_parameters(self, values: Sequence[float]) -> Function:
         """Return the function with other parameters."""
         if len(values) != len(self.parameters):
@@ -214,6 +233,15 @@ class Jastrow:
             pade=np.array([f.pade for f in self.functions]),
             species=self.species,
         )
+
+    def pair_wave(self, k: float, electrons: int) -> float | None:
+        """Return the Fourier transform of the pair functions at k (1/bohr), mean over all pairs, bohr^3; None without any."""
+        equal, opposite = self.functions[:FIRST_CHI]
+        if equal.kind == opposite.kind == "none":
+            return None
+        up = self.n_up / electrons
+        same = up**2 + (1.0 - up) ** 2
+        return same * equal.wave(k) + (1.0 - same) * opposite.wave(k)
 
     # ------------------------------------------------------------------------------ reference
 

@@ -6,6 +6,7 @@ here is the reference that they are tested against.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -109,6 +110,8 @@ class OrbitalSet:
         used = [self.shells[k] for k in kept]
         rows = np.concatenate([self.first[k] + np.arange(self.shells[k].size) for k in kept])
         sizes = [shell.size for shell in used]
+        begin = np.searchsorted([shell.atom for shell in used], np.arange(len(self.centres) + 1))
+        kind, side_by_side = _side_by_side([used[a:b] for a, b in itertools.pairwise(begin)], real)
         return OrbitalTables(
             atom=np.ascontiguousarray(self.centres, np.float64),
             shell_atom=np.array([shell.atom for shell in used], np.int64),
@@ -117,6 +120,9 @@ class OrbitalSet:
             table=np.stack([shell.table for shell in used]).astype(real),
             reach=np.array([shell.reach for shell in used]),
             coefficients=np.ascontiguousarray(self.coefficients[:, rows].astype(real)),
+            atom_begin=begin.astype(np.int64),
+            atom_kind=kind,
+            side_by_side=side_by_side,
         )
 
     def _is_used(self, shell: Shell, first: int) -> bool:
@@ -241,3 +247,23 @@ def orbital_set(
         np.ascontiguousarray(coefficients[:, order], np.float64),
         dict(about or {}),
     )
+
+
+def _side_by_side(
+    atoms: list[tuple[Shell, ...]] | list[list[Shell]], real: DTypeLike
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the kind of each atom, and the tables of each kind with four shells side by side, (kinds, K, L, 6, 4)."""
+    kinds: dict[bytes, int] = {}
+    tables: list[NDArray[np.float64]] = []
+    found = []
+    width = -(-max(len(shells) for shells in atoms) // 4)
+    for shells in atoms:
+        name = b"".join(shell.table.tobytes() for shell in shells)
+        if name not in kinds:
+            kinds[name] = len(tables)
+            table = np.zeros((4 * width, radial.INTERVALS, 6))
+            for place, shell in zip(table, shells, strict=False):
+                place[...] = shell.table
+            tables.append(table.reshape(width, 4, radial.INTERVALS, 6).transpose(2, 0, 3, 1))
+        found.append(kinds[name])
+    return np.array(found, np.int64), np.ascontiguousarray(np.stack(tables).astype(real))

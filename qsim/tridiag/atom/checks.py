@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.tridiag.atom.problem import CORE, TURN
+from qsim.tridiag.atom.polarization import frame_of
+from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, asked
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
@@ -26,6 +27,7 @@ __all__ = ["Setup", "findings"]
 NUCLEUS = (0.5, 0.2)  # Z dr0: above the first an error, above the second a warning
 STEPS_PER_CYCLE = (8, 20)
 PHASE = 2.0  # dt times an energy of a photoelectron
+LEAST_L = 5  # of the estimate of lmax, that weak fields do not need
 REST = 1e-3  # A at the end, relative to its largest value
 
 
@@ -59,6 +61,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
         spacing,
         sampling,
         levels_in_box,
+        momenta,
         absorber,
         core,
         turning,
@@ -131,8 +134,7 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
             yield Finding(
                 key,
                 f"a box of {setup.lattice.grid.wall:.4g} bohr holds {count} bound levels of l = {one.l}, so "
-                f"that {one.name} is not "
-                "among them; take a larger grid.rmax, or a lower level",
+                f"that {one.name} is not among them; take grid.rmax of {_radius_of(setup, one.n):.4g}, or a lower level",
             )
             continue
         phi = radial.state(radial.energy(one.n - one.l - 1))
@@ -140,9 +142,32 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
         if edge > 1e-8:
             yield Finding(
                 key,
-                f"{one.name} has {edge:.2g} of its norm at the wall; a larger grid.rmax is needed",
+                f"{one.name} has {edge:.2g} of its norm at the wall of {setup.lattice.grid.wall:.4g} bohr; grid.rmax of "
+                f"{_radius_of(setup, one.n):.4g} holds it",
                 "error" if edge > 1e-2 else "warning",
             )
+
+
+def _radius_of(setup: Setup, n: int) -> float:
+    """Return a radius that holds a level to 1e-8: its turning point far out and, fitted to n = 1 to 30, its tail."""
+    charge = max(asked(setup.deck, lambda block: block.tail), 1.0)
+    return (2.35 * n**2 + 11.5 * n) / charge
+
+
+def momenta(setup: Setup) -> Iterator[Finding]:
+    """Yield an lmax below what the field gives to the electron."""
+    if isinstance(setup.deck.grid.lmax, str) or not setup.pulse.pulses:
+        return
+    gauge, a = setup.setting.gauge, setup.pulse.peak_vector_potential(setup.t_final)
+    lowest = max((one.l for one in setup.deck.levels), default=0)
+    need = lowest + angular_estimate(setup.pulse, a, gauge)
+    if setup.setting.lmax < need - LEAST_L:
+        yield Finding(
+            "grid.lmax",
+            f"the electron quivers by {setup.pulse.quiver:.3g} bohr with a momentum of {a:.3g} a.u., which takes lmax of about "
+            f"{need} in {gauge} gauge, found {setup.setting.lmax}; auto finds it",
+            "warning",
+        )
 
 
 def absorber(setup: Setup) -> Iterator[Finding]:
@@ -208,6 +233,11 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     for index, one in enumerate(setup.deck.spectra):
         if isinstance(one, TsurffSpectrum):
             yield from _sphere(setup, f"spectra.{index}.radius", one.radius)
+        if one.polar is not None and not frame_of(setup.deck).planar:
+            yield Finding(
+                f"spectra.{index}.polar",
+                "the run goes along the field, where azimuths are all alike: leave polar out, and set angles",
+            )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         distance = math.pi * k / wall
         gamma = getattr(one, "gamma", None)

@@ -82,12 +82,13 @@ class Radial:
     def resolvent_absorbed(
         self, energy: float, phi: NDArray[np.complex128], cap: NDArray[np.float64] | None
     ) -> NDArray[np.complex128]:
-        """Return ``(H - i W - E)^-1 phi``, (n,): one complex tridiagonal system."""
+        """Return ``(H - i W - E)^-1 phi``, (n,) or (n, columns): one complex tridiagonal system."""
         shifted = energy + (0.0 if cap is None else 1j * cap)
         g = 6.0 + self.square * (shifted - self.potential)
-        return np.asarray(
-            self.slope * solve_banded((1, 1), self._bands(6.0 / g), -self.mass(self.slope * phi)) / g
-        )
+        bands, (slope, divisor) = self._bands(6.0 / g), (self.slope, g)
+        if phi.ndim == 2:
+            slope, divisor = slope[:, None], g[:, None]
+        return np.asarray(slope * solve_banded((1, 1), bands, -self.mass(slope * phi)) / divisor)
 
     def mass(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``M2 x``, (n,)."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.propagator import AtomLattice
 
-__all__ = ["LevelState", "by_momentum", "energy", "length_gauge", "momentum", "populations"]
+__all__ = ["LevelState", "along", "by_momentum", "energy", "length_gauge", "momentum", "populations"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _planar_length_gauge(
     phi: NDArray[np.complex128], r: NDArray[np.float64], lanes: PlanarLanes, a: NDArray[np.float64]
 ) -> NDArray[np.complex128]:
     """Return ``exp(i |A| r X) phi`` by Chebyshev polynomials of X, the direction of A in the channels, whose norm is below 1."""
-    x = _along(lanes, a / np.linalg.norm(a))
+    x = along(lanes, a / np.linalg.norm(a))
     reach = np.linalg.norm(a) * r
     terms = int(1.2 * reach.max() + 30)
     weights = jv(np.arange(terms)[:, None], reach)
@@ -88,7 +88,7 @@ def _planar_length_gauge(
     return np.asarray(total)
 
 
-def _along(lanes: PlanarLanes, direction: NDArray[np.float64]) -> Any:
+def along(lanes: PlanarLanes, direction: NDArray[np.float64]) -> Any:
     """Return ``sin(theta) cos(phi - alpha)`` in the channels, sparse (used, used), alpha the angle of a unit vector."""
     links, channel = lanes.links, np.full(2 * lanes.pairs, -1)
     channel[lanes.order] = np.arange(lanes.used)
@@ -118,7 +118,7 @@ def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes)
         # half the operator, from l to l + 1: its conjugate is the other half
         found = []
         for direction in np.eye(2):
-            up = _along(lanes, direction).tocoo()
+            up = along(lanes, direction).tocoo()
             rising = lanes.ls[up.row] > lanes.ls[up.col]
             each = np.sum(phi[up.row[rising]].conj() * slope[up.col[rising]], axis=1)
             found.append(2.0 * float(np.sum(up.data[rising] * each).imag))

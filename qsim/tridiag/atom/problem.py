@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AtomProblem",
     "Setting",
+    "angular_estimate",
+    "enough",
     "lattice_of",
     "level_states",
     "longest_step",
@@ -378,7 +380,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
         if deck.stored is not None:
             stored.read(deck.stored.file).require_momenta(lmax)
     elif pulse.pulses:
-        lmax = max(lowest + (6 if deck.stored is None else 2), _angular(pulse, peak_a, gauge))
+        lmax = max(lowest + (6 if deck.stored is None else 2), angular_estimate(pulse, peak_a, gauge))
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
@@ -396,6 +398,13 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
 def _fastest(pulse: LaserField) -> float:
     """Return the momentum of an electron that has taken two photons, or half a hartree, a.u."""
     return math.sqrt(2.0 * max(pulse.fastest * 2.0, 0.5))
+
+
+def enough(problem: AtomProblem) -> float:
+    """Return a radius that holds the fastest electrons until the end of a run, bohr, beyond the wall that it has."""
+    pulse, end = problem.pulse, problem.t_final
+    far = MARGIN + (_fastest(pulse) + pulse.peak_vector_potential(end)) * end
+    return max(far, 1.5 * problem.lattice.grid.wall)
 
 
 def _initial_l(deck: AtomDeck) -> int:
@@ -456,7 +465,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
     return min(dr0, grid.dr), width
 
 
-def _angular(pulse: LaserField, peak_a: float, gauge: str) -> int:
+def angular_estimate(pulse: LaserField, peak_a: float, gauge: str) -> int:
     """Return the l to begin with: what a few photons and the momentum of the field at the edge of the atom need."""
     if gauge == "velocity":
         return math.ceil(6.0 + 6.0 * peak_a)

@@ -23,12 +23,13 @@ solved by iteration where the potential is its Coulomb tail.  With them
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import sph_harm_y
 
+from qsim.tridiag.atom.angles import Sky, even_azimuths
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import by_momentum
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.propagator import AtomLattice
 
-__all__ = ["Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
+__all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
 QUIET = 1e-15  # norm of an l that gives nothing
 NODES = 64  # of the integral of the phase to infinity
@@ -69,6 +70,12 @@ class Photoelectrons:
         eta_l, of scattering states.
     error : (k,) float64 or None
         Claimed error of dP/dE.
+    inner : (k, a) float64 or None
+        `angular` by t-SURFF from the second sphere, in a plane.
+    polar : (p,) float64 or None
+        In a plane: polar angles, radian.
+    sphere : (k, p, a) float64 or None
+        In a plane: d2P/(dE dOmega) at these and the azimuths, 1/hartree.
     """
 
     energy: NDArray[np.float64]
@@ -78,20 +85,36 @@ class Photoelectrons:
     angular: NDArray[np.float64]
     phase: NDArray[np.float64] | None = None
     error: NDArray[np.float64] | None = None
+    inner: NDArray[np.float64] | None = None
+    polar: NDArray[np.float64] | None = None
+    sphere: NDArray[np.float64] | None = None
 
 
-def harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Return ``Y_lm(theta, 0)`` of all channels, (used, a); of planar lanes, ``Y_lm(pi/2, phi)``."""
-    l, m = lanes.ls[:, None], lanes.ms[:, None]
-    if isinstance(lanes, PlanarLanes):
-        return np.asarray(sph_harm_y(l, m, 0.5 * math.pi, angle[None, :]))
-    return np.asarray(sph_harm_y(l, m, angle[None, :], 0.0).real)
+@dataclass(frozen=True)
+class Angles:
+    """Directions of an angle-resolved spectrum.
+
+    Attributes
+    ----------
+    count : int or None
+        Polar angles; in a plane, azimuths. None for the spectrum alone.
+    polar : int or None
+        In a plane: polar angles, if it is to be resolved out of the plane.
+    """
+
+    count: int | None
+    polar: int | None = None
+
+
+def harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``Y_lm(theta, 0)`` of all channels, (used, a)."""
+    return np.asarray(sph_harm_y(lanes.ls[:, None], lanes.ms[:, None], angle[None, :], 0.0).real)
 
 
 def directions(lanes: AnyLanes, count: int) -> NDArray[np.float64]:
     """Return polar angles, 0 to pi; of planar lanes, azimuths -pi to pi without the last, (count,) radian."""
     if isinstance(lanes, PlanarLanes):
-        return -math.pi + 2.0 * math.pi * np.arange(count) / count
+        return even_azimuths(count)
     return np.linspace(0.0, math.pi, count)
 
 
@@ -102,7 +125,7 @@ def window(
     energy: NDArray[np.float64],
     gamma: float,
     order: int,
-    angles: int | None,
+    angles: Angles,
     each: Callable[[int], None] = lambda done: None,
 ) -> Photoelectrons:
     """Return the spectrum by the window operator.
@@ -118,7 +141,7 @@ def window(
     gamma, order
         Half width, hartree, and exponent of the window.
     angles
-        Number of directions; None for the spectrum alone.
+        Directions.
     each
         Called with the number of energies done.
     """
@@ -126,12 +149,14 @@ def window(
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
     factor = gamma**p / area
-    theta = directions(lanes, angles or 2)
-    y = harmonics(lanes, theta)
+    theta = directions(lanes, angles.count or 2)
+    sky = _sky(lanes, angles, theta)
+    y = np.zeros((0, 0)) if isinstance(lanes, PlanarLanes) else harmonics(lanes, theta)
     alive = np.sum(np.abs(phi) ** 2, axis=1) > QUIET
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
     radials = {l: Radial(lattice, l) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
+    sphere = np.zeros((energy.size, 0 if sky is None else sky.theta.size, theta.size))
     for i, e in enumerate(energy):
         left = np.zeros_like(phi)
         for l, here in used.items():
@@ -140,11 +165,28 @@ def window(
                 w = radials[l].resolvent(e + shift, w)
             left[here] = w.T
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
-        if angles is not None:
+        if sky is not None:
+            sphere[i] = factor * sky.density(left.T)
+        elif angles.count is not None:
             angular[i] = factor * np.sum(np.abs(left.T @ y) ** 2, axis=0)
         each(i + 1)
     partial = by_momentum(partial, lanes)
-    return Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
+    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
+    return found if sky is None else _around(found, sky, sphere)
+
+
+def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky | None:
+    """Return the plane and the polar angles that are asked for; None along z, or without angles."""
+    if not isinstance(lanes, PlanarLanes) or angles.count is None:
+        return None
+    told = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
+    return Sky(lanes, np.concatenate([[0.5 * math.pi], told]), azimuth)
+
+
+def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
+    """Return a spectrum with its angles: the first polar angle is the plane, the rest is what was asked for."""
+    found = replace(found, angular=sphere[:, 0])
+    return found if sky.theta.size == 1 else replace(found, polar=sky.theta[1:], sphere=sphere[:, 1:])
 
 
 def scattering(
@@ -152,7 +194,7 @@ def scattering(
     lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
-    angles: int,
+    angles: Angles,
     tail: float,
     known: dict[int, Any],
 ) -> Photoelectrons:
@@ -167,8 +209,8 @@ def scattering(
     known
         States and phases of each l, on this grid and at these energies; those that are missing are added.
     """
-    theta = directions(lanes, angles)
-    y = harmonics(lanes, theta)
+    theta = directions(lanes, angles.count or 2)
+    sky = _sky(lanes, angles, theta)
     amplitude = np.zeros((energy.size, lanes.used), dtype=complex)
     phase = np.zeros((energy.size, lanes.lmax - lanes.lowest + 1))
     for l in np.unique(lanes.ls):
@@ -181,9 +223,13 @@ def scattering(
         amplitude[:, here] = ((-1j) ** int(l) * np.exp(1j * eta))[:, None] * (states @ phi[here].T)
         phase[:, l - lanes.lowest] = eta
     partial = by_momentum(np.abs(amplitude) ** 2, lanes)
-    return Photoelectrons(
-        energy, partial.sum(axis=1), partial, theta, np.abs(amplitude @ y) ** 2, np.mod(phase, 2.0 * math.pi)
-    )
+    angular = np.zeros((energy.size, theta.size))
+    if sky is None:
+        angular = np.abs(amplitude @ harmonics(lanes, theta)) ** 2
+    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi))
+    if sky is None:
+        return found
+    return _around(found, sky, np.swapaxes(np.abs(sky.total(amplitude)) ** 2, 0, 1))
 
 
 def scattering_states(

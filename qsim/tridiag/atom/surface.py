@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.lanes import Lanes
+    from qsim.tridiag.atom.lanes import AnyLanes, Lanes
     from qsim.tridiag.atom.propagator import AtomLattice
 
 __all__ = [
@@ -42,8 +42,10 @@ __all__ = [
     "directions",
     "harmonics",
     "reflection",
+    "sample_weights",
     "tail",
     "values",
+    "waves",
 ]
 
 SIDE = 3  # points on either side of R that the slope is taken from
@@ -87,8 +89,8 @@ class Surface:
         Even, a.u.
     value, slope : (samples, l) complex128
         u_l and du_l/dr at R, in velocity gauge, zero beyond the l of their time.
-    a, alpha : (samples,) float64
-        A and its integral.
+    a, alpha : (samples,) or (samples, 2) float64
+        A and its integral; in a plane, their x and y.
     """
 
     sphere: Sphere
@@ -107,15 +109,31 @@ def at_radius(lattice: AtomLattice, radius: float) -> Sphere:
 
 
 def values(
-    phi: NDArray[np.complex128], lattice: AtomLattice, lanes: Lanes, sphere: Sphere, a: float
+    phi: NDArray[np.complex128],
+    lattice: AtomLattice,
+    lanes: AnyLanes,
+    sphere: Sphere,
+    a: NDArray[np.float64],
 ) -> NDArray[np.complex128]:
-    """Return u_l and du_l/dr at R, (2, used), of a state that ``exp(-i a z)`` takes to velocity gauge."""
+    """Return u_l and du_l/dr at R, (2, used), of a state that ``exp(-i a.r)`` takes to velocity gauge; a is (1 or 2,)."""
     grid, near = lattice.grid, sphere.window
-    u = length_gauge(phi[:, near], grid.r[near], lanes, np.array([-a])) / np.sqrt(grid.slope[near])
+    u = length_gauge(phi[:, near], grid.r[near], lanes, -a) / np.sqrt(grid.slope[near])
     return np.array([u[:, SIDE], u @ SLOPE / grid.slope[sphere.index]])
 
 
-def _waves(
+def sample_weights(time: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of an integral over even samples, of fourth order if there are enough, (samples,)."""
+    weights = np.full(time.size, float(time[1] - time[0]))
+    ends = GREGORY.size
+    if weights.size >= 2 * ends:
+        weights[:ends] *= GREGORY
+        weights[-ends:] *= GREGORY[::-1]
+    else:
+        weights[[0, -1]] *= 0.5
+    return weights
+
+
+def waves(
     k: NDArray[np.float64], l: NDArray[np.int64], r: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ``r j_l(k r)`` and its slope, (k, l)."""
@@ -157,7 +175,7 @@ class _Free:
 
 
 def _free(k: NDArray[np.float64], lanes: Lanes, radius: float, cosine: NDArray[np.float64]) -> _Free:
-    wave, slope = _waves(k, lanes.ls, radius)
+    wave, slope = waves(k, lanes.ls, radius)
     return _Free(
         k, wave, slope, np.asarray((-1j) ** lanes.ls[:, None] * harmonics(lanes, cosine), complex), cosine
     )
@@ -182,13 +200,7 @@ def amplitudes(
 ) -> NDArray[np.complex128]:
     """Return b(k) of what passed until the end of the run, (energy, directions)."""
     free = _free(np.sqrt(2.0 * energy), lanes, surface.sphere.radius, cosine)
-    weights = np.full(surface.time.size, float(surface.time[1] - surface.time[0]))
-    ends = GREGORY.size
-    if weights.size >= 2 * ends:
-        weights[:ends] *= GREGORY
-        weights[-ends:] *= GREGORY[::-1]
-    else:
-        weights[[0, -1]] *= 0.5
+    weights = sample_weights(surface.time)
     c = lanes.coupling(lanes.ls[:-1])
     total = np.zeros((energy.size, cosine.size), dtype=complex)
     for i, t in enumerate(surface.time):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.tridiag.coverage.atoms import atom
+from qsim.tridiag.coverage.atoms_planar import turning
 from qsim.tridiag.coverage.motion import motion
 from qsim.tridiag.coverage.systems import system
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
-SHARES = 0.45, 0.88  # of systems, and of systems and motion in one dimension
+SHARES = 0.45, 0.88, 0.96  # of systems, with motion in one dimension, and with atoms in a field along z
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
@@ -25,4 +26,6 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     drawn = rng.random()
     if drawn < SHARES[0]:
         return system(rng, folder)
-    return motion(rng, folder) if drawn < SHARES[1] else atom(rng)
+    if drawn < SHARES[1]:
+        return motion(rng, folder)
+    return atom(rng) if drawn < SHARES[2] else turning(rng)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["atom"]
+__all__ = ["Basis", "atom", "central"]
 
 HELIUM = (1.231, 0.662, -1.325, 1.236, -0.231, 0.480)  # Tong and Lin
 LANCZOS, TOLERANCE = 40, 1e-12
@@ -71,7 +71,7 @@ class Basis:
             weight[part] += w * half
             kinetic[part, part] += (d.T * w) @ d / half
         root = 1.0 / np.sqrt(weight[1:-1])
-        self.r = r[1:-1]
+        self.r, self.root = r[1:-1], 1.0 / root
         t = 0.5 * kinetic[1:-1, 1:-1] * root[:, None] * root
         self.energies, self.states = [], []
         for l in range(m, lmax + 1):
@@ -93,7 +93,7 @@ class Basis:
         """Return the amplitudes of the k-th l."""
         return v[self.ends[k] : self.ends[k + 1]]
 
-    def apply(self, v: Any, energy: float, field: float) -> Any:
+    def apply(self, v: Any, energy: float, field: Any) -> Any:
         """Return ``(energy H0 + field z) v``."""
         out = energy * self.diagonal * v
         for k, matrix in enumerate(self.coupling):
@@ -101,7 +101,7 @@ class Basis:
             self.part(out, k)[...] += field * (matrix.T @ self.part(v, k + 1))
         return out
 
-    def exponential(self, v: Any, energy: float, field: float, dt: float) -> Any:
+    def exponential(self, v: Any, energy: float, field: Any, dt: float) -> Any:
         """Return ``exp(-i dt (energy H0 + field z)) v`` by Lanczos' method."""
         from scipy.linalg import eigh_tridiagonal
 
@@ -123,7 +123,7 @@ class Basis:
             vectors.append(w / b)
         return size * sum(c[i] * vectors[i] for i in range(len(c)))
 
-    def run(self, v: Any, field: Callable[[float], float], duration: float, steps: int) -> Any:
+    def run(self, v: Any, field: Callable[[float], Any], duration: float, steps: int) -> Any:
         """Return the state at the end: two exponentials per step."""
         dt, third = duration / steps, math.sqrt(3.0)
         for j in range(steps):
@@ -148,7 +148,8 @@ class _World:
     levels: list[str]
 
 
-def _central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+def central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """Draw a potential: its block, and V(r)."""
     kind = str(rng.choice(["hydrogen", "yukawa", "tong_lin", "expression"]))
     if kind == "hydrogen":
         return {"type": kind}, lambda r: -1.0 / r
@@ -169,7 +170,7 @@ def _central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], 
 
 def atom(rng: np.random.Generator) -> Trial:
     """Draw a deck with ``task: atom``."""
-    block, potential = _central(rng)
+    block, potential = central(rng)
     rmax = round(float(rng.uniform(26, 34)), 1)
     n, l, m = [(1, 0, 0), (1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 1, 1)][int(rng.integers(5))]
     omega, peak = round(float(rng.uniform(0.3, 1.2)), 3), round(float(10 ** rng.uniform(-2.5, -0.9)), 4)

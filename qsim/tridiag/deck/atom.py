@@ -323,6 +323,8 @@ class AtomObserved:
 
 # ---------------------------------------------------------------------------------------------- the deck
 
+LARGEST_SPHERE = 3e7  # numbers of a spectrum in all directions
+
 
 class AtomDeck(Deck):
     """One electron in a central potential and a laser field, in three dimensions."""
@@ -498,12 +500,7 @@ class AtomDeck(Deck):
             low, high = one.energy
             if isinstance(one, TsurffSpectrum):
                 yield from one.check(f"spectra.{index}", self.absorber)
-                if not self.along:
-                    yield Finding(
-                        f"spectra.{index}.method",
-                        "tsurff needs a field of constant direction, and an initial state of one m about it; scattering and "
-                        "window do not",
-                    )
+            yield from self._check_polar(f"spectra.{index}.polar", one)
             if low >= high:
                 yield Finding(
                     f"spectra.{index}.energy",
@@ -512,3 +509,20 @@ class AtomDeck(Deck):
             if one.method != "window" and low < 1e-4:
                 what = "scattering states have" if one.method == "scattering" else "tsurff finds"
                 yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")
+
+    def _check_polar(self, key: str, one: Spectrum) -> Iterator[Finding]:
+        """Yield what stands against a spectrum that is resolved out of the plane of the field."""
+        if one.polar is None:
+            return
+        if self.along:
+            yield Finding(
+                key, "a field along z is resolved by its polar angles alone: leave polar out, and set angles"
+            )
+        if one.angles is None:
+            yield Finding(key, "polar angles are those beside azimuths: set angles, too")
+        elif one.points * one.angles * one.polar > LARGEST_SPHERE:
+            yield Finding(
+                key,
+                f"{one.points} energies, {one.polar} polar angles and {one.angles} azimuths make "
+                f"{one.points * one.angles * one.polar:.2g} numbers, at most {LARGEST_SPHERE:.0e} are possible",
+            )

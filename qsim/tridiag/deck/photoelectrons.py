@@ -28,7 +28,14 @@ class WindowSpectrum(Block):
         default=2, description="exponent of the window, 1 to 4"
     )
     angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
-        default=None, description="number of polar angles of an angle-resolved spectrum; by default none"
+        default=None,
+        description="number of polar angles (in a field that turns, of azimuths in its plane) of an angle-resolved spectrum; by "
+        "default none",
+    )
+    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
+        default=None,
+        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
+        "plane, too; by default none",
     )
 
 
@@ -39,7 +46,13 @@ class ScatteringSpectrum(Block):
     energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
     points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
     angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91, description="number of polar angles, 0 to 180 degrees"
+        default=91,
+        description="number of polar angles, 0 to 180 degrees; in a field that turns, of azimuths in its plane",
+    )
+    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
+        default=None,
+        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
+        "plane, too; by default none",
     )
 
 
@@ -54,7 +67,13 @@ class TsurffSpectrum(Block):
     energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
     points: Annotated[Count, Field(ge=4, le=20_000)] = Field(default=200, description="number of energies")
     angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91, description="number of polar angles, 0 to 180 degrees"
+        default=91,
+        description="number of polar angles, 0 to 180 degrees; in a field that turns, of azimuths in its plane",
+    )
+    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
+        default=None,
+        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
+        "plane, too; by default none",
     )
     tail: Literal["isurfv", "none"] = Field(
         default="isurfv",

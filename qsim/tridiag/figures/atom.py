@@ -67,6 +67,9 @@ def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
     shown = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
     if "absorber" in r and np.any(r["absorber"] > 0):
         ax.axhline(float(r["r"][r["absorber"] > 0][0]), color="w", linewidth=0.6, linestyle=":")
+    sphere = _scalar(r, "tsurff_radius")
+    if sphere is not None:
+        ax.axhline(sphere, color="w", linewidth=0.6, linestyle="--")
     ax.set_ylabel("r (bohr)")
     time_axis(ax, r)
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
@@ -106,7 +109,7 @@ def norm(r: Results) -> Figure | None:
 
 
 def density(r: Results) -> Figure | None:
-    """Map of the radial density, logarithmic, with the edge of the absorber."""
+    """Map of the radial density, logarithmic, with the edge of the absorber and the sphere of t-SURFF."""
     fig = figure("double", 3.0)
     ax = fig.subplots()
     _draw_density(fig, ax, r)
@@ -227,7 +230,7 @@ def photoelectron(r: Results) -> Figure | None:
 
 
 def momentum(r: Results) -> Figure | None:
-    """Angle-resolved spectrum, and the momentum map in the plane of the field."""
+    """Angle-resolved spectrum, and the momentum map: along the field, or upright on the plane in which it turns."""
     if "momentum_map" not in r:
         return None
     fig = figure("double", 2.9)
@@ -239,7 +242,8 @@ def momentum(r: Results) -> Figure | None:
     a.set_xlabel("energy (hartree)")
     a.set_ylabel(r"$\theta$ (degrees)")
     a.set_yticks(range(0, 181, 45))
-    a.set_title(r"$\log_{10}$ d$^2$P/dEd$\Omega$")
+    mean = ", mean over azimuths" if "pad_sphere" in r else ""
+    a.set_title(rf"$\log_{{10}}$ d$^2$P/dEd$\Omega${mean}")
     fig.colorbar(shown, ax=a)
     density = r["momentum_map"]
     top = np.log10(float(density.max()))

@@ -37,6 +37,10 @@ def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
 
 def _draw_yields(ax: Axes, r: Results, name: str, x: Any) -> None:
     ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
+    if name == "intensity" and "run_adk_yield" in r:
+        low = 1e-2 * float(r["run_continuum_population"].min())
+        ax.plot(x, np.maximum(r["run_adk_yield"], low), color="0.5", linestyle=":", label="ADK")
+        ax.legend()
     if "focal_yield" in r:
         other = ax.twinx()
         other.plot(x, r["focal_yield"], color=COLORS["vermillion"], marker=".", linestyle="--")

@@ -18,8 +18,8 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, surface
 from qsim.tridiag.atom.cuda import CudaMember
-from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.levels import Radial
+from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.tasks import atom_accuracy, atom_resonance, atom_spectra, atom_steps
 from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
@@ -176,9 +176,11 @@ class AtomEvolution:
     def _crossing(self, step: int) -> NDArray[np.complex128]:
         """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
         problem, lanes = self.problem, self.propagator.lanes
-        if not problem.spheres or not isinstance(lanes, Lanes):
+        if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
-        a = 0.0 if problem.velocity else float(problem.pulse.vector_potential(step * problem.setting.dt))
+        a = problem.vector(step * problem.setting.dt)
+        if problem.velocity:
+            a = np.zeros_like(a)
         phi = self.phi
         return np.array([surface.values(phi, problem.lattice, lanes, one, a) for one in problem.spheres])
 
@@ -337,6 +339,8 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
+    if problem.spectra:
+        atom_spectra.attoclock_of(result, report)
     return result
 
 
@@ -447,7 +451,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, str]]:
         yield (
             "wall",
             f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
-            f"grid.rmax, or add an absorber",
+            f"grid.rmax, or add an absorber; {enough(problem):.4g} bohr hold the fastest electrons until the end",
         )
     if result.lost > CLEARED:
         yield (

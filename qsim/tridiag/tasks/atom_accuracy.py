@@ -15,6 +15,7 @@ about the box that the deck states.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 from qsim.tridiag.tasks.atom_result import QUANTITIES
+from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
     Evolve = Callable[[AtomProblem, Report], AtomResult]
@@ -136,12 +139,12 @@ class _Companions:
             if name not in a:  # found beside the propagation, with an error of its own
                 continue
             found = {
-                STEP_CAUSE: abs(a[name] - value) / abs(h**order - 1.0),
-                "the spacing (grid.dr, grid.map)": abs(b[name] - a[name]) / abs(k**ORDER - 1.0),
-                "the angular momenta (grid.lmax)": abs(c[name] - b[name]),
+                STEP_CAUSE: _apart(name, a[name], value) / abs(h**order - 1.0),
+                "the spacing (grid.dr, grid.map)": _apart(name, b[name], a[name]) / abs(k**ORDER - 1.0),
+                "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
             }
             self.parts[name] = found
-            known = self.result.errors.get(name, 0.0)
+            known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
 
     def _numbers(self, base: AtomProblem, h: float, k: float, more: int, report: Report) -> dict[str, float]:
@@ -156,6 +159,8 @@ class _Companions:
         lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
+        blocks = _of_angle(self.result)
+        every = max(1, steps // SAMPLES)
         problem = replace(
             base,
             setting=changed,
@@ -163,12 +168,24 @@ class _Companions:
             start=base.start if k == 1.0 else base.start_on(lattice),
             levels=base.levels if k == 1.0 else level_states(lattice, wanted),
             observed=observed,
-            spectra=[],
-            spheres=[],
+            spectra=blocks,
+            spheres=spheres(lattice, blocks),
             outputs=1,
-            every=max(1, steps // SAMPLES),
+            every=flux_interval(blocks, steps, changed.dt, every),
         )
         return numbers(self.evolve(problem, lambda progress: report(Progress())))
+
+
+def _of_angle(result: AtomResult) -> list[Spectrum]:
+    """Return the spectrum that companions need for the attoclock angle, if the run has one."""
+    if "attoclock_angle" not in result.numbers:
+        return []
+    return [result.problem.spectra[0].model_copy(update={"polar": None})]
+
+
+def _apart(name: str, one: float, other: float) -> float:
+    """Return the distance of two numbers, of angles that around the circle, degrees."""
+    return abs(math.remainder(one - other, 360.0) if name == "attoclock_angle" else one - other)
 
 
 def numbers(result: AtomResult) -> dict[str, float]:

@@ -38,6 +38,7 @@ __all__ = ["build", "fundamental", "highest_order", "plan", "sample_steps"]
 TRACE = 20_000  # samples of a run that asks for no spectrum
 PER_PERIOD = 8  # samples per period of the highest harmonic
 LEAST_ORDERS = 30
+MOST_POINTS = 5_000_000  # of a box whose levels are looked for before a run
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
 # arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
 # the tips of chunks, in velocity gauge also the ports of segments
@@ -56,7 +57,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         grid = found.grid()
         problems = list(accuracy_of_scans(deck))
         problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
-        if not problems:
+        if (
+            not problems and grid.points <= MOST_POINTS
+        ):  # more take minutes to check; memory refuses them, as a rule
             setup = Setup(
                 runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
             )

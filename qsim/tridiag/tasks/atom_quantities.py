@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qsim.core.results.quantities import Quantity
+from qsim.tridiag.atom.tunnelling import adk_yield
 
 __all__ = ["NUMBERS", "SPECTRA"]
 
@@ -24,6 +25,20 @@ def _found(name: str) -> Any:
 
 
 NUMBERS: tuple[Q, ...] = (
+    Q(
+        "adk_yield",
+        "",
+        "ionisation by the tunnelling rate of Ammosov, Delone and Krainov, to compare with",
+        lambda r: adk_yield(r.problem),
+        when=lambda r: adk_yield(r.problem) is not None,
+    ),
+    Q(
+        "tsurff_radius",
+        "bohr",
+        "radius of the sphere of t-SURFF",
+        lambda r: r.problem.spheres[0].radius,
+        when=lambda r: bool(r.problem.spheres),
+    ),
     Q(
         "peak_energy_*",
         "hartree",
@@ -62,6 +77,7 @@ NUMBERS: tuple[Q, ...] = (
         _number("attoclock_angle"),
         when=_found("attoclock_angle"),
         headline=True,
+        error=lambda r: r.errors,
     ),
     Q(
         "attoclock_reference",
@@ -105,11 +121,11 @@ SPECTRA: tuple[Q, ...] = (
             ("tsurff_error", "1/hartree", "its claimed error"),
         )
     ),
-    Q("theta", "rad", "polar angles", _spectrum("theta"), ("theta",)),
+    Q("theta", "rad", "polar angles; in a plane, from its normal", _spectrum("theta"), ("theta",)),
     Q(
         "pad",
         "1/hartree",
-        "d2P/(dE dOmega)",
+        "d2P/(dE dOmega); in a plane, the mean over azimuths",
         _spectrum("pad"),
         ("energy", "theta"),
         note="times 2 pi sin(theta) dtheta gives dP/dE",
@@ -128,7 +144,13 @@ SPECTRA: tuple[Q, ...] = (
         _spectrum("momentum_x"),
         ("momentum_x",),
     ),
-    Q("momentum_z", "a.u.", "momentum along the field", _spectrum("momentum_z"), ("momentum_z",)),
+    Q(
+        "momentum_z",
+        "a.u.",
+        "momentum along the field; in a plane, across it, along z of the run",
+        _spectrum("momentum_z"),
+        ("momentum_z",),
+    ),
     Q(
         "momentum_map",
         "a.u.",
@@ -177,6 +199,14 @@ SPECTRA: tuple[Q, ...] = (
         "d2P/(dE dOmega) in the plane of the field",
         _spectrum("pad_azimuth"),
         ("energy", "azimuth"),
+    ),
+    Q(
+        "pad_sphere",
+        "1/hartree",
+        "d2P/(dE dOmega) in all directions",
+        _spectrum("pad_sphere"),
+        ("energy", "theta", "azimuth"),
+        note="of the run: theta from the normal of the plane of the field, azimuth from x",
     ),
     Q(
         "attoclock_distribution",

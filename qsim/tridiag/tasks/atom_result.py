@@ -49,6 +49,8 @@ class AtomResult:
     numbers : dict of scalars
     errors : dict
         Claimed error by the name of the scalar.
+    own : dict
+        What the way in which a number is found adds to its claimed error, by the name of the scalar.
     peaks : dict
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
@@ -71,6 +73,7 @@ class AtomResult:
     spectra: dict[str, NDArray[Any]] = field(default_factory=dict)
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
+    own: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))

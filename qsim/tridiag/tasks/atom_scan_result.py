@@ -31,6 +31,7 @@ PATTERNS = (
     "continuum_",
     "rate",
     "pes_total",
+    "adk_yield",
 )
 
 
@@ -105,7 +106,7 @@ def _side(index: int) -> Any:
 
     def value(r: AtomScanResult) -> Any:
         pad = r.stacked("pad")
-        return None if pad is None else pad[:, :, index]
+        return None if pad is None or r.runs[0].problem.frame.planar else pad[:, :, index]
 
     return value
 

@@ -10,8 +10,8 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom import observables, spectra
 from qsim.tridiag.deck.photoelectrons import ScatteringSpectrum, TsurffSpectrum, WindowSpectrum
+from qsim.tridiag.tasks import atom_surff
 from qsim.tridiag.tasks.atom_attoclock import attoclock
-from qsim.tridiag.tasks.atom_surff import tsurff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
-__all__ = ["photoelectrons"]
+__all__ = ["attoclock_of", "photoelectrons"]
 
 PEAKS = 5  # energies that become scalars
 MAP = 121  # points of the momentum map in each direction
@@ -56,9 +56,34 @@ class _Window:
             self.energy,
             gamma,
             block.order,
-            block.angles,
+            spectra.Angles(block.angles, block.polar),
             each=lambda done: report(Progress(done)),
         )
+
+
+def attoclock_of(result: AtomResult, report: Report) -> None:
+    """Find the attoclock angle of a companion of a run from the first spectrum of its deck."""
+    problem, block = result.problem, result.problem.spectra[0]
+    a = problem.kick(problem.t_final)
+    phi = observables.length_gauge(result.phi, problem.lattice.grid.r, result.lanes, a)
+
+    def step(_: Progress) -> None:
+        report(Progress())
+
+    if isinstance(block, TsurffSpectrum):
+        flux = atom_surff.made(result, block, phi, dict)
+        flux.advance(step)
+        found = atom_surff.finished(flux)
+    elif isinstance(block, WindowSpectrum):
+        window = _Window(result, phi, block, dict)
+        window.advance(step)
+        found = window.found
+    else:
+        energy = np.linspace(block.energy[0], block.energy[1], block.points)
+        found = spectra.scattering(
+            problem.lattice, result.lanes, phi, energy, spectra.Angles(block.angles), problem.tail, {}
+        )
+    attoclock(result, found)
 
 
 def photoelectrons(
@@ -107,7 +132,7 @@ def _one(
     """Return one spectrum."""
     problem = result.problem
     if isinstance(block, TsurffSpectrum):
-        return tsurff(result, block, phi, state, monitor)
+        return atom_surff.tsurff(result, block, phi, state, monitor)
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         monitor.warn(
@@ -124,7 +149,8 @@ def _one(
                 f"need a larger grid.rmax"
             )
         energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        return spectra.scattering(lattice, result.lanes, phi, energy, block.angles, tail, states)
+        angles = spectra.Angles(block.angles, block.polar)
+        return spectra.scattering(lattice, result.lanes, phi, energy, angles, tail, states)
     window = _Window(result, phi, block, state)
     drive(window, monitor, total=window.energy.size, unit="energies", what="photoelectrons")
     return window.found

@@ -7,13 +7,15 @@ left.  What absorber and wall send back is found for every l and energy.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import surface
-from qsim.tridiag.atom.lanes import Lanes
+from qsim.tridiag.atom import surface, surface_planar
+from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
+from qsim.tridiag.atom.observables import by_momentum
 from qsim.tridiag.atom.spectra import Photoelectrons
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
-__all__ = ["flux_interval", "spheres", "tsurff"]
+__all__ = ["Flux", "finished", "flux_interval", "made", "spheres", "tsurff"]
 
 INNER = 0.75  # radius of the second sphere over that of the first
 LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
@@ -59,7 +61,7 @@ def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> i
     return max(k for k in range(1, wanted + 1) if steps % k == 0)
 
 
-class _Flux:
+class Flux:
     """The integrals over time, sample by sample, and over energies after the end."""
 
     def __init__(
@@ -70,15 +72,10 @@ class _Flux:
         state: Callable[[], State],
     ) -> None:
         self.result, self.block, self.phi, self.state = result, block, phi, state
-        lanes = result.lanes
-        assert isinstance(lanes, Lanes)  # the deck has seen to it
-        self.lanes = lanes
         self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        self.theta = np.linspace(0.0, math.pi, block.angles)
+        self.k = np.sqrt(2.0 * self.energy)
         self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
-        reach = math.sqrt(2.0 * block.energy[1]) * float(np.abs(self.alpha).max())
-        nodes, self.weights = surface.directions(lanes, reach)
-        self.cosine = np.concatenate([nodes, np.cos(self.theta)])
+        self.reach = float(self.k[-1] * np.hypot.reduce(self.alpha, axis=0).max())
         self.found: list[NDArray[np.complex128]] = []
 
     @property
@@ -97,35 +94,129 @@ class _Flux:
 
         for k, sphere in enumerate(problem.spheres):
             value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
-            seen = surface.Surface(sphere, self.time, value, slope, self.a, self.alpha)
-            b = surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
-            if self.block.tail == "isurfv":
-                end = (float(self.time[-1]), float(self.alpha[-1]))
-                b += surface.tail(
-                    problem.lattice, self.lanes, self.phi, sphere, self.energy, self.cosine, end
-                )
-            self.found.append(b)
+            self.found.append(self.amplitudes(sphere, value, slope, each))
+
+    def amplitudes(
+        self,
+        sphere: surface.Sphere,
+        value: NDArray[np.complex128],
+        slope: NDArray[np.complex128],
+        each: Callable[[], None],
+    ) -> NDArray[np.complex128]:
+        """Return b(k) from u and its slope on a sphere."""
+        raise NotImplementedError
 
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
-        k = np.sqrt(2.0 * self.energy)
+        raise NotImplementedError
+
+    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+        """Return the spectrum with its angles."""
+        raise NotImplementedError
+
+
+class _Along(Flux):
+    """In a field along z."""
+
+    def __init__(
+        self,
+        result: AtomResult,
+        block: TsurffSpectrum,
+        phi: NDArray[np.complex128],
+        state: Callable[[], State],
+    ) -> None:
+        super().__init__(result, block, phi, state)
+        assert isinstance(result.lanes, Lanes)
+        self.lanes = result.lanes
+        self.theta = np.linspace(0.0, math.pi, block.angles)
+        nodes, self.weights = surface.directions(self.lanes, self.reach)
+        self.cosine = np.concatenate([nodes, np.cos(self.theta)])
+
+    def amplitudes(
+        self,
+        sphere: surface.Sphere,
+        value: NDArray[np.complex128],
+        slope: NDArray[np.complex128],
+        each: Callable[[], None],
+    ) -> NDArray[np.complex128]:
+        """Return b(k), (energy, directions)."""
+        seen = surface.Surface(sphere, self.time, value, slope, self.a[0], self.alpha[0])
+        b = surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
+        if self.block.tail == "isurfv":
+            end, lattice = (float(self.time[-1]), float(self.alpha[0, -1])), self.result.problem.lattice
+            b += surface.tail(lattice, self.lanes, self.phi, sphere, self.energy, self.cosine, end)
+        return b
+
+    def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
-        whole = 2.0 * math.pi * k * (np.abs(inner) ** 2 @ self.weights)
+        whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
         y = surface.harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
-        return whole, k[:, None] * np.abs(parts) ** 2
+        return whole, self.k[:, None] * np.abs(parts) ** 2
+
+    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+        """Return the spectrum with its polar angles."""
+        angular = self.k[:, None] * np.abs(self.found[0][:, self.weights.size :]) ** 2
+        return replace(found, theta=self.theta, angular=angular)
+
+
+class _Around(Flux):
+    """In a field that turns."""
+
+    def __init__(
+        self,
+        result: AtomResult,
+        block: TsurffSpectrum,
+        phi: NDArray[np.complex128],
+        state: Callable[[], State],
+    ) -> None:
+        super().__init__(result, block, phi, state)
+        assert isinstance(result.lanes, PlanarLanes)
+        self.lanes = result.lanes
+        self.rays = surface_planar.rays(self.lanes, self.reach, block.polar or 0, block.angles)
+
+    def amplitudes(
+        self,
+        sphere: surface.Sphere,
+        value: NDArray[np.complex128],
+        slope: NDArray[np.complex128],
+        each: Callable[[], None],
+    ) -> NDArray[np.complex128]:
+        """Return b(k), (polar angles, energy, azimuths)."""
+        seen = surface.Surface(sphere, self.time, value, slope, self.a.T, self.alpha.T)
+        b = surface_planar.planar_amplitudes(seen, self.rays.sky, self.energy, each)
+        if self.block.tail == "isurfv":
+            end, lattice = (float(self.time[-1]), self.alpha[:, -1]), self.result.problem.lattice
+            b += surface_planar.planar_tail(lattice, self.phi, sphere, self.rays.sky, self.energy, end)
+        return b
+
+    def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dP/dE, and its parts by l."""
+        whole, parts = self.rays.spectrum(b, self.k)
+        return whole, by_momentum(parts, self.lanes)
+
+    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+        """Return the spectrum with its azimuths, and with polar angles if they are asked for."""
+        azimuth = self.rays.sky.azimuth[:: self.rays.stride]
+        outer, inner = (self.rays.in_plane(b, self.k) for b in self.found)
+        found = replace(found, theta=azimuth, angular=outer, inner=inner)
+        if self.block.polar is None:
+            return found
+        polar = self.rays.sky.theta[self.rays.nodes + 1 :]
+        return replace(found, polar=polar, sphere=self.rays.asked(self.found[0], self.k))
 
 
 def _field(
     problem: AtomProblem, time: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return times of samples, A and its integral."""
+    """Return times of samples, the components of A, and their integrals, (1 or 2, samples)."""
     from scipy.integrate import cumulative_simpson
 
     fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
-    a = problem.pulse.vector_potential(fine)
-    alpha = cumulative_simpson(a, x=fine, initial=0.0)
-    return time, np.asarray(a[::FINE]), np.asarray(alpha[::FINE])
+    a = problem.vector(fine)
+    alpha = cumulative_simpson(a, x=fine, initial=0.0, axis=-1)
+    return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
 
 
 def tsurff(
@@ -146,21 +237,34 @@ def tsurff(
     state, monitor
         What a stop request saves, and whom to tell.
     """
-    flux = _Flux(result, block, phi, state)
+    flux = made(result, block, phi, state)
     drive(flux, monitor, total=flux.total, unit="samples", what="flux")
+    return finished(flux)
+
+
+def made(
+    result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128], state: Callable[[], State]
+) -> Flux:
+    """Return the computation of a spectrum; arguments as of `tsurff`."""
+    return (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi, state)
+
+
+def finished(flux: Flux) -> Photoelectrons:
+    """Return the spectrum of both spheres, with its error."""
+    result = flux.result
     (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.found)
     error = LIMIT * _spread(np.abs(whole - other)) + _spread(_sent_back(result, flux, parts))
-    angular = np.sqrt(2.0 * flux.energy)[:, None] * np.abs(flux.found[0][:, flux.weights.size :]) ** 2
-    return Photoelectrons(flux.energy, whole, parts, flux.theta, angular, error=error)
+    nothing = np.zeros((flux.energy.size, 0))
+    return flux.resolved(Photoelectrons(flux.energy, whole, parts, nothing[0], nothing, error=error))
 
 
-def _sent_back(result: AtomResult, flux: _Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sent_back(result: AtomResult, flux: Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what interference with the wave that absorber and wall send back changes at most, from its size for each l."""
     problem = result.problem
     out = np.zeros(flux.energy.size)
-    for k, l in enumerate(flux.lanes.ls):
+    for k, l in enumerate(range(result.lanes.lowest, result.lanes.lmax + 1)):
         if float(parts[:, k].max()) > NEGLIGIBLE * float(parts.max()):
-            sent = surface.reflection(problem.lattice, int(l), problem.spheres[0], flux.energy, problem.tail)
+            sent = surface.reflection(problem.lattice, l, problem.spheres[0], flux.energy, problem.tail)
             out += SENT_BACK * np.minimum(sent, 1.0) * parts[:, k]
     return out
 

@@ -341,7 +341,7 @@ class Observable(Block):
         Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None
     ) = Field(
         default=None,
-        description="task: spectrum: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
+        description="task: spectrum or thermal: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
     )
     energy: bool = Field(default=False, description="always written")
     state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")
@@ -428,7 +428,8 @@ class TrotterDeck(Deck):
 
     def observed(self, name: str) -> Any:
         """Return the settings of the first observable of that name, None if it is not asked for."""
-        return next((v for item in self.observe if (v := getattr(item, name)) not in (None, False)), None)
+        given = (getattr(item, name) for item in self.observe)
+        return next((v for v in given if v is not None and v is not False), None)  # site 0 is one
 
     def unread(self) -> list[str]:
         """Return the blocks of the other tasks."""

@@ -22,7 +22,7 @@ OF_TASK = {
 OBSERVED: dict[str, tuple[str, ...]] = {
     "spectrum": ("sz", "correlator", "entropy", "structure_factor"),
     "dynamics": (),
-    "thermal": (),
+    "thermal": ("correlator", "structure_factor"),
     "levels": (),
     "floquet": ("sz", "imbalance", "return_probability", "entropy"),
 }
@@ -37,7 +37,7 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
     for index, item in enumerate(deck.observe):
         for name in item.named():
             if deck.task == "evolve" and name == "structure_factor":
-                yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum")
+                yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum or thermal")
             elif deck.task != "evolve" and name not in OBSERVED[deck.task]:
                 known = ", ".join(OBSERVED[deck.task]) or "nothing beside its own block"
                 yield Finding(

@@ -1,7 +1,7 @@
 // H psi in a sector of conserved Sz, and sums of spin flips; one launch for each block of the sector.
 //
 // The block of high weight p is a matrix (rows, columns): row = string of the high bits, column = string of the low bits, both by
-// their rank among strings of the same weight.  A thread makes one column of four rows and gathers what flips into it: the index of
+// their rank among strings of the same weight.  A thread makes one column of ROWS rows and gathers what flips into it: the index of
 // another string is block[p'] + rank_high * columns' + rank_low, with two tables of 2^H and 2^L ranks.
 //
 // Mirrored flips: with inversion the last site is left out (it is up), and a flip of it with site j, which is down, leads to a string
@@ -9,8 +9,10 @@
 //
 // Bytes an element: 16 written, 16 read and 16 for each flip whose row is not in cache (double, complex).
 //
-// qsim-compile: -DWIDTH=2
-// qsim-compile: -DWIDTH=1
+// qsim-compile: -DWIDTH=2 -DROWS=3 -DRESIDENT=4
+// qsim-compile: -DWIDTH=2 -DROWS=4 -DRESIDENT=6
+// qsim-compile: -DWIDTH=1 -DROWS=4 -DRESIDENT=6
+// qsim-compile: may-spill=sector_product
 #include "strings.cuh"
 
 #ifndef WIDTH
@@ -31,7 +33,7 @@ QSIM_DEVICE real add_times(double c, real x, real sum) { return fma((real)c, x, 
 #define ROWS 4  // that a thread makes at a time
 #endif
 #ifndef RESIDENT
-#define RESIDENT 3  // blocks of a multiprocessor that registers are kept for
+#define RESIDENT 4  // blocks of a multiprocessor that registers are kept for; a few spilled cost less than a block fewer
 #endif
 
 // What the rows of a block of threads need of their high strings, in shared memory: entries by flip, then by row.

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
 
 THREADS = 256
-ROWS = 4  # that a thread of a GPU makes at a time, as in sectors.cu
-SPAN = 1024  # columns of a block of threads
+# rows that a thread of a GPU makes at a time, and blocks of a multiprocessor that registers are kept for, by the bytes of an
+# amplitude: the fastest of 1 to 8 rows and 1 to 6 blocks with 32 spins (H200)
+SHAPES = {16: (3, 4), 8: (4, 6), 4: (4, 6)}
+SPAN = 512  # columns of a block of threads
 FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
 
 
@@ -112,7 +114,7 @@ class SectorTables:
         low, high = self.bits
         longest = max(math.comb(low, low // 2), 2 ** ((low + 1) // 2), 128)
         factors = int(_factors(low, high))
-        return 4 * LANES * longest + factors, 3 * LANES + factors
+        return 4 * LANES * longest + factors, 4 * LANES + factors
 
 
 # ----------------------------------------------------------------------------------------- H psi
@@ -167,8 +169,11 @@ def _scratch(numbers: int, indices: int) -> tuple[NDArray[np.float64], NDArray[n
 
 @nb.njit(**JIT)
 def _factors(bits, top):
-    """Return how many factors a row has at most: flips in the high part, one bit across; or LANES of every low bit."""
-    return top * top + top + LANES * (bits + 1)
+    """Return how many factors a thread keeps.
+
+    Flips in the high part and of one bit across; 2 LANES of every low bit; all flips across, twice.
+    """
+    return top * top + top + 2 * LANES * (bits + 1) + 2 * top * bits
 
 
 def _launch_product(
@@ -177,14 +182,15 @@ def _launch_product(
     low, high = tables.bits
     within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
     couplings = int(tables.diagonal[2])
-    # factors, and ROWS numbers of 8 bytes for each flip and each coupling that takes part of the high string
-    shared = 8 * (within_high + ROWS * (within_high + across + mirrored + couplings))
+    rows_of_thread = SHAPES[psi.dtype.itemsize][0]
+    # factors, and a number of 8 bytes for each row of a thread and each flip and each coupling that takes part of the high string
+    shared = 8 * (within_high + rows_of_thread * (within_high + across + mirrored + couplings))
     kernel = kernels.function(
         "trotter/kernels", "sectors", "sector_product", _defines(psi.dtype), shared_bytes=shared
     )
     for p, first, rows, columns in tables.blocks:
         kernel(
-            (-(-columns // SPAN), -(-rows // ROWS)),
+            (-(-columns // SPAN), -(-rows // rows_of_thread)),
             (THREADS,),
             (
                 psi,
@@ -205,7 +211,9 @@ def _launch_product(
 def _defines(dtype: Any) -> dict[str, str | int]:
     kind = np.dtype(dtype)
     width = 2 if kind.kind == "c" else 1
-    return {"REAL": "float" if kind.itemsize == 4 * width else "double", "WIDTH": width}
+    rows, resident = SHAPES[kind.itemsize]
+    real = "float" if kind.itemsize == 4 * width else "double"
+    return {"REAL": real, "WIDTH": width, "ROWS": rows, "RESIDENT": resident}
 
 
 def _place(
@@ -248,35 +256,42 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
     high_rank = pointer(ints, at[14])
     pattern = pointer(ints, at[15])
     low_string = pointer(ints, at[16])
-    clear = pointer(ranks, at[18])
-    filled = pointer(ranks, at[19])
-    low_order = pointer(ranks, at[20])
-    low_to = pointer(ranks, at[21])
-    near = pointer(ranks, at[22])
-    near_high = pointer(ranks, at[23])
-    low_value = pointer(reals, at[25])
-    high_value = pointer(reals, at[26])
-    cross_value = pointer(reals, at[27])
-    mirror_value = pointer(reals, at[28])
-    energies = pointer(reals, at[30] if width == 2 else at[29])
-    high_energy = pointer(reals, at[31])
-    across = pointer(reals, at[32])
-    cross = pointer(reals, at[33])
+    near_first = pointer(ints, at[17])
+    clear = pointer(ranks, at[19])
+    filled = pointer(ranks, at[20])
+    low_order = pointer(ranks, at[21])
+    low_to = pointer(ranks, at[22])
+    near = pointer(ranks, at[23])
+    near_high = pointer(ranks, at[24])
+    low_value = pointer(reals, at[26])
+    high_value = pointer(reals, at[27])
+    cross_value = pointer(reals, at[28])
+    mirror_value = pointer(reals, at[29])
+    energies = pointer(reals, at[31] if width == 2 else at[30])
+    high_energy = pointer(reals, at[32])
+    across = pointer(reals, at[33])
+    cross = pointer(reals, at[34])
     bits = at[1] - at[0] - 2
     top = at[2] - at[1] - 2
     crossings = at[11] - at[10]
     mirrors = at[13] - at[12]
-    joined = at[34] > at[33]
+    joined = at[35] > at[34]
     longest = (numbers.size - _factors(bits, top)) // (4 * LANES)
     g = pointer(numbers, 0)
-    tile = pointer(numbers, LANES * longest)
-    made = pointer(numbers, 2 * LANES * longest)
-    energy = pointer(numbers, 3 * LANES * longest)
+    made = pointer(numbers, LANES * longest)
+    tile = pointer(numbers, 2 * LANES * longest)
+    energy = pointer(numbers, 3 * LANES * longest)  # later the second tile of flips across
     factor = pointer(numbers, 4 * LANES * longest)
     starts = pointer(indices, 0)
     others = pointer(indices, LANES)
     places = pointer(indices, 2 * LANES)
-    source = pointer(indices, 3 * LANES)
+    rows_of = pointer(indices, 3 * LANES)
+    source = pointer(indices, 4 * LANES)
+    scaled = pointer(factor, _factors(bits, top) - 2 * top * bits)
+    if joined:
+        for k in range(top * bits):
+            for q in range(width):
+                scaled[width * k + q] = alpha * cross[k]
     gathered = False  # flips across the cut that are no runs
     for k in range(crossings):
         gathered |= cross_low[k] != bits - 1
@@ -310,7 +325,7 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
                     made,
                     low_offset,
                     across,
-                    pointer(reals, at[29]),
+                    pointer(reals, at[30]),
                     low_string,
                     bits,
                     top,
@@ -411,14 +426,17 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
             joined_into(
                 made,
                 tile,
+                LANES * longest,
                 factor,
                 others,
+                rows_of,
                 x,
-                cross,
+                scaled,
                 low_offset,
                 near_high,
                 block,
                 near,
+                near_first,
                 bits,
                 top,
                 width,
@@ -426,7 +444,6 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
                 w,
                 high_offset[p] + first,
                 rows,
-                alpha,
             )
         rows_out(y, starts, g, places, made, size, width)
 

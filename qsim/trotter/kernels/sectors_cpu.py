@@ -16,6 +16,7 @@ from qsim.trotter.kernels.lanes import (
     lanes_into,
     multiply_add,
     pairs_from_tile,
+    pointer,
     rows_from_tile,
     sixteen,
     tile_from_pairs,
@@ -254,8 +255,9 @@ def across_into(
             one = np.int64(filled[i])
             a = place + width * (zero if down else one)
             b = start + width * (one if down else zero)
-            for q in range(width):
-                g[a + q] += c * x[b + q]
+            g[a] += c * x[b]
+            if width == 2:
+                g[a + 1] += c * x[b + 1]
 
 
 @nb.njit(**INLINE)
@@ -292,8 +294,11 @@ def mirrored_into(
             flipped |= 1 << k
             start = width * (block[top - p + 1] + high_rank[flipped] * columns)
             for i in range(columns):
-                for q in range(width):
-                    g[place + width * i + q] += c * x[start + width * (columns - 1 - i) + q]
+                a = place + width * i
+                b = start + width * (columns - 1 - i)
+                g[a] += c * x[b]
+                if width == 2:
+                    g[a + 1] += c * x[b + 1]
             continue
         source = bits - w + 1
         if w == 0:
@@ -305,8 +310,9 @@ def mirrored_into(
         for i in range(half[w] - half[w - 1]):
             a = place + width * np.int64(filled[to + i])
             b = start + width * np.int64(filled[of - i])
-            for q in range(width):
-                g[a + q] += c * x[b + q]
+            g[a] += c * x[b]
+            if width == 2:
+                g[a + 1] += c * x[b + 1]
 
 
 @nb.njit(**INLINE)
@@ -328,11 +334,17 @@ def diagonal_of(
     energy_of(below, fields, 0, under)
     energy_of(above, fields, under, bits - under)
     mask = (1 << under) - 1
-    for i in range(low_offset[w + 1] - first):
+    count = low_offset[w + 1] - first
+    if width == 1:
+        for i in range(count):
+            s = low_string[first + i]
+            energy[i] = energies[first + i] + below[s & mask] + above[s >> under]
+        return
+    for i in range(count):
         s = low_string[first + i]
         e = energies[first + i] + below[s & mask] + above[s >> under]
-        for q in range(width):
-            energy[width * i + q] = e
+        energy[2 * i] = e
+        energy[2 * i + 1] = e
 
 
 @nb.njit(**INLINE)
@@ -423,18 +435,89 @@ def flipped_into(made, tile, group_first, group_count, group_string, group_entry
             lanes_into(made, LANES * np.int64(order[s]), times(alpha, a))
 
 
+@nb.njit(**JIT)
+def joined_twice(made, one, two, first, second, near, columns, flips):
+    """Add the flips of the low bits from two tiles of partner rows; a factor for every bit and row.
+
+    `near`: for every four columns, flip after flip, where the columns that it leads to begin in a tile, and the factors of its
+    bits. Four columns at once hide the latency of an addition, two tiles share what is read from `near`.
+    """
+    at = np.int64(0)
+    for u in range(0, columns, 4):
+        i = LANES * u  # the last columns may be the same one again
+        j = LANES * min(u + 1, columns - 1)
+        k = LANES * min(u + 2, columns - 1)
+        m = LANES * min(u + 3, columns - 1)
+        a = eight(made, i)
+        b = eight(made, j)
+        c = eight(made, k)
+        d = eight(made, m)
+        end = at + 8 * flips
+        while at < end:
+            t = np.int64(near[at])
+            f = np.int64(near[at + 4])
+            a = multiply_add(a, eight(first, f), eight(one, t))
+            a = multiply_add(a, eight(second, f), eight(two, t))
+            t = np.int64(near[at + 1])
+            f = np.int64(near[at + 5])
+            b = multiply_add(b, eight(first, f), eight(one, t))
+            b = multiply_add(b, eight(second, f), eight(two, t))
+            t = np.int64(near[at + 2])
+            f = np.int64(near[at + 6])
+            c = multiply_add(c, eight(first, f), eight(one, t))
+            c = multiply_add(c, eight(second, f), eight(two, t))
+            t = np.int64(near[at + 3])
+            f = np.int64(near[at + 7])
+            d = multiply_add(d, eight(first, f), eight(one, t))
+            d = multiply_add(d, eight(second, f), eight(two, t))
+            at += 8
+        lanes_into(made, i, a)
+        lanes_into(made, j, b)
+        lanes_into(made, k, c)
+        lanes_into(made, m, d)
+
+
+@nb.njit(**JIT)
+def joined_once(made, tile, factors, near, columns, flips):
+    """Do what `joined_twice` does, from one tile."""
+    at = np.int64(0)
+    for u in range(0, columns, 4):
+        i = LANES * u
+        j = LANES * min(u + 1, columns - 1)
+        k = LANES * min(u + 2, columns - 1)
+        m = LANES * min(u + 3, columns - 1)
+        a = eight(made, i)
+        b = eight(made, j)
+        c = eight(made, k)
+        d = eight(made, m)
+        end = at + 8 * flips
+        while at < end:
+            a = multiply_add(a, eight(factors, np.int64(near[at + 4])), eight(tile, np.int64(near[at])))
+            b = multiply_add(b, eight(factors, np.int64(near[at + 5])), eight(tile, np.int64(near[at + 1])))
+            c = multiply_add(c, eight(factors, np.int64(near[at + 6])), eight(tile, np.int64(near[at + 2])))
+            d = multiply_add(d, eight(factors, np.int64(near[at + 7])), eight(tile, np.int64(near[at + 3])))
+            at += 8
+        lanes_into(made, i, a)
+        lanes_into(made, j, b)
+        lanes_into(made, k, c)
+        lanes_into(made, m, d)
+
+
 @nb.njit(**INLINE)
 def joined_into(
     made,
     tile,
+    apart,
     factors,
     starts,
+    rows_of,
     x,
     cross,
     low_offset,
     near_high,
     block,
     near,
+    near_first,
     bits,
     top,
     width,
@@ -442,13 +525,13 @@ def joined_into(
     w,
     first,
     rows,
-    alpha,
 ):
     """Add all flips across the cut to a tile, for couplings of nearly all pairs.
 
     Every row of a block has p of its H high bits set. Slot s takes the s-th of them (then of those that are not set) in each row:
     the partner rows are transposed once, and each flip of a low bit is one operation of all rows, with a factor for each.
-    `first` is the place of the first of the rows among the high strings, `cross` (H L,) the values of the flips.
+    `first` is the place of the first of the rows among the high strings, `cross` (H, L) the values of the flips, each as often
+    as an amplitude has numbers; the tiles of two slots lie `apart`.
     """
     columns = low_offset[w + 1] - low_offset[w]
     for down in (1, 0):
@@ -458,35 +541,18 @@ def joined_into(
             continue
         others = low_offset[source + 1] - low_offset[source]
         flips = bits - w if down else w  # low bits that are up here, or down
-        for slot in range(p if down else top - p):
+        slots = p if down else top - p
+        entry = pointer(near, near_first[2 * w + 1 - down])
+        for slot in range(slots):
+            odd = slot & 1
+            factor = pointer(factors, odd * LANES * bits)
             for q in range(LANES // width):
                 found = near_high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
                 starts[q] = width * (block[other] + np.int64(found & RANK) * others)
-                taken = np.int64(found >> 24) * bits
-                for j in range(bits):
-                    c = alpha * cross[taken + j]
-                    for i in range(width):
-                        factors[LANES * j + width * q + i] = c
-            tile_in(tile, x, starts, width * others, width)
-            entry = (low_offset[w]) * bits + (0 if down else bits - w)
-            u = np.int64(0)
-            while u < columns:  # two strings at once, for the latency of an addition
-                following = min(u + 1, columns - 1)
-                a = eight(made, LANES * u)
-                b = eight(made, LANES * following)
-                left = entry + u * bits
-                right = entry + following * bits
-                for _ in range(flips):
-                    one = np.int64(near[left])
-                    two = np.int64(near[right])
-                    a = multiply_add(
-                        a, eight(factors, LANES * (one >> 24)), eight(tile, LANES * (one & RANK))
-                    )
-                    b = multiply_add(
-                        b, eight(factors, LANES * (two >> 24)), eight(tile, LANES * (two & RANK))
-                    )
-                    left += 1
-                    right += 1
-                lanes_into(made, LANES * u, a)
-                lanes_into(made, LANES * following, b)
-                u += 2
+                rows_of[q] = np.int64(found >> 24) * bits * width
+            tile_in(factor, cross, rows_of, width * bits, width)
+            tile_in(pointer(tile, odd * apart), x, starts, width * others, width)
+            if odd:
+                joined_twice(made, tile, pointer(tile, apart), factors, factor, entry, columns, flips)
+            elif slot == slots - 1:
+                joined_once(made, tile, factors, entry, columns, flips)

@@ -29,6 +29,7 @@ INTS = (
     "high_rank",
     "pattern",
     "low_string",
+    "near_first",
 )
 PLACES = ("clear", "filled", "low_order", "low_to", "near", "near_high")
 REALS = (
@@ -59,12 +60,15 @@ class ProductTables(NamedTuple):
         ``high_first``, ``high_to``: flips within the high part from every string on. ``cross_low``, ``cross_high``: bits that a
         flip across the cut joins. ``mirror_site``: sites whose flip with the site that is left out leads to the complement.
         ``high_string``, ``high_rank``. ``pattern`` (2^H,): pattern of the fields of each high string on the low part; all -1
-        where there are too many, and ``across`` is used. ``low_string``.
+        where there are too many, and ``across`` is used. ``low_string``. ``near_first`` (2 (L + 1),): where `near` begins for
+        every weight, for its bits that are 0 and for those that are 1.
     places : uint32
         The arrays :data:`PLACES`, ranks within a weight. ``clear``, ``filled`` (L 2^(L - 1),): low strings in which a bit is 0
-        or 1. ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near`` (2^L L,): for every low string
-        its bits that are 0, then those that are 1, each as the rank of the string with that bit flipped and, from bit 24 on, the
-        bit; ``near_high`` the same of the high strings; both empty unless ``cross`` is used.
+        or 1. ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near``: for every
+        four low strings of a weight and each of their bits that are 0, then 1, four times the rank of the string with that bit
+        flipped, and four times the bit, all times 8. ``near_high`` (2^H H,): for every high string its bits that are 0, then
+        those that are 1, each as the rank of the string with that bit flipped and, from bit 24 on, the bit. Both are empty unless
+        ``cross`` is used.
     reals : float64
         The arrays :data:`REALS`. ``low_value``, ``high_value``, ``cross_value``: ``(Jx + Jy) / 4`` of every flip;
         ``mirror_value`` with the sign of the inversion. ``energy`` (patterns 2^L,): diagonal of the low part with the couplings

@@ -16,6 +16,7 @@ from qsim.trotter.kernels.sectors import (
     sector_flips,
     sector_product,
 )
+from qsim.trotter.kernels.sectors_cpu import LANES, RANK
 from qsim.trotter.kernels.sectors_tables import ProductTables
 
 if TYPE_CHECKING:
@@ -220,6 +221,20 @@ def _near(part: Part) -> NDArray[np.uint32]:
     return np.asarray(to | bit << 24, np.uint32)
 
 
+def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return `near` and `near_first` of the low part, as in `ProductTables`; strings are filled up to fours with the last one."""
+    entries = _near(part)
+    places = np.stack([LANES * (entries & RANK), LANES * (entries >> 24)], axis=1)  # (2^b, 2, b)
+    found, first = [np.zeros(0, np.uint32)], [0]
+    for w in range(part.bits + 1):
+        rows = np.arange(part.offset[w], part.offset[w + 1])
+        rows = np.append(rows, np.repeat(rows[-1:], -rows.size % 4)).reshape(-1, 4)
+        for bits in (slice(None, part.bits - w), slice(part.bits - w, None)):
+            found.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
+            first.append(first[-1] + found[-1].size)
+    return np.concatenate(found), np.array(first[:-1], np.int64)
+
+
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     low, high = sector.low, sector.high
     L = low.bits
@@ -228,7 +243,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     j, k = np.nonzero(joined)
     many = j.size > MOST_GATHERED * joined.size
     cross = joined.T if many else np.zeros(0)
-    near = [_near(piece) if many else np.zeros(0) for piece in (low, high)]
+    near, near_first = _joined(low) if many else (np.zeros(0), np.zeros(0))
     if many:
         j, k = j[:0], k[:0]
     mirror = np.flatnonzero(reduced.mirrored)
@@ -255,8 +270,9 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
         "cross_high": k,
         "cross_value": reduced.flip[j, L + k],
         "cross": cross,
-        "near": near[0],
-        "near_high": near[1],
+        "near": near,
+        "near_first": near_first,
+        "near_high": _near(high) if many else np.zeros(0),
         "mirror_site": mirror,
         "mirror_value": reduced.mirrored[mirror],
         "high_string": high.strings,

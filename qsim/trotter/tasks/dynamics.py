@@ -20,6 +20,7 @@ from qsim.trotter.evolution.chebyshev import lanczos_bounds
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import ground_state
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
+from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.operators import raised, target_of, wave, weighted
 from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lorentzians", "run"]
 
+SAME = 1e-10  # of the size of the spectrum: poles closer than that are one
+DENSE = 1024  # states; a sector with no more than these, nor than products, is diagonalised
 SETTLED = 0.02  # of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
 CAPTURED = 0.98  # of the static factor: less than that within the frequencies is warned of
 EMPTY = 1e-12  # weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
@@ -117,17 +120,25 @@ class Computation:
                 device, operator, phi, self.band, block.steps, lambda: report(Progress())
             )
             return
+        if operator.size <= min(block.steps, DENSE):
+            levels, states = self._exact
+            with device.use():
+                parts = device.to_host(device.xp.abs(states.conj().T @ phi) ** 2)
+            poles, weights = joined(levels - self.ground.energy, parts, SAME * scale_of(problem.model))
+            self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
+            return
         with device.use():
             phi *= 1.0 / math.sqrt(square)
         made = chain(device, operator, phi)
-        for _ in range(min(block.steps, operator.size)):
+        # more products than there are states: what the recurrence has lost by rounding comes back with them
+        for _ in range(block.steps):
             goes_on = made.step(scale_of(problem.model))
             report(Progress())
             if not goes_on:
                 break
         count = len(made.alpha)
         poles, weights = self._poles(made.alpha, made.beta, square)
-        self.poles[number, :count], self.weights[number, :count] = poles, weights
+        self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
@@ -135,11 +146,33 @@ class Computation:
             found = lorentzians(omega, eta, poles, weights)
             self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
 
+    @cached_property
+    def _exact(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """All levels of the target sector, and on the device their states (columns)."""
+        problem = self.problem
+        assert self.target is not None
+        matrix = matrix_of(SectorOperator(problem.place, self.target, problem.model))
+        with problem.place.use():
+            values, states = problem.place.xp.linalg.eigh(matrix)
+        return np.asarray(problem.place.to_host(values), np.float64), states
+
     def _poles(
         self, alpha: list[float], beta: list[float], square: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         values, vectors = ritz(alpha, beta)
-        return values - self.ground.energy, square * vectors[0] ** 2
+        return joined(
+            values - self.ground.energy, square * vectors[0] ** 2, SAME * scale_of(self.problem.model)
+        )
+
+
+def joined(
+    poles: NDArray[np.float64], weights: NDArray[np.float64], least: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Join ascending poles that are at most `least` apart: a recurrence finds converged ones again and shares their weight."""
+    first = np.flatnonzero(np.concatenate([[True], np.diff(poles) > least]))
+    total = np.add.reduceat(weights, first)
+    centre = np.add.reduceat(weights * poles, first)
+    return np.where(total > 0.0, centre / np.where(total > 0.0, total, 1.0), poles[first]), total
 
 
 def lorentzians(

@@ -187,6 +187,14 @@ class TaskProblem(Generic[B]):
         return not self.model.h[2].any()
 
 
+def thermal_vectors(problem: TaskProblem[Thermal], states: int) -> int:
+    """Return the vectors that correlators against temperature take beside those of the recurrence."""
+    if not (problem.asked.pairs or problem.asked.block("structure_factor")):
+        return 0
+    # those of temperatures, and of the recurrence that are added at once
+    return min(len(problem.block.grid()), max(1, (1 << 27) // max(states, 1))) + 18
+
+
 def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     """Return the bytes of a task in a sector of so many states, by part."""
     spins, block = problem.spins, problem.block
@@ -206,5 +214,7 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
         return {"matrix": matrices * (16 if wide else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
         return {"matrix": 4 * 16 * states**2, "tables": tables}
+    if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
+        tables += (16 if wide else 8) * states * count
     vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
     return {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}

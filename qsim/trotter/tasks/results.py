@@ -171,12 +171,16 @@ class ThermalResult:
         Energy, specific heat, susceptibility and entropy, per site.
     errors : (4, T) float64 or None
         Standard errors; None where every sector was diagonalised.
+    observed, observed_errors : dict of (T, ...) float64
+        Correlators and structure factors, and their standard errors.
     """
 
     problem: TaskProblem[Thermal]
     temperatures: NDArray[np.float64]
     values: NDArray[np.float64]
     errors: NDArray[np.float64] | None
+    observed: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    observed_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass

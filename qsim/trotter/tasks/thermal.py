@@ -17,6 +17,7 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.tasks.averaged import Correlators
 from qsim.trotter.tasks.results import ThermalResult
 
 if TYPE_CHECKING:
@@ -42,19 +43,25 @@ class Computation:
     ----------
     energies, weights : list of (vectors, m) float64
         Of each sector: one row where it was diagonalised.
+    sums : list of (vectors, T, count) float64
+        Sums of correlators of each sector, energies from the lowest of their row; empty if none are asked for.
     """
 
     def __init__(self, problem: TaskProblem[Thermal], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         self.energies: list[NDArray[np.float64]] = []
         self.weights: list[NDArray[np.float64]] = []
+        self.sums: list[NDArray[np.float64]] = []
+        self.correlators = Correlators(problem.asked, problem.spins)
+        self.temperatures = np.array(problem.block.grid())
         if restored is not None:
+            self.sums = [np.array(part) for part in restored["sums"]]
             self.energies = [np.array(part) for part in restored["energies"]]
             self.weights = [np.array(part) for part in restored["weights"]]
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"energies": list(self.energies), "weights": list(self.weights)}
+        return {"energies": list(self.energies), "weights": list(self.weights), "sums": list(self.sums)}
 
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
@@ -67,22 +74,33 @@ class Computation:
             )
             self.energies.append(found[0])
             self.weights.append(found[1])
+            self.sums.append(found[2])
             report(Progress(number + 1))
 
-    def _exact(self, sector: Sector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _exact(self, sector: Sector) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         operator = SectorOperator(self.problem.place, sector, self.problem.model)
-        values = np.linalg.eigvalsh(self.problem.place.to_host(matrix_of(operator)))
-        return values[None], np.ones((1, values.size))
+        matrix = self.problem.place.to_host(matrix_of(operator))
+        sums = np.zeros((1, self.temperatures.size, self.correlators.count))
+        if self.correlators.count:
+            values, vectors = np.linalg.eigh(matrix)
+            sums[0] = self.correlators.exact(sector, values, vectors, self.temperatures)
+        else:
+            values = np.linalg.eigvalsh(matrix)
+        return values[None], np.ones((1, values.size)), sums
 
-    def _sampled(self, number: int, report: Report) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _sampled(
+        self, number: int, report: Report
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         problem, block = self.problem, self.problem.block
         sector = problem.plain_sectors[number]
         operator = SectorOperator(problem.place, sector, problem.model)
         energies = np.full((block.vectors, block.steps), np.inf)
         weights = np.zeros((block.vectors, block.steps))
+        sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         for k in range(block.vectors):
             seed = (problem.models.seed << 20) + (number << 10) + k
             start = random_start(problem.place, sector.dimension, seed, operator.dtype)
+            kept = start.copy() if self.correlators.count else start
             made = chain(problem.place, operator, start)
             for _ in range(block.steps):
                 report(Progress())
@@ -91,7 +109,16 @@ class Computation:
             values, vectors = ritz(made.alpha, made.beta)
             energies[k, : values.size] = values
             weights[k, : values.size] = sector.dimension * vectors[0] ** 2
-        return energies, weights
+            if self.correlators.count:
+                sums[k] = self.correlators.sampled(
+                    operator,
+                    kept,
+                    made,
+                    self.temperatures,
+                    scale_of(problem.model),
+                    lambda: report(Progress()),
+                )
+        return energies, weights, sums
 
 
 def run(problem: TaskProblem[Thermal], monitor: Monitor) -> ThermalResult:
@@ -104,7 +131,39 @@ def run(problem: TaskProblem[Thermal], monitor: Monitor) -> ThermalResult:
     )
     with monitor.stage("sectors"):
         drive(made, monitor, total=len(sectors), unit="sectors", what="thermal", done=len(made.energies))
-    return averages(problem, made.energies, made.weights)
+    found = averages(problem, made.energies, made.weights)
+    if made.correlators.count:
+        _add_correlators(found, made)
+    return found
+
+
+def _add_correlators(result: ThermalResult, made: Computation) -> None:
+    """Add the means of correlators and their jackknife errors to a result."""
+    T, problem = result.temperatures, result.problem
+    low = min(float(e.min()) for e in made.energies)
+    samples = max(len(e) for e in made.energies)
+    total = np.zeros((samples, T.size, 1 + made.correlators.count))  # Z and Z <A>
+    for sector, e, w, sums in zip(problem.plain_sectors, made.energies, made.weights, made.sums, strict=True):
+        copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
+        known = np.isfinite(e)
+        up = np.where(known, e - low, 0.0)
+        boltzmann = np.exp(-up[:, None, :] / T[None, :, None]) * (w * known)[:, None, :]
+        total[..., 0] += copies * boltzmann.sum(axis=2)
+        from_lowest = np.exp(-(e.min(axis=1)[:, None] - low) / T)
+        total[..., 1:] += copies * from_lowest[..., None] * sums
+    mean = total.mean(axis=0)
+    result.observed = made.correlators.named(mean[:, 1:] / mean[:, :1])
+    if samples == 1:
+        return
+    spread = {name: np.zeros((samples, *values.shape)) for name, values in result.observed.items()}
+    for k in range(samples):
+        rest = np.delete(total, k, axis=0).mean(axis=0)
+        for name, values in made.correlators.named(rest[:, 1:] / rest[:, :1]).items():
+            spread[name][k] = values
+    result.observed_errors = {
+        name: np.sqrt((samples - 1.0) / samples * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+        for name, values in spread.items()
+    }
 
 
 def averages(

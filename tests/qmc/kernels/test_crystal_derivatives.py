@@ -1,7 +1,7 @@
 """Derivatives with respect to Jastrow parameters in crystals: CUDA = CPU twin (finite differences: test_crystal.py).
 
 Tolerances: sums of at most a few thousand terms in another order, hence 1e-10 of the largest derivative in double precision.  In
-mixed precision rows and inverses carry 6e-8 each, and the values of the nonlocal potential some 1e-6: 2e-3 of the largest, as walkers.
+mixed precision rows and inverses carry 6e-8 each, values of the nonlocal potential some 1e-6: 2e-3 of the largest, as walkers.
 """
 
 import numpy as np

@@ -23,21 +23,22 @@ from tests.qmc.crystals import CASES, JASTROW, trial
 KEY = key_from_seed(11)
 
 
-def electron_gas(tmp_path, twist=(0, 0, 0)):
+def electron_gas(tmp_path, twist=(0, 0, 0), electrons=14):
     """14 electrons, or 7 of each spin in complex waves."""
-    system = System.model_validate({"cell": "periodic", "rs": 2.0, "electrons": 14, "twist": list(twist)})
+    block = {"cell": "periodic", "rs": 2.0, "electrons": electrons, "twist": list(twist)}
+    system = System.model_validate(block)
     jastrow = {"J2": {"size": 4, "coefficients": {"uu": [0.3, 0.2, 0.1, 0.05], "ud": [0.5, 0.3, 0.2, 0.1]}}}
     block = Wavefunction.model_validate({"orbitals": "planewave", "jastrow": jastrow})
     return build_crystal(system, block, Coulomb(), potentials={}, folder=tmp_path, notes=Notes())
 
 
-def made_of(case, tmp_path, jastrow=JASTROW):
+def made_of(case, tmp_path, jastrow=JASTROW, tins=None):
     """The trial function of a case."""
     if case == "waves":
         return electron_gas(tmp_path)
     if case == "complex waves":
         return electron_gas(tmp_path, (0.1, 0.2, -0.3))
-    return trial(case, jastrow, tmp_path=tmp_path)[0]
+    return trial(case, jastrow, tmp_path=tmp_path, tins=tins)[0]
 
 
 def host(walkers):
@@ -106,6 +107,44 @@ def test_any_number_of_lanes_carries_a_walker(cuda, case, lanes, tmp_path, monke
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("case", ["gamma", "pairs", "complex supercell"])
+def test_delayed_updates_make_the_same_moves(cuda, case, single, tmp_path, monkeypatch):
+    """Windows that are full, cut short by the last electron of a spin, and larger than a spin; some electrons stay."""
+    monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: 32)
+    monkeypatch.setattr(crystal_walk, "DELAYED", 1)
+    made = made_of(case, tmp_path)
+    rtol, atol = (2e-3, 2e-3) if single else (1e-8, 1e-9)
+    there, here = run(cuda, made, 5, single=single), run(cpu(2), made, 5, single=single)
+    assert here[0].moves[:, ACCEPTED].max() < 4 * made.n_electrons
+    agree(there, here, rtol, atol)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("twist", [(0, 0, 0), (0.1, 0.2, -0.3)])
+def test_rows_longer_than_a_load_of_a_warp(cuda, twist, tmp_path):
+    """81 electrons of a spin: rows of three loads, or of three with complex numbers."""
+    made = electron_gas(tmp_path, twist, 162)
+    agree(run(cuda, made, 2), run(cpu(2), made, 2), 1e-8, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("orbitals", "size", "lanes", "found"),
+    [
+        (32, 4, 32, (4, 8, 1, 0)),
+        (128, 4, 32, (4, 32, 1, 8)),
+        (128, 8, 32, (2, 0, 2, 4)),
+        (256, 4, 32, (4, 0, 2, 4)),
+        (81, 16, 32, (1, 0, 3, 2)),
+        (4, 8, 8, (2, 2, 1, 0)),
+        (1, 4, 4, (1, 1, 1, 0)),
+    ],
+)
+def test_how_inverses_are_read(orbitals, size, lanes, found):
+    assert tuple(crystal_walk._rows(orbitals, size, lanes).values()) == found
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("case", ["gamma", "complex"])
 def test_without_a_jastrow_factor(cuda, case, tmp_path):
     made = made_of(case, tmp_path, "none")
@@ -118,6 +157,29 @@ def test_mixed_precision_makes_the_same_moves(cuda, case, tmp_path):
     made = made_of(case, tmp_path)
     there, here = run(cuda, made, 6, single=True), run(cpu(2), made, 6, single=True)
     assert there[0].rows.real.dtype == np.float32
+    assert np.array_equal(there[0].moves[:, ACCEPTED], here[0].moves[:, ACCEPTED])
+    agree(there, here, 2e-3, 2e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lmax", [3, 6])
+@pytest.mark.parametrize("case", ["gamma", "pairs", "complex supercell"])
+def test_mixed_basis_makes_the_same_moves(cuda, case, lmax, tmp_path):
+    """Electrons are in tins, between their radii, and outside."""
+    made = made_of(case, tmp_path, tins={"lmax": lmax, "meshfactor": 1.0})
+    there, here = run(cuda, made, 5), run(cpu(2), made, 5)
+    agree(there, here, 1e-8, 1e-9)
+    d = here[0].R.reshape(-1, 1, 3) - made.orbitals.tins.centres
+    r = np.linalg.norm(made.orbitals.primitive.nearest(d), axis=-1).min(1)
+    inner, outer = made.orbitals.tins.inner, made.orbitals.tins.outer
+    assert all(where.any() for where in (r < inner, (r > inner) & (r < outer), r > outer))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["pairs", "complex supercell"])
+def test_mixed_basis_in_mixed_precision_makes_the_same_moves(cuda, case, tmp_path):
+    made = made_of(case, tmp_path, tins={"lmax": 4, "meshfactor": 1.0})
+    there, here = run(cuda, made, 6, single=True), run(cpu(2), made, 6, single=True)
     assert np.array_equal(there[0].moves[:, ACCEPTED], here[0].moves[:, ACCEPTED])
     agree(there, here, 2e-3, 2e-3)
 

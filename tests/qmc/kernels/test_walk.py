@@ -299,7 +299,7 @@ def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("electrons", "atoms", "shells", "lanes"), [(2, 1, 1, 1), (4, 1, 9, 1), (8, 3, 21, 8), (30, 8, 200, 32)]
+    ("electrons", "atoms", "shells", "lanes"), [(2, 1, 1, 1), (4, 1, 9, 4), (8, 3, 21, 16), (30, 8, 200, 32)]
 )
 def test_small_systems_get_few_lanes(electrons, atoms, shells, lanes):
     assert walk.lanes_of({"electrons": electrons, "atoms": atoms, "shells": shells}) == lanes

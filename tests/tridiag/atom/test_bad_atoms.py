@@ -40,7 +40,31 @@ MISTAKES = {
     ),
     "no such level": (
         {"initial": "9s"},
-        r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*larger grid\.rmax",
+        r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*take grid\.rmax of 293\.9, or a lower level",
+    ),
+    "a level at the wall": (
+        {"initial": "5s", "grid": {"rmax": 34, "lmax": 3}},
+        r"initial: (5s has .* at the wall|a box of .* holds \d bound levels).*grid\.rmax of 116\.2",
+    ),
+    "another potential for each l": (
+        {"atom": {"type": "expression", "value": "-1/r - l*exp(-r)"}},
+        r"atom\.value: .*unknown name 'l'",
+    ),
+    "sphere in the absorber": (
+        {
+            "absorber": {"type": "manolopoulos", "kmin": 0.3},
+            "spectra": [{"method": "tsurff", "radius": 55}],
+        },
+        r"spectra\.0\.radius: the sphere of 55 bohr does not lie before the absorber.* begins at 38.*radius of 28.*rmax of 8",
+    ),
+    "sphere within the excursion": (
+        {
+            "laser": {"pulses": [{"shape": "sin2", "omega": 0.05, "E0": 0.1, "cycles": 2}]},
+            "grid": {"rmax": 150, "lmax": 40},
+            "absorber": {"type": "manolopoulos", "kmin": 0.3},
+            "spectra": [{"method": "tsurff", "radius": 30}],
+        },
+        r"spectra\.0\.radius: the sphere of 30 bohr lies within the excursion of the electron, .*; a radius of \d+",
     ),
     "not a level": ({"initial": "1x7"}, r"initial.*expected a level such as 1s"),
     "no weight": ({"initial": [{"n": 1, "weight": 0}]}, r"initial: all weights"),
@@ -190,6 +214,26 @@ def test_tables(tridiag, rows, message):
 
 
 WARNINGS = {
+    "few l in length gauge": (
+        {
+            "grid": {"rmax": 200, "lmax": 8},
+            "laser": {
+                "gauge": "length",
+                "pulses": [{"shape": "sin2", "omega": 0.057, "E0": 0.0534, "cycles": 2}],
+            },
+        },
+        r"grid\.lmax: warning: the electron quivers by 16\.\d bohr .* takes lmax of about 16 in length gauge, found 8; auto",
+    ),
+    "few l in velocity gauge": (
+        {
+            "grid": {"rmax": 200, "lmax": 5},
+            "laser": {
+                "gauge": "velocity",
+                "pulses": [{"shape": "sin2", "omega": 0.057, "E0": 0.0534, "cycles": 2}],
+            },
+        },
+        r"grid\.lmax: warning: .* takes lmax of about 11 in velocity gauge, found 5",
+    ),
     "core": (
         {
             "grid": {"rmax": 60, "lmax": 20, "map": {"dr0": 0.01}},
@@ -219,3 +263,84 @@ def test_warnings(tridiag, name):
     changes, message = WARNINGS[name]
     loaded = tridiag.load(**{**GOOD, **changes})
     assert any(re.search(message, text) for text in loaded.warnings), loaded.warnings
+
+
+def test_the_radius_that_is_named_holds_the_level(tridiag):
+    """9s in the box of the message."""
+    loaded = tridiag.load(**{**GOOD, "initial": "9s", "grid": {"rmax": 293.9, "dr": 0.2, "lmax": 4}})
+    assert not any("9s" in text for text in loaded.warnings)
+
+
+def test_too_much_memory(tridiag):
+    """The plan of a run that no machine holds is refused by the command, with the key to lower."""
+    from qsim.core.errors import MemoryLimitError
+
+    huge = {**GOOD, "grid": {"rmax": 9e5, "dr": 0.01, "lmax": 900, "map": "none"}, "initial": "1s"}
+    with pytest.raises(MemoryLimitError, match="states and pivots") as caught:
+        tridiag.execute("huge", **huge)
+    assert "grid.lmax" in str(caught.value.hint)
+
+
+def told(tridiag, **blocks):
+    """The warnings of a run."""
+    summary = tridiag.execute("told", {"force": True}, **{**GOOD, **blocks})
+    return "\n".join(str(one) for one in summary["warnings"])
+
+
+FEW = {"dt": 0.1, "outputs": 2, "verify": False}
+STRONG = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.8, "E0": 0.2, "cycles": 6}]}
+
+
+def test_what_a_run_finds_out(tridiag):
+    """The last l, the wall without an absorber, what an absorber has taken from a spectrum: which key, and how far."""
+    text = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": 30, "dr": 0.25, "lmax": 2})
+    assert re.search(r"the last l has held .* of the norm: raise grid\.lmax above 2", text)
+    found = re.search(
+        r"the wall turns back: raise grid\.rmax, or add an absorber; (\d+\.?\d*) bohr hold the fastest", text
+    )
+    assert found is not None
+    wide = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": float(found[1]), "dr": 0.25, "lmax": 8})
+    assert "wall" not in wide
+    assert "last l" not in wide
+    text = told(
+        tridiag,
+        laser=STRONG,
+        time=FEW,
+        grid={"rmax": 60, "dr": 0.25, "lmax": 6},
+        absorber={"type": "cap", "width": 30, "strength": 0.2},
+        spectra=[{"method": "scattering", "energy": [0.1, 0.6], "points": 5}],
+    )
+    assert re.search(
+        r"of the norm was absorbed before the end and is not in the photoelectron spectrum \(scattering\)",
+        text,
+    )
+    assert "raise grid.rmax, and leave the absorber out" in text
+
+
+def test_a_field_that_turns_takes_all_m(tridiag):
+    """No deck can ask for one m where m is not conserved: the channels follow from field and initial state."""
+    problem = tridiag.build(
+        **{**GOOD, "laser": GOOD["laser"] | {"polarization": "circular"}, "initial": {"n": 2, "l": 1, "m": 1}}
+    )
+    assert set(problem.frame.lanes(4).ms.tolist()) == {-4, -3, -2, -1, 0, 1, 2, 3, 4}
+    assert np.all((problem.frame.lanes(4).ls + problem.frame.lanes(4).ms) % 2 == 0)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_an_absorber_in_order_4(tridiag, order):
+    """The stage that runs backwards leaves the absorber out: nothing grows, and both orders absorb alike."""
+    cap = {"type": "cap", "width": 25, "strength": 0.2}
+    norms = []
+    for one in (2, order):
+        run = tridiag.run(
+            **{
+                **GOOD,
+                "laser": STRONG,
+                "absorber": cap,
+                "time": {"dt": 0.05, "t_final": 110, "outputs": 20, "verify": False, "order": one},
+            }
+        )
+        assert np.all(np.diff(run.frames["norm"]) < 1e-12)
+        norms.append(run.final("norm"))
+    assert norms[0] < 0.99
+    assert norms[1] == pytest.approx(norms[0], abs=2e-4)

@@ -161,10 +161,6 @@ MISTAKES = {
         {"spectra": [{"method": "tsurff", "radius": 40, "energy": [-0.1, 0.5]}]},
         r"spectra\.0\.energy: tsurff finds energies above",
     ),
-    "a field that turns": (
-        {"laser": GOOD["laser"] | {"polarization": "circular"}},
-        r"spectra\.0\.method: tsurff needs a field of constant direction",
-    ),
     "A at the end": (
         {"time": {"dt": 0.1, "t_final": 20.0}},
         r"time\.t_final: A = .* need a field that is over",

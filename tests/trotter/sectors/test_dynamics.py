@@ -91,6 +91,45 @@ def test_open_chain_in_fields(trotter, operator):
         assert found.first_moment[k] == pytest.approx(weights @ (energies - values[0]), abs=1e-9)
 
 
+def test_more_products_than_states(trotter):
+    """A recurrence finds levels again and loses others by rounding: so few states are diagonalised, each pole is given once."""
+    generator = np.random.default_rng(1)
+    J, h = generator.normal(size=(2, 7, 7)), generator.normal(size=7)
+    terms = [
+        {
+            "type": "pairs",
+            "list": [
+                [j, k, *map(float, (J[0, j, k], J[0, j, k], J[1, j, k]))] for k in range(7) for j in range(k)
+            ],
+        },
+        {"type": "dm", "lattice": "ring", "D": [0.0, 0.0, 1.6]},
+        {"type": "field", "axis": "z", "values": h.tolist()},
+    ]
+    found = dynamics(
+        trotter,
+        {"spins": 7, "terms": terms},
+        {"up": 4},
+        operator="sp",
+        q=[0.0],
+        steps=400,
+    )
+    H = dense(found.problem.model)
+    down = np.bitwise_count(np.arange(128))
+    start, target = (np.flatnonzero(down == n) for n in (3, 2))
+    energies, vectors = np.linalg.eigh(H[np.ix_(start, start)])
+    levels, states = np.linalg.eigh(H[np.ix_(target, target)])
+    raised = np.zeros(128, complex)
+    for j in range(7):
+        for s, value in zip(start, vectors[:, 0], strict=True):
+            if s >> j & 1:
+                raised[s ^ (1 << j)] += value / np.sqrt(7.0)
+    weights = np.abs(states.conj().T @ raised[target]) ** 2
+    poles = found.poles[0][np.isfinite(found.poles[0])]
+    assert len(poles) == len(levels) == 21
+    np.testing.assert_allclose(poles, levels - energies[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.weights[0][:21], weights, rtol=0, atol=1e-9)
+
+
 def test_sum_rule(trotter):
     """The static factors of all q of a ring add up to N/4; S_q with q = 0 annihilates a state of Sz = 0."""
     found = dynamics(trotter, {"spins": 10, "terms": [RING]}, steps=30)

@@ -8,8 +8,9 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.trotter.model.hamiltonian import dense
-from qsim.trotter.tasks import thermal
+from qsim.trotter.tasks import averaged, thermal
 from qsim.trotter.tasks.levels import gap_ratios
+from tests.trotter.kernels.test_exchange import spin
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -69,6 +70,63 @@ def test_chain_in_a_field(trotter):
             np.log(Z) + w @ e / Z / t,
         ]
         np.testing.assert_allclose(found.values[:, k], np.array(exact) / 7, rtol=0, atol=1e-11)
+
+
+CORRELATORS = [{"correlator": ["xx", "zz"], "pairs": "all"}, {"structure_factor": ["zz", "xx"]}]
+
+
+def test_correlators_against_temperature(trotter):
+    """All pairs of a chain in a field with Dzyaloshinskii-Moriya couplings, by the density matrix of the whole space."""
+    n, T = 6, [0.05, 0.7, 9.0]
+    terms = [
+        {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": -0.6},
+        {"type": "dm", "lattice": "chain", "D": [0.0, 0.0, 0.8]},
+        {"type": "field", "axis": "z", "values": "0.4 + 0.1*j"},
+    ]
+    found = trotter.run(
+        task="thermal",
+        system={"spins": n, "terms": terms},
+        thermal={"temperatures": T},
+        observe=CORRELATORS,
+    )
+    assert found.observed_errors == {}
+    energies, vectors = np.linalg.eigh(dense(found.problem.model))
+    wave = np.exp(2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
+    for row, t in enumerate(T):
+        w = np.exp(-(energies - energies[0]) / t)
+        rho = (vectors * (w / w.sum())) @ vectors.conj().T
+        for a, name in ((0, "xx"), (2, "zz")):
+            S = [spin(a, j, n) for j in range(n)]
+            ss = np.array([[np.trace(rho @ x @ y).real for y in S] for x in S])
+            j, k = np.array(found.problem.asked.pairs[name]).T
+            np.testing.assert_allclose(found.observed[f"correlator_{name}_T"][row], ss[j, k], atol=1e-12)
+            factor = np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / n
+            np.testing.assert_allclose(found.observed[f"structure_factor_{name}_T"][row], factor, atol=1e-12)
+
+
+def test_errors_of_sampled_correlators_hold(trotter, monkeypatch):
+    """Random vectors in every sector, temperatures in pieces: deviations from exact sums follow the standard errors."""
+    deck = {
+        "task": "thermal",
+        "system": {"spins": 10, "terms": [RING]},
+        "thermal": {"temperatures": [0.1, 0.5, 2.0], "vectors": 20, "steps": 40},
+        "observe": [
+            {"correlator": ["xx", "zz"], "pairs": [[0, 1], [0, 3], [0, 5]]},
+            {"structure_factor": "zz"},
+        ],
+    }
+    exact = trotter.run(**deck)
+    monkeypatch.setattr(thermal, "EXACT", 3)
+    monkeypatch.setattr(averaged, "MOST_NUMBERS", 2 * 252)  # of the largest sector two temperatures at once
+    ratios = []
+    for seed in range(6):
+        found = trotter.run(run={"seed": seed}, **deck)
+        for name, values in exact.observed.items():
+            error = np.maximum(found.observed_errors[name], 1e-12)
+            ratios.append(((found.observed[name] - values) / error).ravel())
+    ratios = np.concatenate(ratios)
+    assert np.abs(ratios).max() < 6.0
+    assert 0.5 < np.sqrt((ratios**2).mean()) < 1.6
 
 
 def test_levels_of_a_disordered_chain(trotter):

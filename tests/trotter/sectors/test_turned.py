@@ -163,6 +163,14 @@ def test_a_resumed_run_ends_with_the_same_bits(trotter, calls, integrator):
             {"sector": {"sz": 0, "inversion": 1}, "system": {"spins": N, "terms": TERMS[:1]}},
             "changes the sign",
         ),
+        (
+            {
+                "sector": {"sz": 0, "inversion": 1},
+                "system": {"spins": N, "terms": TERMS[:1]},
+                "observe": [{"time_correlation": 0}],
+            },
+            "changes the sign",
+        ),
         ({"task": "spectrum", "initial": None, "evolve": None}, "otoc belongs to task: evolve"),
     ],
 )

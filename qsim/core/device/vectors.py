@@ -1,0 +1,209 @@
+"""Vectors of a few numbers in compiled CPU kernels: ``v = lanes(a, k)``, ``v * w + 2.0``, ``put(a, k, v)``.
+
+Numba leaves it to the compiler to find loops whose turns can be made side by side.  It finds none where arrays might overlap or
+loops are as short as those over the electrons of a molecule.  These four numbers are side by side whatever the compiler thinks:
+they are loaded, computed with, and stored by single instructions of the processor.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from numba import types
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, models, register_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numba.core.base import BaseContext
+    from numba.core.datamodel import DataModelManager
+    from numba.core.typing.templates import Signature
+
+__all__ = ["LANES", "below", "get", "lane", "lanes", "pack", "put", "root", "same", "total", "wide"]
+
+LANES = 4
+
+
+class Vector(types.Type):  # type: ignore[misc]  # numba has no types
+    """Four real numbers."""
+
+    def __init__(self, dtype: types.Float) -> None:
+        self.dtype = dtype
+        super().__init__(f"vector({dtype})")
+
+
+@register_model(Vector)
+class _Model(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: DataModelManager, kind: Vector) -> None:
+        element = manager[kind.dtype].get_value_type()
+        super().__init__(manager, kind, ir.VectorType(element, LANES))
+
+
+def _splat(builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
+    """Return a vector of equal numbers."""
+    kind = ir.VectorType(number.type, LANES)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    none = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
+
+
+def _pointer(
+    context: BaseContext, builder: ir.IRBuilder, kind: types.Array, array: ir.Value, index: ir.Value
+) -> ir.Value:
+    """Return the address of a number of a contiguous array, counted through all its dimensions."""
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
+
+
+@intrinsic
+def lanes(typingctx, array, index):
+    """Return the numbers ``index ... index + 3`` of a contiguous array, counted through all its dimensions."""
+
+    def make(context, builder, sig, args):
+        kind = context.get_value_type(sig.return_type)
+        at = _pointer(context, builder, sig.args[0], *args)
+        return builder.load(builder.bitcast(at, kind.as_pointer()), align=array.dtype.bitwidth // 8)
+
+    return Vector(array.dtype)(array, types.intp), make
+
+
+@intrinsic
+def put(typingctx, array, index, vector):
+    """Set the numbers ``index ... index + 3`` of a contiguous array, or number ``index`` alone if ``vector`` is a number.
+
+    They are rounded to the precision of the array.
+    """
+
+    def make(context, builder, sig, args):
+        to = Vector(array.dtype) if isinstance(vector, Vector) else array.dtype
+        kind, value = context.get_value_type(to), args[2]
+        if to != vector:
+            value = builder.fptrunc(value, kind)
+        at = _pointer(context, builder, sig.args[0], *args[:2])
+        builder.store(value, builder.bitcast(at, kind.as_pointer()), align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, vector), make
+
+
+@intrinsic
+def get(typingctx, array, index):
+    """Return number ``index`` of a contiguous array, counted through all its dimensions; no index counts from the end."""
+
+    def make(context, builder, sig, args):
+        return builder.load(_pointer(context, builder, sig.args[0], *args))
+
+    return array.dtype(array, types.intp), make
+
+
+@intrinsic
+def same(typingctx, number):
+    """Return a vector of equal numbers."""
+
+    def make(context, builder, sig, args):
+        return _splat(builder, args[0])
+
+    return Vector(number)(number), make
+
+
+@intrinsic
+def pack(typingctx, a, b, c, d):
+    """Return the vector of four numbers."""
+
+    def make(context, builder, sig, args):
+        vector = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
+        for k, number in enumerate(args):
+            vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), k))
+        return vector
+
+    return Vector(a)(a, b, c, d), make
+
+
+@intrinsic
+def wide(typingctx, vector):
+    """Return a vector in double precision."""
+    to = Vector(types.float64)
+
+    def make(context, builder, sig, args):
+        return args[0] if to == vector else builder.fpext(args[0], context.get_value_type(to))
+
+    return to(vector), make
+
+
+@intrinsic
+def lane(typingctx, vector, index):
+    """Return one number of a vector."""
+
+    def make(context, builder, sig, args):
+        return builder.extract_element(args[0], args[1])
+
+    return vector.dtype(vector, types.intp), make
+
+
+@intrinsic
+def total(typingctx, vector):
+    """Return the sum of the numbers of a vector: of the first and third and of the second and fourth, then of both."""
+
+    def make(context, builder, sig, args):
+        a, b, c, d = (builder.extract_element(args[0], ir.Constant(ir.IntType(32), k)) for k in range(LANES))
+        return builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
+
+    return vector.dtype(vector), make
+
+
+@intrinsic
+def below(typingctx, a, b, yes, no):
+    """Return the numbers of ``yes`` where a is less than b and of ``no`` elsewhere."""
+
+    def make(context, builder, sig, args):
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
+
+    return yes(a, b, yes, no), make
+
+
+@intrinsic
+def root(typingctx, vector):
+    """Return the square roots."""
+
+    def make(context, builder, sig, args):
+        kind = args[0].type
+        name = f"llvm.sqrt.v{LANES}f{sig.args[0].dtype.bitwidth}"
+        function = builder.module.globals.get(name) or ir.Function(
+            builder.module, ir.FunctionType(kind, [kind]), name
+        )
+        return builder.call(function, [args[0]])
+
+    return vector(vector), make
+
+
+def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:
+    """Define an operator between vectors, and between a vector and a number."""
+
+    @infer_global(sign)
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: tuple[types.Type, ...], kws: object) -> Signature | None:
+            if len(args) != 2 or not any(isinstance(x, Vector) for x in args):
+                return None
+            made = next(x for x in args if isinstance(x, Vector))
+            return signature(made, *(x if isinstance(x, Vector) else made.dtype for x in args))
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]
+    ) -> ir.Value:
+        both = [
+            x if isinstance(kind, Vector) else _splat(builder, x)
+            for kind, x in zip(sig.args, args, strict=True)
+        ]
+        return getattr(builder, name)(*both)
+
+    for kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
+        lower_builtin(sign, *kinds)(lower)
+
+
+_arithmetic(operator.add, "fadd")
+_arithmetic(operator.sub, "fsub")
+_arithmetic(operator.mul, "fmul")
+_arithmetic(operator.truediv, "fdiv")
