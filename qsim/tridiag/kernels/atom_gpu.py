@@ -47,15 +47,10 @@ THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREAD
 GROUP = 8  # segments that a thread adds up
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP_LANES, WARP_ROWS, WARP_STEP = (
-    64,
-    32,
-    2,
-)  # most of a block whose warps hold WARP_STEP rows of all lanes each
-MAIL, ROOM = (
-    3,
-    8,
-)  # numbers of a message between such blocks; complex numbers that a thread finds ahead of time
+WARP_LANES, WARP_ROWS = 64, 32  # most of a block that keeps its rows in registers
+WARP_STEP = 2  # rows of all lanes that a warp of it holds
+MAIL = 3  # numbers of a message between such blocks
+ROOM = 6  # complex numbers that a thread of it finds ahead of time
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
