@@ -1,4 +1,4 @@
-// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 64 lanes and
+// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 62 lanes and
 // 32 rows per block.  What counts is the latency of a step, not the work.
 //
 // A warp holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd pairs are brought together by
