@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.harness import Bench, case, wall
+from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 
 SIZES = ((2000, 32), (4000, 64))  # radial points, l
+# per point, l and step: fused multiply-adds that any scheme of this kind needs (guide of the method)
+FLOPS = {"length": 2 * 42.0, "velocity": 2 * 120.0}
 GOALS = {"length": 5.0, "velocity": 10.0}  # ns per point, l and step at 4000 x 64, one core
 WORK = 4e6  # points times l times steps of one measurement
 CLUBS = (2766, 600)  # of Qprop's example large-clubs: 2 um, 1e14 W/cm2, 33 000 steps
@@ -49,5 +51,7 @@ def _measure(bench: Bench, label: str, grid: RadialGrid, momenta: int, gauge: st
     steps = max(2, int(WORK / size))
     timing = problem.scaled(wall(bench.device, lambda: run.advance(steps), budget=1.0), steps)
     busy = min(timing.best, timing.cpu_seconds or timing.best)
-    bench.row(f"{label}, {gauge} gauge", timing, ns_per_point=1e9 * busy / size)
+    bench.row(
+        f"{label}, {gauge} gauge", timing, Cost(flops=FLOPS[gauge] * size), ns_per_point=1e9 * busy / size
+    )
     return 1e9 * busy / size

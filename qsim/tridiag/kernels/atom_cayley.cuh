@@ -63,25 +63,53 @@ QSIM_DEVICE real cayley_bond(const Mix& x, int j, real k) {
     return fma(-k, x.inverse_slope[j], sixth) * fma(k, x.inverse_slope[j + 1], sixth);
 }
 
-// Pivot of row `to` in an elimination that begins at row `from`, by determinants.
-QSIM_DEVICE real cayley_pivot(const Mix& x, int from, int to, real k) {
-    const int step = from < to ? 1 : -1;
-    real before = 1, here = cayley_diagonal(x, from, k);
-    for (int j = from; j != to; j += step) {
-        const real next = fma(cayley_diagonal(x, j + step, k), here, -cayley_bond(x, step > 0 ? j : j - 1, k) * before);
-        before = here, here = next;
+// Inverse pivots of the row before the first and of the row after the last, of sums (+k) and of differences (-k), by determinants of
+// both directions and signs side by side.
+struct CayleyEnds {
+    real beyond[2], above[2];
+};
+
+QSIM_DEVICE CayleyEnds cayley_ends(const Mix& x, int first, int warm, real k) {
+    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
+    const int n = x.points, after = first + ROWS, end = after < n ? after : n - 1;
+    int j = first - 1 - warm, i = after + warm;  // rows that both come from
+    real back = x.inverse_slope[j < 0 ? 0 : j], fore = x.inverse_slope[i >= n ? n - 1 : i];
+    real p[2][2] = {{0, 1}, {0, 1}}, q[2][2] = {{0, 1}, {0, 1}};  // determinants before and here, of both signs
+    for (int step = 0; step <= warm; ++step, ++j, --i) {
+        if (j >= 0 && j < n) {
+            const real here = x.inverse_slope[j], side = k * here, other = k * back;
+            const real edge = j == 0 || j == n - 1 ? (j == n - 1 ? -corner : corner) * side : real(0);
+            const real base = j == 0 || j == n - 1 ? (4 + corner) * sixth : 4 * sixth;
+            const real low = sixth - other, high = sixth + other, now_low = sixth - side, now_high = sixth + side;
+            const real one = fma(base + edge, p[0][1], -(low * now_high) * p[0][0]);
+            const real two = fma(base - edge, p[1][1], -(high * now_low) * p[1][0]);
+            p[0][0] = p[0][1], p[0][1] = one, p[1][0] = p[1][1], p[1][1] = two;
+            back = here;
+        }
+        if (i >= end && i < n) {
+            const real here = x.inverse_slope[i], side = k * here, other = k * fore;
+            const real edge = i == 0 || i == n - 1 ? (i == n - 1 ? -corner : corner) * side : real(0);
+            const real base = i == 0 || i == n - 1 ? (4 + corner) * sixth : 4 * sixth;
+            const real low = sixth - side, high = sixth + side, far_low = sixth - other, far_high = sixth + other;
+            const real one = fma(base + edge, q[0][1], -(low * far_high) * q[0][0]);
+            const real two = fma(base - edge, q[1][1], -(high * far_low) * q[1][0]);
+            q[0][0] = q[0][1], q[0][1] = one, q[1][0] = q[1][1], q[1][1] = two;
+            fore = here;
+        }
     }
-    return here * inverse(before);
+    CayleyEnds e = {{0, 0}, {0, 0}};
+#pragma unroll
+    for (int sign = 0; sign < 2; ++sign) {
+        if (first > 0 && first <= n) e.beyond[sign] = p[sign][0] * inverse(p[sign][1]);
+        if (after < n) e.above[sign] = q[sign][0] * inverse(q[sign][1]);
+    }
+    return e;
 }
 
-QSIM_DEVICE void cayley_rows(const Mix& x, int first, int warm, real k, CayleyRows& c) {
+QSIM_DEVICE void cayley_rows(const Mix& x, int first, real beyond, real above, real k, CayleyRows& c) {
     const real sixth = real(1.0 / 6.0);
     const int n = x.points;
     real p[ROWS], q[ROWS];  // pivots from either end
-    real beyond = 0, above = 0;  // inverse pivots of the row before the first and of the row after the last
-    if (first > 0 && first < n) beyond = inverse(cayley_pivot(x, first - 1 - warm > 0 ? first - 1 - warm : 0, first - 1, k));
-    const int after = first + ROWS;
-    if (after < n) above = inverse(cayley_pivot(x, after + warm < n - 1 ? after + warm : n - 1, after, k));
     real last = beyond;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {

@@ -62,39 +62,75 @@ QSIM_DEVICE void mix_ends(const Chunk& m, const Mix& x, const Family& family, re
             mix_fold(m, c, sum, p.part, p.pair, products);
             mix_fold(m, c.other(), difference, p.part, family.count + p.pair, products);
         } else {
+            const CayleyEnds e = cayley_ends(x, p.first, warm, p.rate);
             CayleyRows c;
-            cayley_rows(x, p.first, warm, p.rate, c);
+            cayley_rows(x, p.first, e.beyond[0], e.above[0], p.rate, c);
             mix_fold(m, c, sum, p.part, p.pair, products);
-            cayley_rows(x, p.first, warm, -p.rate, c);
+            cayley_rows(x, p.first, e.beyond[1], e.above[1], -p.rate, c);
             mix_fold(m, c, difference, p.part, family.count + p.pair, products);
         }
     }
     __syncthreads();
 }
 
-// Sums of the whole chunk and products over it, for the others: tips, wholes (2, chunks, lanes).
-QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, const real* products, cplx* tips, real* wholes) {
-    for (int i = threadIdx.x; i < 4 * family.count; i += blockDim.x) {
-        const bool back = i >= 2 * family.count;
-        const int lane = back ? i - 2 * family.count : i, place = ((back ? m.chunks : 0) + m.at) * m.lanes + lane;
-        const real* factor = products + ((int64)(back ? m.chunks : 0) + m.at) * m.parts * m.lanes + lane;
-        const cplx* ends = m.ends + (back ? m.parts * m.lanes : 0) + lane;
-        cplx sum = {0, 0};
+// As radial_tips, with the factors of this step: wholes (2, chunks, lanes), their product over the chunk, for the others; `products`
+// becomes that over all parts before.
+QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, cplx* tips, real* wholes) {
+    const int groups = groups_of(m.parts), width = 2 * family.count, threads = 2 * groups * width;
+    real* of_groups = products + ((int64)2 * m.chunks * m.parts + (int64)m.at * groups) * m.lanes;  // direction 0
+    const int64 other = (int64)m.chunks * groups * m.lanes;
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, width, m.parts);
+        const real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = {0, 0};
         real product = 1;
-        for (int k = 0; k < m.parts; ++k) {
-            const int part = (back ? m.parts - 1 - k : k) * m.lanes;
-            sum = cfma(factor[part], sum, ends[part]), product *= factor[part];
+        for (int k = l.begin; k < l.end; ++k) {
+            const real factor = factors[l.part(k) * m.lanes];
+            sum = cfma(factor, sum, ends[l.part(k) * m.lanes]), product *= factor;
         }
-        tips[place] = sum, wholes[place] = product;
+        ends[l.part(l.end - 1) * m.lanes] = sum;
+        of_groups[l.direction * other + l.group * m.lanes + l.lane] = product;
     }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
+        const int direction = i >= width, lane = i - direction * width;
+        real* factors = of_groups + direction * other + lane;
+        cplx *ends = m.ends + direction * m.parts * m.lanes + lane, sum = {0, 0};
+        real product = 1;
+        for (int group = 0; group < groups; ++group) {
+            const int k = min((group + 1) * GROUP, m.parts) - 1;
+            cplx* place = ends + (direction ? m.parts - 1 - k : k) * m.lanes;
+            const cplx own = *place;
+            const real factor = factors[group * m.lanes];
+            *place = sum, factors[group * m.lanes] = product;
+            sum = cfma(factor, sum, own), product *= factor;
+        }
+        const int to = (direction * m.chunks + m.at) * m.lanes + lane;
+        if (tips) tips[to] = sum, wholes[to] = product;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, width, m.parts);
+        real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = ends[l.part(l.end - 1) * m.lanes];
+        real product = of_groups[l.direction * other + l.group * m.lanes + l.lane];
+        for (int k = l.begin; k < l.end; ++k) {
+            const int place = l.part(k) * m.lanes;
+            const real factor = factors[place];
+            const cplx own = ends[place];
+            ends[place] = sum, factors[place] = product;
+            sum = cfma(factor, sum, own), product *= factor;  // after the last part, not used
+        }
+    }
+    __syncthreads();
 }
 
-// What comes to each thread's rows from all rows before: over `ends`.
-QSIM_DEVICE void mix_carries(const Chunk& m, const Mix& x, const Family& family, const real* products, const cplx* tips,
-                             const real* wholes) {
-    for (int i = threadIdx.x; i < 4 * family.count; i += blockDim.x) {
-        const bool back = i >= 2 * family.count;
-        const int lane = back ? i - 2 * family.count : i;
+// As radial_come.
+QSIM_DEVICE void mix_come(const Chunk& m, const Mix& x, const Family& family, const cplx* tips, const real* wholes) {
+    const int width = 2 * family.count;
+    for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
+        const bool back = i >= width;
+        const int lane = back ? i - width : i;
         const int reach = (x.reach[(back ? m.chunks : 0) + m.at] + m.parts - 1) / m.parts;
         cplx sum = {0, 0};
         for (int k = reach; k > 0; --k) {
@@ -103,36 +139,39 @@ QSIM_DEVICE void mix_carries(const Chunk& m, const Mix& x, const Family& family,
             const int place = ((back ? m.chunks : 0) + c) * m.lanes + lane;
             sum = cfma(read_real_of_blocks(wholes + place), sum, read_shared_by_blocks(tips + place));
         }
-        const real* factor = products + ((int64)(back ? m.chunks : 0) + m.at) * m.parts * m.lanes + lane;
-        cplx* ends = m.ends + (back ? m.parts * m.lanes : 0) + lane;
-        for (int k = 0; k < m.parts; ++k) {
-            const int part = (back ? m.parts - 1 - k : k) * m.lanes;
-            const cplx own = ends[part];
-            ends[part] = sum;
-            sum = cfma(factor[part], sum, own);
-        }
+        m.come[(back ? m.lanes : 0) + lane] = sum;
     }
     __syncthreads();
 }
 
+// What comes to the rows of a part.
+QSIM_DEVICE cplx mix_carry(const Chunk& m, const real* products, int direction, int part, int lane) {
+    if (m.parts == 1) return m.come[direction * m.lanes + lane];
+    const real factor = products[((int64)(direction * m.chunks + m.at) * m.parts + part) * m.lanes + lane];
+    return cfma(factor, m.come[direction * m.lanes + lane], m.ends[(direction * m.parts + part) * m.lanes + lane]);
+}
+
 // f' of the pairs of the family.
-QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, real g) {
+QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, real g, const real* products) {
     const int warm = x.reach[2 * m.chunks + m.at];
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
         const MixPlace p = mix_place(m, family, g, i);
         cplx sum[ROWS], difference[ROWS];
         load_pair(m, x, p.lower, p.upper, p.angle, p.part * ROWS, sum, difference);
-        const cplx *down = m.ends + p.part * m.lanes + p.pair, *up = down + m.parts * m.lanes;
+        const int there = family.count + p.pair;
+        const cplx down = mix_carry(m, products, 0, p.part, p.pair), up = mix_carry(m, products, 1, p.part, p.pair);
+        const cplx other_down = mix_carry(m, products, 0, p.part, there), other_up = mix_carry(m, products, 1, p.part, there);
         if (warm < 0) {
             const CayleyAlike c = cayley_uniform(p.rate * x.inverse_slope[p.first]);
-            cayley_values(c, sum, down[0], up[0]);
-            cayley_values(c.other(), difference, down[family.count], up[family.count]);
+            cayley_values(c, sum, down, up);
+            cayley_values(c.other(), difference, other_down, other_up);
         } else {
+            const CayleyEnds e = cayley_ends(x, p.first, warm, p.rate);
             CayleyRows c;
-            cayley_rows(x, p.first, warm, p.rate, c);
-            cayley_values(c, sum, down[0], up[0]);
-            cayley_rows(x, p.first, warm, -p.rate, c);
-            cayley_values(c, difference, down[family.count], up[family.count]);
+            cayley_rows(x, p.first, e.beyond[0], e.above[0], p.rate, c);
+            cayley_values(c, sum, down, up);
+            cayley_rows(x, p.first, e.beyond[1], e.above[1], -p.rate, c);
+            cayley_values(c, difference, other_down, other_up);
         }
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) {
@@ -189,10 +228,11 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     m.f = (cplx*)raw;
     m.ends = m.f + s.rows * s.lanes;
     cplx* phases = m.ends + 2 * m.parts * s.lanes;
+    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
-    real* products = o.products + member * tips * m.parts;
+    real* products = o.products + member * tips * (m.parts + groups_of(m.parts));
     cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
@@ -203,17 +243,22 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (k > 0) {
                 if (!resident) load_ends(m, kept);
                 if (resident && k == s.first) {
-                    if (ends == RADIAL_STEP) radial_ends(m, t);
-                    if (ends >= 0 && move[-3] != real(0)) mix_ends(m, x, families[ends], move[-3], products);
+                    if (ends == RADIAL_STEP) {
+                        radial_ends(m, t);
+                        radial_tips(m, t, nullptr);
+                    } else if (ends >= 0 && move[-3] != real(0)) {
+                        mix_ends(m, x, families[ends], move[-3], products);
+                        mix_tips(m, families[ends], products, nullptr, nullptr);
+                    }
                 }
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
             }
             if (ends == RADIAL_STEP) {
-                radial_carries(m, t, s.tips + before * tips);
+                radial_come(m, t, s.tips + before * tips);
                 radial_finish(m, t);
             } else if (ends >= 0 && move[-3] != real(0)) {
-                mix_carries(m, x, families[ends], products, s.tips + before * tips, o.wholes + before * tips);
-                mix_finish(m, x, families[ends], move[-3]);
+                mix_come(m, x, families[ends], s.tips + before * tips, o.wholes + before * tips);
+                mix_finish(m, x, families[ends], move[-3], products);
             }
             if (o.actions[k] & 1) clear_core(m, o.inner, o.inner_rows, scratch, o.lost + member * s.chunks + m.at);
             if (o.actions[k] & 2) multiply_rows(m, s.mask + m.at * m.rows);
@@ -225,12 +270,12 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (s.momenta) turn_frame(m, s.momenta, move[2], phases);
             if (begins == RADIAL_STEP) {
                 radial_ends(m, t);
-                if (!resident) store_ends(m, kept);
                 radial_tips(m, t, s.tips + now * tips);
+                if (!resident) store_ends(m, kept);
             } else if (begins >= 0 && move[0] != real(0)) {
                 mix_ends(m, x, families[begins], move[0], products);
-                if (!resident) store_ends(m, kept);
                 mix_tips(m, families[begins], products, s.tips + now * tips, o.wholes + now * tips);
+                if (!resident) store_ends(m, kept);
             }
             if (k < s.steps) publish(flags, m.at, s.base + k + 1);
             if (!resident || k == s.last) store_chunk(m, state);

@@ -81,7 +81,12 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
         const real one = fma(-t, t, real(1)) * scale, two = real(2) * t * scale;
         room[r * w.threads] = {one + two, one - two};
     }
-    if (x.reach[2 * w.chunks + w.at] < 0) {
+    const int warm = x.reach[2 * w.chunks + w.at];
+    if (warm >= 0) {
+        const CayleyEnds e = cayley_ends(x, first, warm, rate);
+        room[ROWS * w.threads] = {e.beyond[0], e.beyond[1]};
+        room[(ROWS + 1) * w.threads] = {e.above[0], e.above[1]};
+    } else {
         const CayleyAlike c = cayley_uniform(rate * x.inverse_slope[first]);
         room[ROWS * w.threads] = {c.one_a, c.one_b};
         room[(ROWS + 1) * w.threads] = {c.one_s, c.one_z};
@@ -142,8 +147,9 @@ QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cpl
     } else {
         const real rate = w.t < part.family->count ? real(0.25) * part.g * part.family->coupling[w.t] : real(0);
         CayleyRows sums, differences;
-        cayley_rows(x, first, warm, rate, sums);
-        cayley_rows(x, first, warm, -rate, differences);
+        const cplx beyond = room[ROWS * w.threads], above = room[(ROWS + 1) * w.threads];
+        cayley_rows(x, first, beyond.re, above.re, rate, sums);
+        cayley_rows(x, first, beyond.im, above.im, -rate, differences);
         whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
     }
     if (!whole) return false;
@@ -213,7 +219,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
 #pragma unroll
                     for (int side = 0; side < 2; ++side) {
                         const cplx* mine = own + side * w.pairs;
-                        radial_rows(mine, mine + size, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
+                        radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
                                     radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
                     }
                 }
@@ -223,6 +229,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
         }
         const int action = o.actions[k], sample = s.samples[k];
         if ((action & 1) && w.at * w.rows < o.inner_rows) {
+            __syncthreads();  // all have read `ends`
             store_rows(w, w.f, a, b);
             __syncthreads();
             clear_core(chunk_of(w), o.inner, o.inner_rows, scratch, o.lost + member * w.chunks + w.at);

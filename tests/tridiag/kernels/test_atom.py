@@ -236,6 +236,15 @@ def test_shapes_fit_the_device(points, lanes, members, velocity):
         assert found.together * found.blocks <= 132 * (1 if resident or velocity else each)
 
 
+@pytest.mark.parametrize("lanes", [2, 22, 60, 62])
+def test_single_runs_lie_in_registers(lanes):
+    found = shape(4000, lanes, 1, 132, 232_448, velocity=True)
+    assert found.warps
+    assert found.warps_bytes + 1024 <= 232_448
+    assert not shape(4000, lanes, 1, 132, 232_448, warps=False).warps
+    assert not shape(5000, lanes, 1, 132, 232_448).warps
+
+
 def test_too_many_channels():
     with pytest.raises(DeviceError, match="9000 channels do not fit"):
         shape(100, 9000, 1, 132, 232_448)
