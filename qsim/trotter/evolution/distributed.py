@@ -116,7 +116,8 @@ class SharedEvolver:
         self.n = model.spins - self.g
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         with device.use():
-            self.psi = device.asarray(np.array(psi) if isinstance(psi, np.ndarray) else psi, self.dtype)
+            whole: Any = psi  # of a CPU or of a GPU
+            self.psi = device.asarray(np.array(whole) if isinstance(whole, np.ndarray) else whole, self.dtype)
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
         self.tiles = list(tiling) if tiling else _tiles(device, self.n, self.g, self.dtype.itemsize)
