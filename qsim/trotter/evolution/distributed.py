@@ -116,7 +116,7 @@ class SharedEvolver:
         self.n = model.spins - self.g
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         with device.use():
-            whole: Any = psi  # of a CPU or of a GPU
+            whole: object = psi  # of a CPU or of a GPU
             self.psi = device.asarray(np.array(whole) if isinstance(whole, np.ndarray) else whole, self.dtype)
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
