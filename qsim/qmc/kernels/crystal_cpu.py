@@ -13,8 +13,9 @@ import numpy as np
 
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
+from qsim.qmc.kernels.crystal_types import WINDOW
 from qsim.qmc.kernels.energy_cpu import clipped, rotation
-from qsim.qmc.kernels.inverses_cpu import DELAYED, WINDOW, close_window, invert, update_window
+from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import table_value

@@ -4,7 +4,7 @@
 // Bytes of a move: 64 coefficients of all channels, 2 n^2 elements of the inverse; of a point of the nonlocal potential: the former.
 // The tables of a primitive cell stay in the L2 cache up to 64 atoms.
 //
-// qsim-compile: may-spill=walk,nonlocal_steps
+// qsim-compile: may-spill=walk,nonlocal_steps,weigh,energies
 // qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
 // qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
 // qsim-compile: -DWARPS=4 -DLANES=8 -DROW_LANES=8
