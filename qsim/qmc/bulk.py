@@ -10,7 +10,6 @@ import numpy as np
 from qsim.core.results.quantities import Quantity
 from qsim.qmc.finished import analysis_of, has_part, last_part
 from qsim.qmc.statistics.finite_size import Correction, kinetic_correction, potential_correction
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +32,12 @@ def _potential(result: Result, kind: str) -> Correction | None:
 
 def _kinetic(result: Result, kind: str) -> Correction | None:
     """Return the correction of the kinetic energy of a crystal with pair functions."""
-    made = result.problem.wavefunction
-    if last_part(result, kind) is None or not isinstance(made, CrystalWavefunction):
+    cell, electrons = result.jastrow.cell, result.problem.wavefunction.n_electrons
+    if last_part(result, kind) is None or cell is None:
         return None
-    k = made.cell.shortest_wave
-    u = result.jastrow.pair_wave(k, made.n_electrons)
-    return None if u is None else kinetic_correction(k, u, made.n_electrons, made.cell.volume)
+    k = cell.shortest_wave
+    u = result.jastrow.pair_wave(k, electrons)
+    return None if u is None else kinetic_correction(k, u, electrons, cell.volume)
 
 
 def finite_size(kind: str) -> tuple[Quantity[Result], ...]:
