@@ -95,7 +95,8 @@ def recorded(name: str) -> tuple[list[Row], str] | None:
     for path in RECORDS.glob("*.json"):
         record = json.loads(path.read_text(encoding="utf-8"))
         for entry in record.get("cases", ()):
-            if entry["case"] == name and entry["device"].startswith("cuda") and entry["status"] == "done":
+            whole = entry["status"] in ("done", "cut short")  # of a run that was stopped, what it had
+            if entry["case"] == name and entry["device"].startswith("cuda") and whole:
                 where = f"{record['devices'][entry['device']]['name']}, record {path.stem}"
                 found.append((record["created"], entry["rows"], where))
     if not found:
