@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.device.caches import ensure_kernel_cache
+from qsim.core.device.caches import ensure_kernel_cache, recompile_what_changed
 from qsim.version import __version__
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Results", "__version__", "open_results", "run"]
 
+recompile_what_changed()
 ensure_kernel_cache()  # here, because a method's kernels may be imported without anything else of qsim
 
 

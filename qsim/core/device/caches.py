@@ -6,16 +6,25 @@ to neither; CuPy and matplotlib use the home.  In a container, or as another use
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.util
 import os
 import stat
 import sys
 from collections.abc import MutableMapping
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-__all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in"]
+__all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in", "recompile_what_changed"]
 
 NOTICES: list[str] = []
 """Notices for the user of a run."""
+
+CACHING = "numba.core.caching"
 
 ROOM = 32 * 2**20
 """Bytes that compiled kernels may take."""
@@ -44,6 +53,71 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
         ]
         if "numba" in sys.modules:  # it has read its settings already
             sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
+
+
+def recompile_what_changed(package: Path | None = None) -> None:
+    """Let numba compile a kernel again if a file beside it has changed, or one of core.
+
+    Numba looks at the file of a kernel alone.  After an update of a checkout it would run old code of helpers that are compiled
+    into the kernel, with arrays of another shape in the worst case.
+
+    Parameters
+    ----------
+    package
+        Folder whose kernels are meant, this package by default.
+    """
+    folder = package or Path(__file__).resolve().parents[2]
+    if CACHING in sys.modules:
+        _stamp_folders(sys.modules[CACHING], folder)
+    else:
+        sys.meta_path.insert(0, _OnceCachingIsImported(folder))
+
+
+class _OnceCachingIsImported(MetaPathFinder):
+    """Changes numba's module of caches after its import, so that nobody waits for numba who does not need it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != CACHING:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            plain = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                plain(module)
+                _stamp_folders(module, self.folder)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+def _stamp_folders(caching: ModuleType, folder: Path) -> None:
+    """Let the stamp of a source in a folder hold all sources beside it, and those of this folder."""
+    mixin: Any = getattr(caching, "_SourceFileBackedLocatorMixin", None)
+    plain = getattr(mixin, "get_source_stamp", None)
+    if plain is None:  # another numba than those known
+        return
+
+    def get_source_stamp(self: Any) -> object:
+        stamp, place = plain(self), Path(getattr(self, "_py_file", ""))
+        return (stamp, _sources(place.parent)) if place.is_relative_to(folder) else stamp
+
+    mixin.get_source_stamp = get_source_stamp
+
+
+@functools.cache
+def _sources(folder: Path) -> str:
+    """Return a hash of the sources of a folder and of this one."""
+    found = hashlib.sha256()
+    for place in dict.fromkeys((folder, Path(__file__).resolve().parent)):
+        for source in sorted(place.glob("*.py")):
+            found.update(source.name.encode() + source.read_bytes())
+    return found.hexdigest()
 
 
 def keep_kernels_in(folder: Path, environ: MutableMapping[str, str] = os.environ) -> None:
