@@ -32,7 +32,7 @@ DRAWN = {
     "tridiag/ar_ati": "states photoelectron momentum",
     "tridiag/attoclock": "attoclock",
     "tridiag/eckart": "overview states",
-    "tridiag/h_hhg_800nm": "overview angular",
+    "tridiag/h_hhg_800nm": "overview angular errors",
     "tridiag/h_static_rate": "populations norm density",
     "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
     "tridiag/photoelectrons": "photoelectron",

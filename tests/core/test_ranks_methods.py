@@ -315,6 +315,17 @@ task: solve
 system: {source: random, n: 900, dominance: 0.0}
 run: {seed: 3}
 """
+DECKS["tridiag-scan"] = """
+method: tridiag
+task: atom
+atom: hydrogen
+grid: {rmax: 60, dr: 0.3, lmax: auto, map: {dr0: 0.05, width: 30}}
+laser: {gauge: length, pulses: [{shape: sin2, omega: 0.7, E0: 0.02, cycles: 3}]}
+time: {dt: 0.1, outputs: 3, verify: false}
+scan: {intensity: [1.0e-4, 4.0e-4, 1.6e-3, 3.0e-2], focal_average: {dimensions: 3}}
+spectra: [{method: scattering, energy: [0.05, 0.6], points: 12, angles: 11}]
+run: {seed: 1}
+"""
 SOLVED = ("tridiag-rows", "tridiag-auto", "tridiag-file", "tridiag-systems", "tridiag-pivoted")
 ALLOWED = {
     "qmc": 0.0,
@@ -333,6 +344,7 @@ ALLOWED = {
     "tridiag-file": 1e-12,
     "tridiag-systems": 1e-12,
     "tridiag-pivoted": 0.0,
+    "tridiag-scan": 0.0,
 }
 """Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
 HOW = ("blocks", "halo", "steps_per_pass", "wall_density", "turned_back", "error_time_step", "error_spacing")
@@ -430,7 +442,7 @@ def test_a_generation_of_diffusion_is_one_message_and_one_of_walkers_that_change
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", ["qmc", "trotter", "sturmian", "sturmian-collision", "tridiag", "tridiag-exact"]
+    "method", ["qmc", "trotter", "sturmian", "sturmian-collision", "tridiag", "tridiag-exact", "tridiag-scan"]
 )
 def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
     """Stopped at once by its wall time on three ranks; qmc continues to the bits of one rank."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
@@ -78,7 +79,9 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     count = len(runs.decks)
     recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
-    memory = _memory(size, count, found.gauge, lengths, recorded=recorded)
+    comm = connected()
+    ranks = 1 if comm is None else min(comm.size, count)
+    memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
     trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
@@ -107,10 +110,12 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         findings=problems,
         work=work,
         cpu_only=_cpu_only(2 * channels.pairs),
+        ranks=count,
+        shared="runs of the scan",
     )
 
 
-def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int) -> Memory:
+def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int, ranks: int = 1) -> Memory:
     """Estimate the memory of runs.
 
     Parameters
@@ -121,21 +126,24 @@ def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int) -
     lengths : int
         Different lengths of step.
     recorded : int
-        Bytes that are recorded.
+        Bytes that are recorded; every rank has all of them in the end.
+    ranks : int
+        Processes that share the runs.
     """
     whole = count * STATES * size
-    on_gpu = int(PADDING * size * (count * (1 + lengths * CUDA_TIPS[gauge]) + lengths * CUDA_TABLES))
+    each = -(-count // ranks)  # runs on the GPU of a rank
+    on_gpu = int(PADDING * size * (each * (1 + lengths * CUDA_TIPS[gauge]) + lengths * CUDA_TABLES))
     if count == 1:  # a companion comes while the run is still there
         on_gpu *= 2
     shared = min(whole, on_gpu)
     return Memory(
-        host=recorded + whole - shared,
+        host=ranks * recorded + whole - shared,
         device=shared,
         parts={"states and pivots": whole},
         reduce="grid.lmax",
         on_gpu=on_gpu - shared,
         # tables are made on the host, and a state is there while it is observed
-        on_gpu_host=shared - whole + CUDA_MAKING[gauge] * size,
+        on_gpu_host=shared - whole + ranks * CUDA_MAKING[gauge] * size,
     )
 
 

@@ -1,4 +1,7 @@
-"""A scan of `task: atom`: its runs as one batch, from output time to output time, several at once on threads or all on a GPU."""
+"""A scan of `task: atom`: its runs as one batch, from output time to output time, several at once on threads or all on a GPU.
+
+Ranks of a run share the runs of the scan: rank r of R carries runs r, r + R, r + 2 R, ..., since neighbours of a scan cost alike.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom import AtomEvolution, analyse, begun, warnings
+from qsim.tridiag.tasks.atom_result import AtomResult
 from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
 if TYPE_CHECKING:
@@ -21,8 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.scan import AtomScan
 
 __all__ = ["run_scan"]
@@ -31,22 +38,30 @@ EXTRAPOLATED = 0.05  # share of a focal average that is told
 
 
 class _Batch:
-    """The propagations of all runs, kept in step."""
+    """The propagations of the runs of this rank, kept in step with one another and with those of other ranks.
 
-    def __init__(self, problem: AtomScan, restored: Mapping[str, Any] | None) -> None:
+    Attributes
+    ----------
+    own : list of int
+        Numbers of the runs of this rank in the scan.
+    runs : list of AtomEvolution
+        Their propagations.
+    """
+
+    def __init__(
+        self, problem: AtomScan, restored: Mapping[str, Any] | None, comm: Comm | None = None
+    ) -> None:
         self.problem = problem
-        saved = (
-            [None] * len(problem.runs)
-            if restored is None
-            else [restored[f"run{k}"] for k in range(len(problem.runs))]
-        )
-        members: list[CudaMember | None] = [None] * len(problem.runs)
+        self.comm = SerialComm() if comm is None else comm
+        self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
+        mine = [problem.runs[k] for k in self.own]
+        saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
+        members: list[CudaMember | None] = [None] * len(mine)
         if problem.device.is_cuda:
-            grown = [begun(one, state) for one, state in zip(problem.runs, saved, strict=True)]
-            members = _members(problem, grown)
+            grown = [begun(one, state) for one, state in zip(mine, saved, strict=True)]
+            members = _members(problem, mine, grown)
         self.runs = [
-            AtomEvolution(one, state, member)
-            for one, state, member in zip(problem.runs, saved, members, strict=True)
+            AtomEvolution(one, state, member) for one, state, member in zip(mine, saved, members, strict=True)
         ]
 
     def advance(self, report: Report) -> None:
@@ -59,10 +74,12 @@ class _Batch:
                 else:
                     sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
                 norms = [float(one[0]) for one in sums]
-                report(Progress(marks[-1], {"smallest norm": min(norms), "largest norm": max(norms)}))
+                extremes = self.comm.gather_numbers(np.array([min(norms), max(norms)]))
+                smallest, largest = float(extremes[:, 0].min()), float(extremes[:, 1].max())
+                report(Progress(marks[-1], {"smallest norm": smallest, "largest norm": largest}))
 
     def _together(self, marks: list[int]) -> list[NDArray[np.float64]]:
-        """Propagate all runs to the next marks, batch by batch, and record."""
+        """Propagate the runs of this rank to the next marks, batch by batch, and record."""
         found: list[NDArray[np.float64] | None] = [None] * len(self.runs)
         for batch, numbers in self._batches():
             begun = clock.perf_counter()
@@ -92,19 +109,35 @@ class _Batch:
         return batches
 
     def state(self) -> State:
-        """Return what continues all runs."""
-        return {f"run{k}": one.state() for k, one in enumerate(self.runs)}
+        """Return what continues all runs, on rank 0; a collective call.
+
+        Run by run, so that a message has one state per rank.
+        """
+        found: dict[str, object] = {}
+        for rounds in range(self.most):
+            one = self.runs[rounds].state() if rounds < len(self.runs) else None
+            for rank, state in enumerate(self.comm.gather(one) or []):
+                if state is not None:
+                    found[f"run{rounds * self.comm.size + rank}"] = state
+        return found
+
+    @property
+    def most(self) -> int:
+        """Largest number of runs of a rank."""
+        return -(-len(self.problem.runs) // self.comm.size)
 
 
-def _members(problem: AtomScan, sizes: list[tuple[int, int]]) -> list[CudaMember | None]:
-    """Return the members of batches, one for each size (largest l, points), at t = 0."""
+def _members(
+    problem: AtomScan, runs: list[AtomProblem], sizes: list[tuple[int, int]]
+) -> list[CudaMember | None]:
+    """Return the members of batches, one for each run with its size (largest l, points), at t = 0."""
     found: list[CudaMember | None] = [None] * len(sizes)
     for size in dict.fromkeys(sizes):
         numbers = [k for k, one in enumerate(sizes) if one == size]
-        first = problem.runs[numbers[0]]
+        first = runs[numbers[0]]
         lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
         phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
-        fields = [problem.runs[k].field() for k in numbers]
+        fields = [runs[k].field() for k in numbers]
         how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
         batch = CudaBatch(problem.device, lattice, lanes, phi, fields, how)
         for index, k in enumerate(numbers):
@@ -114,7 +147,8 @@ def _members(problem: AtomScan, sizes: list[tuple[int, int]]) -> list[CudaMember
 
 def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
     """Propagate all runs, analyse each, average over the focus."""
-    batch = _Batch(problem, monitor.restored)
+    comm = monitor.comm
+    batch = _Batch(problem, monitor.restored, comm)
     first = batch.runs[0]
     with monitor.stage("propagate"):
         drive(
@@ -126,19 +160,52 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
             done=first.start,
         )
     with monitor.stage("analyse"):
-        result = AtomScanResult(problem, [one.result() for one in batch.runs])
-        told: dict[str, str] = {}
+        own: list[AtomResult] = []
+        said: list[tuple[int, str, str]] = []
         states: dict[int, Any] = {}
-        for k, one in enumerate(result.runs):
-            analyse(one)
-            atom_spectra.photoelectrons(one, batch.state, monitor, states)
-            for key, text in warnings(one):
-                told.setdefault(key, f"run {k}: {text}")
+        for rounds in range(batch.most):
+            with monitor.alone():  # ranks may have different numbers of runs
+                if rounds < len(batch.runs):
+                    one = batch.runs[rounds].result()
+                    analyse(one)
+                    atom_spectra.photoelectrons(one, batch.state, monitor, states)
+                    said += [(batch.own[rounds], key, text) for key, text in warnings(one)]
+                    own.append(one)
+            if comm.size > 1:
+                monitor.poll(batch.state)
+        result = AtomScanResult(problem, _of_all(batch, own))
+        for text in [text for part in comm.allgather(monitor.warnings) for text in part]:
+            monitor.warn(text)
+        told: dict[str, str] = {}
+        # in the order of the runs, whoever carried them
+        for k, key, text in sorted(
+            (one for part in comm.allgather(said) for one in part), key=lambda one: one[0]
+        ):
+            told.setdefault(key, f"run {k}: {text}")
         for text in told.values():
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
         _focus(result, monitor)
     return result
+
+
+def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
+    """Return the results of all runs on every rank, those of other ranks without their states; a collective call."""
+    comm, problem = batch.comm, batch.problem
+    found: list[AtomResult] = []
+    for k, one in enumerate(problem.runs):
+        rounds, owner = divmod(k, comm.size)
+        if comm.size == 1:
+            found.append(own[rounds])
+            continue
+        mine = own[rounds] if owner == comm.rank else None
+        # every rank has the problem, and nothing of a scan needs the state any more
+        sent = None if mine is None else {n: v for n, v in vars(mine).items() if n not in ("problem", "phi")}
+        parts = comm.bcast(sent, owner)
+        assert parts is not None  # the owner has it
+        phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
+        found.append(AtomResult(problem=one, phi=phi, **parts))
+    return found
 
 
 def _focus(result: AtomScanResult, monitor: Monitor) -> None:
