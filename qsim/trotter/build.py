@@ -23,15 +23,15 @@ from qsim.trotter.deck.initial import (
     ProductInitial,
 )
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.memory import memory, memory_on_gpu
+from qsim.trotter.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.model.models import GROUND_TERMS, Models
 from qsim.trotter.problem import Problem
+from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.couplings import Term
-    from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.parity import ParitySector
 
 MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
@@ -160,7 +160,21 @@ def _fits(problem: Problem, free: int) -> str:
                 most = spins
         if (most and most < problem.spins) or (single and most >= problem.spins):
             found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
-    return ", ".join(dict.fromkeys(found))
+    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
+
+
+def _formula_fits(problem: Problem, free: int) -> list[str]:
+    """Tell of the product formula in the sector of a problem, which needs no vectors beside the state, if it fits."""
+    sector = problem.sector
+    usable = isinstance(sector, Sector) and not sector.inversion and not problem.by_bonds
+    if not usable or problem.models.driven or problem.models.driven_sigma:
+        return []
+    assert isinstance(sector, Sector)
+    needed = sum(sector_memory(problem, by_bonds=True)[0].values())
+    if needed > free:
+        return []
+    named = f"sector: {{up: {sector.spins - sector.down}}}"
+    return [f"a product formula, evolve.integrator: bm4 with {named}, takes {needed / 1e9:.3g} GB on a CPU"]
 
 
 def _models(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
@@ -272,6 +286,11 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProb
         return _task(deck, device)
     problem = _problem(deck, device)
     problem.sector = _sector(deck, problem.models)
+    if problem.by_bonds and device.is_cuda:
+        raise DeckError(
+            f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
+            "run.device: cpu, or chebyshev, krylov or auto with accuracy, or sector: full"
+        )
     dt = deck.evolve.dt
     if dt is not None:
         lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]

@@ -61,9 +61,15 @@ def memory(
 
 
 def sector_memory(
-    problem: Problem, spins: int | None = None, single: bool | None = None
+    problem: Problem, spins: int | None = None, single: bool | None = None, by_bonds: bool | None = None
 ) -> tuple[dict[str, int], int]:
-    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down."""
+    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down.
+
+    Parameters
+    ----------
+    by_bonds : bool, optional
+        Whether a product formula carries the state; by default as the deck has it.
+    """
     sector = problem.sector
     assert isinstance(sector, Sector)
     chosen = problem.spins if spins is None else spins
@@ -71,8 +77,16 @@ def sector_memory(
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
-    carried = {"krylov": KRYLOV_VECTORS * state} if problem.stepped else {"chebyshev": 2 * state}
-    parts = {"state": state, **carried, "tables": (chosen + 40) << ((chosen + 1) // 2 + 2)}
+    by_bonds = problem.by_bonds if by_bonds is None else by_bonds
+    tables = (chosen + 40) << ((chosen + 1) // 2 + 2)
+    if (
+        by_bonds
+    ):  # nothing beside the state, but the columns that each pair of sites of the low part turns over
+        carried = {}
+        tables += (3 * (chosen // 2) ** 2 // 2) << (chosen // 2)
+    else:
+        carried = {"krylov": KRYLOV_VECTORS * state} if problem.stepped else {"chebyshev": 2 * state}
+    parts = {"state": state, **carried, "tables": tables}
     echo = problem.asked.echo
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
@@ -80,7 +94,11 @@ def sector_memory(
         parts["echo"] = state
     if problem.asked.turned_sites:
         parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
-    work = state  # H psi, for the energy
+    # H psi, for the energy; moments have pieces of the vector
+    moments = 3 << 20
+    work = state
+    if by_bonds and not problem.asked.block("energy_variance") and not problem.has_tensors:
+        work = moments
     if problem.asked.cuts:
         half = max(
             math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2)

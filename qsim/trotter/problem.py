@@ -99,9 +99,15 @@ class Problem:
         )
 
     @property
+    def by_bonds(self) -> bool:
+        """Whether a product formula carries the states bond by bond: one that is asked for in a sector of Sz."""
+        named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
+        return named and isinstance(self.sector, Sector)
+
+    @property
     def expanded(self) -> bool:
-        """Whether products H psi carry the states for certain, and no layers."""
-        return self.sector is not None or self.has_tensors or self.stepped
+        """Whether products H psi carry the states for certain, and no layers or bonds."""
+        return not self.by_bonds and (self.sector is not None or self.has_tensors or self.stepped)
 
     @property
     def part(self) -> slice:
@@ -230,7 +236,7 @@ class Problem:
 
     def pieces(self, steps: int, layers: int) -> Iterator[int]:
         """Yield the steps of each call: a split that depends on the deck alone, so that resumed runs repeat it."""
-        largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (2.0**self.spins * max(layers, 1)))))
+        largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (self.dimension * max(layers, 1)))))
         while steps > 0:
             yield min(steps, largest)
             steps -= largest

@@ -21,6 +21,7 @@ from qsim.trotter.evolution.accuracy import (
     layers_per_step,
 )
 from qsim.trotter.evolution.carried import sector_choice
+from qsim.trotter.evolution.formulas import formula_choice
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.invariant import orbits_in
 from qsim.trotter.evolution.krylov import krylov_choice
@@ -184,10 +185,15 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
+    sector = problem.sector
+    if sector is not None:
+        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    if problem.by_bonds:
+        choice = formula_choice(problem)
+        if block.dt is not None and choice.error > LARGE_ERROR:
+            monitor.warn(_large(choice.error, block.dt))
+        return choice
     if problem.expanded:
-        sector = problem.sector
-        if sector is not None:
-            monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
         hamiltonian = problem.hamiltonian()
         several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
         if problem.stepped:
@@ -239,11 +245,15 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         )
         monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
     if block.dt is not None and choice.error > LARGE_ERROR:
-        monitor.warn(
-            f"the error of the state is estimated at {choice.error:.2g} (of at most 2) with evolve.dt: {block.dt:g}; "
-            "give a shorter dt, or evolve.accuracy"
-        )
+        monitor.warn(_large(choice.error, block.dt))
     return replace(choice, kinks=kinks)
+
+
+def _large(error: float, dt: float) -> str:
+    return (
+        f"the error of the state is estimated at {error:.2g} (of at most 2) with evolve.dt: {dt:g}; "
+        "give a shorter dt, or evolve.accuracy"
+    )
 
 
 def _vectors(problem: Problem) -> int:

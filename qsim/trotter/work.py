@@ -39,6 +39,8 @@ PAIR = 0.5e-9  # s per amplitude and pair with a transverse coupling, of a produ
 FIELD = 0.8e-9  # the same of a site with a transverse field
 RECURRENCE = 4e-9  # s per amplitude beside H psi, of a term of Chebyshev or Lanczos
 SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
+BOND = 1e-9  # s per amplitude, of a bond that a product formula turns in a sector
+BOND_CALL = 4e-6  # s of it, however small
 STORED = 3e-9  # s per entry of a stored matrix
 MEASURE = 15e-9  # s per amplitude, of the moments along one axis
 SMALL_PRODUCT = 6e-5  # s of a product and a matrix of a Krylov space, however small
@@ -146,7 +148,14 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
         width = half_width(model)
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
         found.append((count * product, TERM * count))
-    if not problem.expanded and evolve.integrator != "chebyshev":
+    if problem.by_bonds:
+        from qsim.trotter.evolution.formulas import Bonds
+
+        _, bonds = Bonds(model).per_step(evolve.integrator) if problem.spins > 1 else (1, 1)
+        dt = evolve.dt or step(hamiltonian, evolve.integrator, float(intervals.sum()), accuracy)
+        steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
+        found.append((steps * bonds * (D * BOND + BOND_CALL), steps * bonds))
+    elif not problem.expanded and evolve.integrator != "chebyshev":
         for name in _formulas(evolve.integrator, accuracy):
             dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
             steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())

@@ -66,7 +66,8 @@ class Evolve(Block):
     integrator: Literal["ts1", "ts2", "ts4", "bm4", "bm6", "kl8", "chebyshev", "krylov", "auto"] = Field(
         default="auto",
         description="ts1, ts2, ts4: Trotter-Suzuki (ts4 is the paper's); bm4, bm6: Blanes-Moan; kl8: Kahan-Li; chebyshev; "
-        "krylov: Lanczos exponentials, of Magnus steps where H depends on time; auto: the cheapest for the accuracy",
+        "krylov: Lanczos exponentials, of Magnus steps where H depends on time; auto: the cheapest for the accuracy; in a named "
+        "sector of Sz ts1 to kl8 go bond by bond, with one vector in memory, on the CPU",
     )
     dt: Positive | None = Field(
         default=None,

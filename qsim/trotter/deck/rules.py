@@ -123,8 +123,8 @@ def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
     evolve, echo = deck.evolve, deck.observed("echo")
     terms = [*deck.system.terms, *(echo.sigma if echo else [])]
     name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
-    if name is None:
-        return
+    if name is None or (isinstance(deck.sector, SectorBlock) and deck.sector.parity is None):
+        return  # in a sector of Sz bonds are rotated, and no layers
     if evolve.dt is not None or evolve.integrator not in EXPANSIONS:
         yield Finding(
             "evolve.integrator",
@@ -133,17 +133,34 @@ def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
         )
 
 
+def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
+    """Yield why no product formula carries a state in a sector: it goes bond by bond, with a constant H and Sz alone."""
+    name, echo = deck.evolve.integrator, deck.observed("echo")
+    instead = "in this sector use chebyshev, krylov or auto with accuracy, or sector: full"
+    if sector.parity is not None:
+        yield Finding(
+            "evolve.integrator",
+            f"{name} is a product formula in the whole space or in a sector of Sz; {instead}",
+        )
+    elif sector.inversion is not None:
+        yield Finding(
+            "sector.inversion",
+            f"{name} goes bond by bond in a sector of Sz alone, without the inversion of all spins; leave inversion out, or use "
+            "chebyshev, krylov or auto with accuracy",
+        )
+    elif deck.driven or are_driven(echo.sigma if echo else []):
+        yield Finding(
+            "evolve.integrator",
+            f"{name} takes a constant H in a sector, but a term has a time profile; use krylov with accuracy, or sector: full",
+        )
+
+
 def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield what an evolution in a sector that is asked for cannot do."""
     if not isinstance(deck.sector, SectorBlock):
         return
-    if deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS:
-        name = deck.evolve.integrator
-        yield Finding(
-            "evolve.integrator",
-            f"{name} is a product formula in the whole space; in a sector use chebyshev, krylov or auto "
-            "with accuracy, or sector: full",
-        )
+    if deck.evolve.integrator not in EXPANSIONS:
+        yield from _check_formula(deck, deck.sector)
     turned = next((name for name in ("time_correlation", "otoc") if deck.observed(name) is not None), None)
     if turned is not None and deck.sector.inversion is not None:
         yield Finding(

@@ -46,6 +46,7 @@ def together(problem: Problem, how: Choice) -> int:
     fits = (
         problem.spins <= LARGEST
         and how.method in METHODS
+        and problem.sector is None
         and problem.hamiltonian().is_static
         and (not problem.asked.echo_sigma or problem.sigma().is_static)
         and not problem.asked.turned_sites

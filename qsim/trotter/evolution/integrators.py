@@ -102,11 +102,15 @@ def layers(axes: tuple[int, ...], method: str, dt: float, steps: int = 1) -> lis
     method : str
         Key of :data:`METHODS`.
     """
-    forward = [axis for axis in ORDER if axis in axes]
+    return composed(tuple(axis for axis in ORDER if axis in axes), method, dt, steps)
+
+
+def composed(parts: tuple[int, ...], method: str, dt: float, steps: int = 1) -> list[Layer]:
+    """Return the (part, time) of some steps, neighbours merged, for a Hamiltonian whose parts take turns in the given order."""
     sequence: list[Layer] = []
     for _ in range(steps):
         for i, c in enumerate(METHODS[method].halves):
-            for axis in forward if i % 2 == 0 else forward[::-1]:
+            for axis in parts if i % 2 == 0 else parts[::-1]:
                 if sequence and sequence[-1][0] == axis:
                     sequence[-1] = (axis, sequence[-1][1] + c * dt)
                 else:

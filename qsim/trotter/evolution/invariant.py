@@ -45,6 +45,7 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
         and sector.dimension < MOST_STATES
         and hamiltonian.is_static
         and not problem.stepped
+        and not problem.by_bonds
     ):
         return None
     model = hamiltonian.at(0.0)

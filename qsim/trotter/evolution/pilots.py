@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.problem import Problem
 
-__all__ = ["COMPARED_SPINS", "compare", "kinks_of", "panel", "tell"]
+__all__ = ["COMPARED_SPINS", "compare", "hardest", "kinks_of", "panel", "tell"]
 
 REALISATIONS = 64  # of the disorder, of which the hardest is taken
 MOST_KINKS = 2000  # at which steps are cut
@@ -34,7 +34,7 @@ COMPARED_SPINS = (
 
 def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     """Return the pilots of a run with their Hamiltonians: forward, and back if an echo comes back another way."""
-    member = _hardest(problem)
+    member = hardest(problem)
     hamiltonians = [problem.hamiltonian(member)]
     if problem.asked.echo_sigma:
         hamiltonians.append(hamiltonians[0] + problem.sigma(member))
@@ -47,7 +47,7 @@ def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     return Panel(made), hamiltonians
 
 
-def _hardest(problem: Problem) -> int:
+def hardest(problem: Problem) -> int:
     """Return the first member of the realisation of the disorder whose steps have the largest error."""
     ensemble = problem.models
     if ensemble.disorder == 1:

@@ -16,6 +16,7 @@ from qsim.trotter.evolution import driven
 from qsim.trotter.evolution.carried import SectorCarrier
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
+from qsim.trotter.evolution.formulas import FormulaCarrier
 from qsim.trotter.evolution.invariant import InvariantCarrier, orbits_in
 from qsim.trotter.evolution.krylov import KrylovCarrier
 from qsim.trotter.evolution.layers import Evolver, Tile
@@ -101,7 +102,7 @@ class Carrier:
             driven.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
 
 
-AnyCarrier = Carrier | SectorCarrier | KrylovCarrier | InvariantCarrier
+AnyCarrier = Carrier | SectorCarrier | FormulaCarrier | KrylovCarrier | InvariantCarrier
 
 
 def carrier(
@@ -118,6 +119,8 @@ def carrier(
         return KrylovCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
     if problem.sector is None:
         return Carrier(problem, hamiltonian, psi, how, own)
+    if problem.by_bonds:
+        return FormulaCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
     return SectorCarrier(problem, hamiltonian, psi if own else psi.copy(), how)
 
 

@@ -43,6 +43,7 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
     device, spins = problem.device, problem.spins
     if (
         how.method not in METHODS
+        or problem.sector is not None
         or spins < LEAST_SPINS[device.kind]
         or steps < LEAST_STEPS
         or not tuning.enabled()

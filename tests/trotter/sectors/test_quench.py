@@ -272,8 +272,8 @@ REFUSED = {
     "both": ({"sector": {"up": 2, "sz": 0}}, "either sz or up"),
     "inversion elsewhere": ({"sector": {"sz": 1, "inversion": -1}}, "needs sz: 0"),
     "formula": (
-        {"sector": {"sz": 0}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}},
-        "ts4 is a product formula",
+        {"sector": {"sz": 0, "inversion": 1}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}},
+        "ts4 goes bond by bond in a sector of Sz alone",
     ),
     "list": ({"sector": {"sz": [0, 1]}}, "one sector for one state"),
     "outside": (
