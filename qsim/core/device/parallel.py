@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -470,11 +471,15 @@ def is_agreed(error: BaseException) -> bool:
     return bool(getattr(error, "agreed", False))
 
 
+FORWARDED = 0.5  # seconds in which a launcher passes on what was written: some end at once when a rank aborts
+
+
 def abort(code: int) -> None:
     """End all ranks of the run with an exit code; return at once where there is one rank only."""
     comm = _world
     if isinstance(comm, MpiComm):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        time.sleep(FORWARDED)
         comm.abort(code)
         os._exit(code)  # the library may return before it ends this process
