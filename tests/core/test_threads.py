@@ -53,31 +53,36 @@ def test_long_work_is_shared_and_short_work_is_not():
 
 
 def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypatch):
-    plain, calls, delay = pool._Team.run, [], [0.0]
+    """By a clock of the test: 4 ms of work, and threads that cost nothing, then 4 ms each, then nothing again."""
+    now, delay, calls = [0.0], [0.0], []
 
-    def run(self, work, edges, threads):
-        calls.append(threads)
-        time.sleep(delay[0] * threads)
-        return plain(self, work, edges, threads)
+    class Team:
+        free, ready = threading.Lock(), True
+
+        def run(self, work, edges, threads):
+            calls.append(threads)
+            now[0] += delay[0] * threads + 0.004 / threads
+            return 0.004
 
     def short(first, last):
-        time.sleep(0.0005 * (last - first))  # 4 ms in all
+        now[0] += 0.0005 * (last - first)
 
     def shared(number):
         calls.clear()
         for _ in range(number):
             pool.each_part(short, 8, 10**6, 4)
-        return len(calls) / number
+        return len(calls)
 
-    monkeypatch.setattr(pool._Team, "run", run)
-    assert shared(20) > 0.9
+    monkeypatch.setattr(pool, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(pool, "_team", lambda threads: Team())
+    assert shared(20) == 20
     delay[0] = 0.004
-    shared(20)
-    assert shared(20) == 0.0
+    assert 0 < shared(20) < 20
+    assert shared(20) == 0
     delay[0] = 0.0
     monkeypatch.setattr(pool, "FORGET", 0.9)
-    shared(40)
-    assert shared(20) > 0.9
+    assert 0 < shared(40) < 40
+    assert shared(20) == 20
 
 
 def test_the_first_error_is_raised_and_the_team_lives():
