@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numba.core.datamodel import DataModelManager
     from numba.core.typing.templates import Signature
 
-__all__ = ["LANES", "below", "get", "lane", "lanes", "pack", "put", "root", "same", "total", "wide"]
+__all__ = ["LANES", "get", "lane", "lanes", "pack", "put", "root", "same", "total", "wide"]
 
 LANES = 4
 
@@ -152,16 +152,6 @@ def total(typingctx, vector):
         return builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
 
     return vector.dtype(vector), make
-
-
-@intrinsic
-def below(typingctx, a, b, yes, no):
-    """Return the numbers of ``yes`` where a is less than b and of ``no`` elsewhere."""
-
-    def make(context, builder, sig, args):
-        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
-
-    return yes(a, b, yes, no), make
 
 
 @intrinsic

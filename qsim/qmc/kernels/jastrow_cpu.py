@@ -88,6 +88,22 @@ def _spline(jastrow, f, r):
 
 
 @nb.njit(**INLINE)
+def _partner(jastrow, atom, R, e, n_up, j, x, y, z):
+    """Return the function of electron e and its partner j, electrons first and then ions, and the way from j to (x, y, z)."""
+    N = R.shape[0]
+    if j < N:
+        f = 0 if (j < n_up) == (e < n_up) else 1
+        return f, x - get(R, 3 * j), y - get(R, 3 * j + 1), z - get(R, 3 * j + 2)
+    a = j - N
+    return (
+        2 + get(jastrow.species, a),
+        x - get(atom, 3 * a),
+        y - get(atom, 3 * a + 1),
+        z - get(atom, 3 * a + 2),
+    )
+
+
+@nb.njit(**INLINE)
 def electron_value(jastrow, atom, R, e, n_up, x, y, z):
     """Return the sum of all functions of electron e if it were at (x, y, z).
 
@@ -97,18 +113,11 @@ def electron_value(jastrow, atom, R, e, n_up, x, y, z):
     N, others = R.shape[0], 0.0
     sums = same(0.0)
     pairs = jastrow.kind[0] != 0 or jastrow.kind[1] != 0
-    up, dn = (0, 1) if e < n_up else (1, 0)
     many = N + atom.shape[0] > FEW
     for j in range(0 if pairs else N, N + atom.shape[0]):
         if j == e:
             continue
-        if j < N:
-            f = up if j < n_up else dn
-            dx, dy, dz = x - get(R, 3 * j), y - get(R, 3 * j + 1), z - get(R, 3 * j + 2)
-        else:
-            a = j - N
-            f = 2 + get(jastrow.species, a)
-            dx, dy, dz = x - get(atom, 3 * a), y - get(atom, 3 * a + 1), z - get(atom, 3 * a + 2)
+        f, dx, dy, dz = _partner(jastrow, atom, R, e, n_up, j, x, y, z)
         r = math.sqrt(dx * dx + dy * dy + dz * dz)
         if not many or get(jastrow.kind, f) != BSPLINE:
             others += function_value(jastrow, f, r)
@@ -126,18 +135,11 @@ def electron_gradient(jastrow, atom, R, e, n_up, x, y, z):
     values = slopes_x = slopes_y = slopes_z = laplacians = same(0.0)
     N = R.shape[0]
     pairs = jastrow.kind[0] != 0 or jastrow.kind[1] != 0
-    up, dn = (0, 1) if e < n_up else (1, 0)
     many = N + atom.shape[0] > FEW
     for j in range(0 if pairs else N, N + atom.shape[0]):
         if j == e:
             continue
-        if j < N:
-            f = up if j < n_up else dn
-            dx, dy, dz = x - get(R, 3 * j), y - get(R, 3 * j + 1), z - get(R, 3 * j + 2)
-        else:
-            a = j - N
-            f = 2 + get(jastrow.species, a)
-            dx, dy, dz = x - get(atom, 3 * a), y - get(atom, 3 * a + 1), z - get(atom, 3 * a + 2)
+        f, dx, dy, dz = _partner(jastrow, atom, R, e, n_up, j, x, y, z)
         r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
         if not many or get(jastrow.kind, f) != BSPLINE:
             value, du, ddu = function(jastrow, f, r)

@@ -1,0 +1,32 @@
+"""Vectors of compiled kernels against NumPy, in both precisions."""
+
+import numba as nb
+import numpy as np
+import pytest
+
+from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, total, wide
+
+
+@nb.njit
+def _work(a, b, out):
+    v, w = lanes(a, 1), lanes(b, 3)
+    put(out, 0, v + w * 2.0)
+    put(out, 4, (3.0 - v) / w)
+    put(out, 8, root(w) - same(a[0]))
+    put(out, 12, pack(a[0], a[1], get(b, 0), get(b, 1)))
+    put(out, 16, total(v))
+    put(out, 17, lane(w, 2))
+    put(out, 18, get(b, 9))
+    put(out, 19, wide(v) * 0.1)
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_numbers_are_those_of_numpy(real):
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0.5, 2.0, (2, 5)).astype(real), rng.uniform(0.5, 2.0, (2, 5)).astype(real)
+    out = np.full(24, -1.0, real)
+    _work(a.ravel(), b, out)
+    v, w = a.ravel()[1:5], b.ravel()[3:7]
+    wanted = [v + 2 * w, (3 - v) / w, np.sqrt(w) - a[0, 0], [a[0, 0], a[0, 1], b[0, 0], b[0, 1]]]
+    wanted += [[v.sum()], [w[2]], [b[1, 4]], 0.1 * v.astype(float), [-1.0]]
+    np.testing.assert_allclose(out, np.concatenate(wanted), rtol=4 * np.finfo(real).eps)
