@@ -7,7 +7,6 @@ and launch are those of a run (:mod:`qsim.qmc.kernels.crystal_parts`), and what 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from bench.qmc import problem
 from bench.qmc.crystals import GPU_COUNTS, MOVES, diamond64, of_deck
 from qsim.qmc.kernels import crystal_parts
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
-from qsim.qmc.kernels.crystal_walk import _Launch
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Array, Device
@@ -57,7 +55,7 @@ def splines(bench: Bench) -> None:
         shape = (1, mesh + 3, mesh + 3, mesh + 3, channels)
         table = xp.random.default_rng(2).standard_normal(shape, dtype=np.float32)
         tables = walkers.tables._replace(orbitals=orbitals._replace(table=table))
-        work = partial(crystal_parts.orbital_rows, device, walkers.state, tables, 0, places, out)
+        work = crystal_parts.prepared_rows(walkers.state, tables, 0, places, out)
         work()
         _check_values(points[:CHECKED], device.to_host(out[:CHECKED, 0]), table, device)
         text = f"{channels} functions, {table.nbytes / 1e9:.2f} GB, {label}: value, gradient, Laplacian"
@@ -90,11 +88,11 @@ def updates(bench: Bench) -> None:
         walkers = problem.ensemble(device, made, count, MOVES, single=True)
         walkers.recompute()
         n = made.n_up
-        window = max(1, int(_Launch(walkers.state, walkers.tables).macros["WINDOW"]))
+        window = crystal_parts.window_of(walkers.state, walkers.tables)
         rows = walkers.state.rows.reshape(count, made.n_electrons, 5, -1)
         # another row added to one leaves the determinant as it is: it can be done again and again
         fresh = device.xp.ascontiguousarray(rows[:, :window, 0] + MIXED * rows[:, n - window : n, 0])
-        work = partial(crystal_parts.replace_rows, device, walkers.state, walkers.tables, 0, fresh)
+        work = crystal_parts.prepared_update(walkers.state, walkers.tables, 0, fresh)
         work()
         matrices = device.to_host(rows[:CHECKED, :n, 0]).astype(float)
         matrices[:, :window] = device.to_host(fresh[:CHECKED])

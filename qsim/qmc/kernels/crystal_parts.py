@@ -17,6 +17,8 @@ from qsim.qmc.kernels.crystal_walk import _Launch, crystal_space
 from qsim.qmc.kernels.launches import WARP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
@@ -44,9 +46,7 @@ def orbital_rows(
         Walkers: precision and launch are those for them.
     """
     if device.is_cuda:
-        launch = _Launch(state, tables)
-        numbers = (launch.model, np.int32(spin), points, np.int64(len(points)), out)
-        _start(launch, "orbital_rows", min(len(points), GROUPS), numbers)
+        prepared_rows(state, tables, spin, points, out)()
     else:
         _orbital_rows_cpu(device, state, tables, spin, points, out)
 
@@ -54,17 +54,39 @@ def orbital_rows(
 def replace_rows(device: Device, state: State, tables: Tables, spin: int, fresh: NDArray[np.inexact]) -> None:
     """Bring the inverses of a spin up to date with new rows (W, k, M) of its electrons 0 ... k - 1, one after the other."""
     if device.is_cuda:
-        launch = _Launch(state, tables)
-        numbers = (np.int32(spin), np.int32(fresh.shape[1]), fresh)
-        _start(launch, "replace_rows", launch.walkers, (launch.model, launch.state, *numbers))
+        prepared_update(state, tables, spin, fresh)()
     else:
         _replace_rows_cpu(device, state, tables, spin, fresh)
 
 
-def _start(launch: _Launch, name: str, groups: int, arguments: tuple[Any, ...]) -> None:
-    """Launch a kernel for as many groups of lanes."""
+def prepared_rows(
+    state: State, tables: Tables, spin: int, points: NDArray[np.float64], out: NDArray[np.floating]
+) -> Callable[[], None]:
+    """Return the launch of `orbital_rows` on a GPU, made ready: a call takes as long as the kernel."""
+    launch = _Launch(state, tables)
+    numbers = (launch.model, np.int32(spin), points, np.int64(len(points)), out)
+    return _prepared(launch, "orbital_rows", min(len(points), GROUPS), numbers)
+
+
+def prepared_update(
+    state: State, tables: Tables, spin: int, fresh: NDArray[np.inexact]
+) -> Callable[[], None]:
+    """Return the launch of `replace_rows` on a GPU, made ready."""
+    launch = _Launch(state, tables)
+    numbers = (launch.model, launch.state, np.int32(spin), np.int32(fresh.shape[1]), fresh)
+    return _prepared(launch, "replace_rows", launch.walkers, numbers)
+
+
+def window_of(state: State, tables: Tables) -> int:
+    """Return how many electrons move on a GPU before their inverse is brought up to date; 1: after each."""
+    return max(1, int(_Launch(state, tables).macros["WINDOW"]))
+
+
+def _prepared(launch: _Launch, name: str, groups: int, arguments: tuple[Any, ...]) -> Callable[[], None]:
+    """Return the launch of a kernel for as many groups of lanes."""
     kernel = kernels.function("qmc/kernels", "crystal_parts", name, launch.macros, shared_bytes=launch.shared)
-    kernel((-(-groups // launch.each),), (WARP * launch.warps,), arguments, shared_mem=launch.shared)
+    blocks, threads = (-(-groups // launch.each),), (WARP * launch.warps,)
+    return lambda: kernel(blocks, threads, arguments, shared_mem=launch.shared)
 
 
 def _orbital_rows_cpu(

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import State
 
-__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "walk"]
+__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "split_of", "walk"]
 
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
+SPLITS = (1, 2, 4, 8, 16)  # of the 16 lines of coefficients around a point
 BATCH = {
     4: 12,
     8: 6,
@@ -276,6 +277,17 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in LANES if count >= items), WARP)
 
 
+def split_of(channels: int, together: int, lanes: int) -> int:
+    """Return how many lanes share the lines of coefficients of the same channels: a power of two, as many as all channels leave.
+
+    Parameters
+    ----------
+    together
+        Channels of a load.
+    """
+    return max((count for count in SPLITS if channels * count <= together * lanes), default=1)
+
+
 class _Launch(WalkerLaunch):
     """Launches for walkers of a crystal."""
 
@@ -304,6 +316,7 @@ class _Launch(WalkerLaunch):
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
         common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
         super().__init__("crystal_walk", state.R.shape[0], each, lanes, macros, common)
+        self.macros["SPLIT"] = split_of(channels, int(macros["VEC"]), self.lanes)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
