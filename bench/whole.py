@@ -279,7 +279,10 @@ def commands(
 
 
 def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
-    """Measure all decks on one core each, and those that end within `limit` seconds on all cores; `keep` gets the rows."""
+    """Measure all decks on one core each, and those that end within `limit` seconds on all cores; `keep` gets the rows.
+
+    Some decks at a time run on cores of their own, then one after another on all.
+    """
     methods: dict[str, list[Path]] = {}
     for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
         methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs"))
@@ -305,17 +308,20 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
             finally:
                 cores.put(core)
 
-        with ThreadPoolExecutor(cores.qsize()) as pool:
-            for row in pool.map(alone, decks):
-                rows.append(row)
+        many = cores.qsize()
+        with ThreadPoolExecutor(many) as pool:
+            for some in (decks[first : first + many] for first in range(0, len(decks), many)):
+                if time.monotonic() > until:
+                    return
+                rows += pool.map(alone, some)
                 keep(rows)
-        for row in list(rows):
-            if "cut" in row or "error" in row or time.monotonic() > until:
-                continue
-            method, deck = row["deck"].split("/")
-            rows.append({"deck": row["deck"], "threads": most, **command(method, deck, "cpu", most, cache)})
-            print(row["deck"], row["wall"], rows[-1]["wall"], file=sys.stderr, flush=True)
-            keep(rows)
+                for row in rows[-len(some) :]:
+                    if "cut" not in row and "error" not in row:
+                        method, deck = row["deck"].split("/")
+                        together = command(method, deck, "cpu", most, cache)
+                        rows.append({"deck": row["deck"], "threads": most, **together})
+                        print(row["deck"], row["wall"], together["wall"], file=sys.stderr, flush=True)
+                keep(rows)
 
 
 def main() -> None:
