@@ -12,9 +12,9 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
 
-__all__ = ["comb", "settle", "weigh_walkers"]
+__all__ = ["comb", "settle", "settled_comb", "weigh_walkers"]
 
-THREADS, SETTLERS = 256, 1024  # as in branching.cu
+THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
 def weigh_walkers(
@@ -68,6 +68,17 @@ def comb(whole: Any, n: int, step: int, rest: int, start: int, more: int) -> Any
     indices = xp.empty(n, np.int64)
     numbers = (np.int64(x) for x in (whole.size, n, step, rest, start, more))
     _kernel("comb")((-(-n // THREADS),), (THREADS,), (order, cumulated, *numbers, indices))
+    return indices
+
+
+def settled_comb(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    """Return what :func:`settle` makes of :func:`comb` with as many teeth as walkers."""
+    n = whole.size
+    if namespace(whole) is np or not 0 < n <= FEW:
+        return settle(comb(whole, n, step, rest, start, more))
+    indices = namespace(whole).empty(n, np.int64)
+    numbers = (np.int64(x) for x in (step, rest, start, more))
+    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
     return indices
 
 

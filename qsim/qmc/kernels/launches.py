@@ -66,6 +66,7 @@ class WalkerLaunch:
         self.each = self.warps * groups
         self.shared = self.each * each + common
         self.macros = {**macros, "WARPS": self.warps, "LANES": self.lanes}
+        self._functions: dict[str, Any] = {}
 
     @property
     def has_nonlocal(self) -> bool:
@@ -76,7 +77,10 @@ class WalkerLaunch:
         self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
     ) -> None:
         """Launch a kernel with the model, the walkers, numbers, the counters of a stream, and more."""
-        kernel = kernels.function("qmc/kernels", self.source, name, self.macros, shared_bytes=self.shared)
+        kernel = self._functions.get(name)
+        if kernel is None:
+            kernel = kernels.function("qmc/kernels", self.source, name, self.macros, shared_bytes=self.shared)
+            self._functions[name] = kernel
         at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
         arguments = (self.model, self.state, *numbers, *at, *more)
         kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)

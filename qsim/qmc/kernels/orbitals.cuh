@@ -46,7 +46,7 @@ struct Model {
     const double* points;        // (Q, 3)
     const double* weights;       // (Q,)
     double omega, mass, ion_ion;
-    int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals;
+    int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals, functions;
 };
 
 QSIM_DEVICE int lane_of() { return LANES == 1 ? 0 : threadIdx.x % LANES; }
@@ -97,6 +97,11 @@ QSIM_DEVICE double table_value(const double* table, double r) {
     return quintic(table + 6 * p.interval, p.t);
 }
 
+// A derivative that vanishes; as a type of its own it takes no operations from those who ask.
+struct Zero {
+    QSIM_MEMBER operator double() const { return 0; }
+};
+
 // Calls emit(m, S, Sx, Sy, Sz) for the solid harmonics r^l Y_lm of one l.
 template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, double z, Emit emit) {
     const double C0 = 0.28209479177387814, C1 = 0.4886025119029199, D = 1.0925484305920792, D0 = 0.31539156525252005;
@@ -105,28 +110,28 @@ template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, d
     const double G0 = 0.10578554691520431;
     const double xx = x * x, yy = y * y, zz = z * z;
     if (l == 0) {
-        emit(0, C0, 0.0, 0.0, 0.0);
+        emit(0, C0, Zero(), Zero(), Zero());
     } else if (l == 1) {
-        emit(0, C1 * x, C1, 0.0, 0.0);
-        emit(1, C1 * y, 0.0, C1, 0.0);
-        emit(2, C1 * z, 0.0, 0.0, C1);
+        emit(0, C1 * x, C1, Zero(), Zero());
+        emit(1, C1 * y, Zero(), C1, Zero());
+        emit(2, C1 * z, Zero(), Zero(), C1);
     } else if (l == 2) {
-        emit(0, D * x * y, D * y, D * x, 0.0);
-        emit(1, D * y * z, 0.0, D * z, D * y);
+        emit(0, D * x * y, D * y, D * x, Zero());
+        emit(1, D * y * z, Zero(), D * z, D * y);
         emit(2, D0 * (2 * zz - xx - yy), -2 * D0 * x, -2 * D0 * y, 4 * D0 * z);
-        emit(3, D * x * z, D * z, 0.0, D * x);
-        emit(4, 0.5 * D * (xx - yy), D * x, -D * y, 0.0);
+        emit(3, D * x * z, D * z, Zero(), D * x);
+        emit(4, 0.5 * D * (xx - yy), D * x, -D * y, Zero());
     } else if (l == 3) {
-        emit(0, F3 * y * (3 * xx - yy), F3 * 6 * x * y, F3 * 3 * (xx - yy), 0.0);
+        emit(0, F3 * y * (3 * xx - yy), F3 * 6 * x * y, F3 * 3 * (xx - yy), Zero());
         emit(1, F2 * x * y * z, F2 * y * z, F2 * x * z, F2 * x * y);
         emit(2, F1 * y * (4 * zz - xx - yy), -F1 * 2 * x * y, F1 * (4 * zz - xx - 3 * yy), F1 * 8 * y * z);
         emit(3, F0 * z * (2 * zz - 3 * xx - 3 * yy), -F0 * 6 * x * z, -F0 * 6 * y * z, F0 * 3 * (2 * zz - xx - yy));
         emit(4, F1 * x * (4 * zz - xx - yy), F1 * (4 * zz - 3 * xx - yy), -F1 * 2 * x * y, F1 * 8 * x * z);
         emit(5, 0.5 * F2 * z * (xx - yy), F2 * x * z, -F2 * y * z, 0.5 * F2 * (xx - yy));
-        emit(6, F3 * x * (xx - 3 * yy), F3 * 3 * (xx - yy), -F3 * 6 * x * y, 0.0);
+        emit(6, F3 * x * (xx - 3 * yy), F3 * 3 * (xx - yy), -F3 * 6 * x * y, Zero());
     } else {
         const double rr = xx + yy + zz, a = 7 * zz - rr, b = 7 * zz - 3 * rr, c = 12 * rr - 60 * zz, h = 0.5 * G2, q = 0.25 * G4;
-        emit(0, G4 * x * y * (xx - yy), G4 * y * (3 * xx - yy), G4 * x * (xx - 3 * yy), 0.0);
+        emit(0, G4 * x * y * (xx - yy), G4 * y * (3 * xx - yy), G4 * x * (xx - 3 * yy), Zero());
         emit(1, G3 * y * z * (3 * xx - yy), G3 * 6 * x * y * z, G3 * 3 * z * (xx - yy), G3 * y * (3 * xx - yy));
         emit(2, G2 * x * y * a, G2 * y * (a - 2 * xx), G2 * x * (a - 2 * yy), G2 * 12 * x * y * z);
         emit(3, G1 * y * z * b, -G1 * 6 * x * y * z, G1 * z * (b - 6 * yy), G1 * y * (b + 8 * zz));
@@ -134,7 +139,7 @@ template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, d
         emit(5, G1 * x * z * b, G1 * z * (b - 6 * xx), -G1 * 6 * x * y * z, G1 * x * (b + 8 * zz));
         emit(6, h * (xx - yy) * a, h * 2 * x * (a - (xx - yy)), -h * 2 * y * (a + (xx - yy)), h * 12 * z * (xx - yy));
         emit(7, G3 * x * z * (xx - 3 * yy), G3 * 3 * z * (xx - yy), -G3 * 6 * x * y * z, G3 * x * (xx - 3 * yy));
-        emit(8, q * (xx * (xx - 3 * yy) - yy * (3 * xx - yy)), q * 4 * x * (xx - 3 * yy), q * 4 * y * (yy - 3 * xx), 0.0);
+        emit(8, q * (xx * (xx - 3 * yy) - yy * (3 * xx - yy)), q * 4 * x * (xx - 3 * yy), q * 4 * y * (yy - 3 * xx), Zero());
     }
 }
 

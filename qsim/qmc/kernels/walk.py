@@ -25,6 +25,7 @@ from qsim.qmc.kernels.tables import (
     counters,
     in_crystal,
     record_of,
+    scratch_address,
 )
 from qsim.qmc.kernels.types import work_space
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
 ITEMS = 2.0  # shells, electrons and ions for each lane of a walker
+MOVER_ITEMS = 4.0  # the same in moves
 SMALL = 16  # electrons up to which kernels are compiled for the sizes of the system
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
@@ -60,7 +62,7 @@ def recompute(device: Device, state: State, tables: Tables) -> Any:
     if in_crystal(tables):
         crystal_walk.recompute(device, state, tables, error)
     elif device.is_cuda:
-        Launch(state, tables)("recompute", (error,))
+        launch_of(state, tables)("recompute", (error,))
     else:
         _recompute_cpu(device, state, tables, error)
     return error
@@ -73,7 +75,7 @@ def walk(
     if in_crystal(tables):
         crystal_walk.walk(device, state, tables, tau, mode, sweeps, stream)
     elif device.is_cuda:
-        Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+        launch_of(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
     else:
         _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
 
@@ -83,7 +85,7 @@ def energies(device: Device, state: State, tables: Tables, stream: Stream) -> No
     if in_crystal(tables):
         crystal_walk.energies(device, state, tables, stream)
     elif device.is_cuda:
-        Launch(state, tables)("energies", (), stream, (np.uint64(0),))
+        launch_of(state, tables)("energies", (), stream, (np.uint64(0),))
     else:
         _energies_cpu(device, state, tables, stream)
 
@@ -109,7 +111,7 @@ def generations(
     if in_crystal(tables):
         crystal_walk.generations(device, state, tables, tau, mode, sweeps, count, stream, sums)
     elif device.is_cuda:
-        generation(Launch(state, tables), tau, mode, sweeps, count, stream, sums)
+        generation(launch_of(state, tables), tau, mode, sweeps, count, stream, sums)
     else:
         _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
 
@@ -146,7 +148,7 @@ def diffuse(
     if in_crystal(tables):
         crystal_walk.diffuse(device, state, tables, tau, stream, tmoves, limits)
     elif device.is_cuda:
-        diffusion(Launch(state, tables), tau, stream, tmoves, limits)
+        diffusion(launch_of(state, tables), tau, stream, tmoves, limits)
     else:
         _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
 
@@ -297,7 +299,7 @@ POINTERS = (
 )
 SIZES = (
     *("interacting", "atoms", "shells", "basis", "orbitals", "electrons", "n_up", "width", "pseudos"),
-    *("most_channels", "quadrature", "intervals"),
+    *("most_channels", "quadrature", "intervals", "functions"),
 )
 #: ``Model`` of orbitals.cuh: every field takes 8 bytes, so the layouts agree.
 MODEL = np.dtype(
@@ -330,9 +332,59 @@ class Launch(WalkerLaunch):
         if sizes["electrons"] <= SMALL:
             names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
             macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
+        self.old_each, self.plain = each, macros
         super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros)
+        lanes = mover_lanes(sizes)
+        own, common = _mover_bytes(sizes, lanes, real.itemsize)
+        self.mover = WalkerLaunch("moves", state.R.shape[0], own, lanes, macros, common)
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+        self.mover.model, self.mover.state = self.model, self.state
+
+    def __call__(
+        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
+    ) -> None:
+        """Launch a kernel; moves have a source, lanes and shared memory of their own."""
+        if name == "walk":
+            self.mover(name, numbers, stream, more)
+        else:
+            super().__call__(name, numbers, stream, more)
+
+
+KEPT = 8  # launches: a run alternates between few ensembles and trial functions
+_kept: dict[tuple[int, ...], tuple[Tables, Launch]] = {}
+
+
+def launch_of(state: State, tables: Tables) -> Launch:
+    """Return the launches for some walkers and a trial function, made once: they take longer to make than a small kernel to run."""
+    index = int(state.R.device.id)
+    key = (index, scratch_address(index), state.R.shape[0], id(tables), *(array.data.ptr for array in state))
+    found = _kept.get(key)
+    if found is None or found[0] is not tables:  # which is kept, so that its number belongs to nothing else
+        made = Launch(state, tables)
+        key = (index, scratch_address(index), *key[2:])
+        while len(_kept) >= KEPT:
+            del _kept[next(iter(_kept))]
+        found = _kept[key] = tables, made
+    return found[1]
+
+
+def mover_lanes(sizes: Mapping[str, int]) -> int:
+    """Return how many lanes of a warp carry a walker through moves, as :func:`lanes_of`."""
+    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / MOVER_ITEMS
+    return next((count for count in (32, 16, 8, 4) if items >= count), 1)
+
+
+def _mover_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> tuple[int, int]:
+    """Return the bytes of shared memory of a walker and of a block, as `own_of` and `common_of` of moves.cu."""
+    N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
+    ao = max(5 * B, lanes * (5 * M + 1) if lanes > 1 else 0)
+    kept = 2 * M * M if N <= SMALL else 0
+    words = 7 * N + -(-((ao + 6 * M + kept) * real) // 8)
+    if lanes < 16:
+        words += (3 * lanes - words % (2 * lanes)) % (2 * lanes)
+    common = sizes["functions"] * (6 + 4 * (sizes["width"] - 3)) + 6 * sizes["shells"]
+    return 8 * words, 8 * common
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
@@ -361,6 +413,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
         "most_channels": hamiltonian.delta.shape[1],
         "quadrature": hamiltonian.points.shape[0],
         "intervals": orbitals.table.shape[1],
+        "functions": jastrow.kind.shape[0],
     }
     for field, value in values.items():
         record[field] = value

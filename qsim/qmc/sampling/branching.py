@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.branching import comb, settle, weigh_walkers
+from qsim.qmc.kernels.branching import comb, settle, settled_comb, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,9 +211,8 @@ class Population:
         # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
-        indices = comb(whole, n, step, rest, start, more)
-        if n == whole.size:
-            indices = settle(indices)
+        numbers = (step, rest, start, more)
+        indices = settled_comb(whole, *numbers) if n == whole.size else comb(whole, n, *numbers)
         return indices, xp.full(n, total / UNIT / n)
 
     def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
