@@ -14,6 +14,7 @@
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
+#include "curves.cuh"
 #include "molecules.cuh"
 
 #ifndef KEEP
@@ -37,32 +38,14 @@ QSIM_DEVICE double all_of(double x) {
 }
 #endif
 
-// 1 / x and 1 / sqrt(x) to about one unit in the last place, of positive x from 1e-290 to 1e290 (reciprocal: of either sign): 20 bits
-// of the hardware, and a step of third order.
-QSIM_DEVICE double quick_reciprocal(double x) {
-    double y;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    const double e = fma(-x, y, 1.0);
-    return fma(y, fma(e, e, e), y);
-}
-
-QSIM_DEVICE double quick_rsqrt(double x) {
-    double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    const double e = fma(-x * y, y, 1.0);
-    return fma(y * e, fma(0.375, e, 0.5), y);
-}
-
 // ------------------------------------------------------------------------------------------ shared memory
 
-#define HEAD 6  // numbers of a function of distance: range, 1 / h, a, b, kind, and one that is free
 #define PLACE 6  // of a shell: nucleus, reach, two of integers
 
 // What a block has once.
 struct Common {
-    double* head;        // (F, HEAD)
-    double* polynomial;  // (F, width - 3, 4)
-    double* shell;       // (Sh, PLACE), by angular momentum
+    Curves curves;
+    double* shell;  // (Sh, PLACE), by angular momentum
 };
 
 // What the lanes of a walker share.
@@ -71,36 +54,21 @@ struct Own {
     real *ao, *rows, *column, *inverse;
 };
 
-QSIM_DEVICE Common common_of(const Model& m, double* shared) {
-    double* polynomial = shared + HEAD * m.functions;
-    return {shared, polynomial, polynomial + 4 * m.functions * (m.width - 3)};
-}
+QSIM_DEVICE Common common_of(const Model& m, double* shared) { return {curves_at(m, shared), shared + curve_numbers(m)}; }
 
 QSIM_DEVICE Own own_of(const Model& m, double* shared) {
     const int N = (int)m.electrons, M = (int)m.orbitals, B = (int)m.basis;
     const int partial = LANES == 1 ? 0 : LANES * (5 * M + 1), ao = 5 * B > partial ? 5 * B : partial;
     int size = 7 * N + (int)(((ao + 6 * M + KEEP * 2 * M * M) * sizeof(real) + 7) / 8);
     if (LANES < 16) size += (3 * LANES - size % (2 * LANES)) % (2 * LANES);  // groups side by side meet different banks
-    double* at = shared + HEAD * m.functions + 4 * m.functions * (m.width - 3) + PLACE * m.shells + GROUP * size;
+    double* at = shared + curve_numbers(m) + PLACE * m.shells + GROUP * size;
     real* next = (real*)(at + 7 * N);
     return {at, at + 3 * N, next, next + ao, next + ao + 5 * M, next + ao + 6 * M};
 }
 
 // By all threads of a block.
 QSIM_DEVICE void fill(const Model& m, const Common& common) {
-    for (int f = threadIdx.x; f < m.functions; f += blockDim.x) {
-        double* head = common.head + HEAD * f;
-        const bool none = m.kind[f] == 0;
-        head[0] = none ? 0 : m.rcut[f], head[1] = m.inverse_h[f], head[2] = m.pade[2 * f], head[3] = m.pade[2 * f + 1];
-        head[4] = __longlong_as_double(none ? BSPLINE : m.kind[f]);
-    }
-    const int intervals = (int)m.width - 3;
-    for (int i = threadIdx.x; i < m.functions * intervals; i += blockDim.x) {
-        const double* c = m.spline + i / intervals * m.width + i % intervals;
-        double* p = common.polynomial + 4 * i;
-        p[0] = (c[0] + 4 * c[1] + c[2]) / 6, p[1] = 0.5 * (c[2] - c[0]);
-        p[2] = 0.5 * (c[0] - 2 * c[1] + c[2]), p[3] = (c[3] - c[0] + 3 * (c[1] - c[2])) / 6;
-    }
+    fill_curves(m, common.curves);
     for (int s = threadIdx.x; s < m.shells; s += blockDim.x) {
         const int64 l = m.shell_l[s];
         int before = 0;
@@ -135,52 +103,19 @@ QSIM_DEVICE void draw_numbers(int N, const Draw& draw, double width, double* num
 }
 
 // This lane's part of all functions of electron e if it were at (x, y, z), and of their gradient.
-QSIM_DEVICE Gradient part_of_gradient(const Model& m, const Common& common, const double* R, int e, double x, double y, double z) {
+QSIM_DEVICE Gradient part_of_gradient(const Model& m, const Curves& curves, const double* R, int e, double x, double y, double z) {
     Gradient g = {0, 0, 0, 0};
-    const bool spin = e < m.n_up;
     const int N = (int)m.electrons, all = N + (int)m.atoms;
     for (int j = lane_of(); j < all; j += LANES) {
         if (j == e) continue;
         const double* other = j < N ? R + 3 * j : m.atom + 3 * (j - N);
-        const int f = j < N ? ((j < m.n_up) == spin ? 0 : 1) : 2 + (int)m.species[j - N];
         const double dx = x - other[0], dy = y - other[1], dz = z - other[2];
-        const double square = fmax(dx * dx + dy * dy + dz * dz, TINY * TINY), over = quick_rsqrt(square), r = square * over;
-        const double* head = common.head + HEAD * f;
-        const int64 kind = __double_as_longlong(head[4]);
-        double u = 0, du = 0;
-        if (kind == BSPLINE) {
-            if (r < head[0]) {
-                const double h = head[1], place = r * h;
-                const int i = (int)place;
-                const double t = place - i;
-                const double* p = common.polynomial + 4 * (f * ((int)m.width - 3) + i);
-                u = p[0] + t * (p[1] + t * (p[2] + t * p[3]));
-                du = h * (p[1] + t * (2 * p[2] + t * (3 * p[3])));
-            }
-        } else if (kind == PADE) {
-            const double q = quick_reciprocal(1 + head[3] * r);
-            u = -head[2] * r * q, du = -head[2] * q * q;
-        } else {
-            u = -log(1 + head[2] * r), du = -head[2] * quick_reciprocal(1 + head[2] * r);
-        }
-        const double slope = du * over;
-        g.u += u, g.x += slope * dx, g.y += slope * dy, g.z += slope * dz;
+        const Distance d = quick_distance(dx, dy, dz);
+        const Curve c = curve(m, curves, function_of(m, e, j), d.r);
+        const double slope = c.du * d.over;
+        g.u += c.u, g.x += slope * dx, g.y += slope * dy, g.z += slope * dz;
     }
     return g;
-}
-
-struct Six {
-    real c[6];
-};
-
-// Coefficients of an interval of a table, in loads of two.
-QSIM_DEVICE Six six(const double* at) {
-    const double2 *p = (const double2*)at, a = p[0], b = p[1], c = p[2];
-    return {(real)a.x, (real)a.y, (real)b.x, (real)b.y, (real)c.x, (real)c.y};
-}
-QSIM_DEVICE Six six(const float* at) {
-    const float2 *p = (const float2*)at, a = p[0], b = p[1], c = p[2];
-    return {a.x, a.y, b.x, b.y, c.x, c.y};
 }
 
 QSIM_DEVICE double with(double base, double factor, double slope) { return fma(factor, slope, base); }
@@ -192,17 +127,17 @@ QSIM_DEVICE void all_rows(const Model& m, const Common& common, int spin, double
     for (int i = lane_of(); i < m.shells; i += LANES) {
         const double* shell = common.shell + PLACE * i;
         const double dx = x - shell[0], dy = y - shell[1], dz = z - shell[2];
-        const double square = fmax(dx * dx + dy * dy + dz * dz, TINY * TINY), over = quick_rsqrt(square), r = square * over;
+        const Distance d = quick_distance(dx, dy, dz);
         const int64 both = __double_as_longlong(shell[4]);
         const int l = (int)(both >> 32), s = (int)__double_as_longlong(shell[5]);
         real* out = own.ao + (int)both;
         double value = 0, slope = 0, bend = 0;
-        if (r < shell[3]) {
-            const Place p = locate(r);
-            const Six a = six(m.table + 6 * (s * m.intervals + p.interval));
+        if (d.r < shell[3]) {
+            const Place p = locate(d.r);
+            const Six a = six(m.table + 6 * (p.interval * m.shells + s));
             const double t = p.t;
             value = quintic(a.c, t);
-            slope = over * p.inverse_h * (a.c[1] + t * (2.0 * a.c[2] + t * (3.0 * a.c[3] + t * (4.0 * a.c[4] + t * 5.0 * a.c[5]))));
+            slope = d.over * p.inverse_h * (a.c[1] + t * (2.0 * a.c[2] + t * (3.0 * a.c[3] + t * (4.0 * a.c[4] + t * 5.0 * a.c[5]))));
             bend = p.inverse_h * p.inverse_h * (2.0 * a.c[2] + t * (6.0 * a.c[3] + t * (12.0 * a.c[4] + t * 20.0 * a.c[5]))) +
                    2 * (l + 1) * slope;
         }
@@ -325,7 +260,7 @@ extern "C" __global__ void BOUNDS
             const real* column = inverse + at.i * M;
             const double x = own.R[3 * e], y = own.R[3 * e + 1], z = own.R[3 * e + 2];
             const double sx = own.numbers[4 * e], sy = own.numbers[4 * e + 1], sz = own.numbers[4 * e + 2];
-            Gradient old = part_of_gradient(m, common, own.R, e, x, y, z);
+            Gradient old = part_of_gradient(m, common.curves, own.R, e, x, y, z);
             double vx = 0, vy = 0, vz = 0;
             if (mode != PLAIN) {
                 const real* row = s.rows + (w * N + e) * 5 * M;
@@ -339,7 +274,7 @@ extern "C" __global__ void BOUNDS
             const double square = (nx - x) * (nx - x) + (ny - y) * (ny - y) + (nz - z) * (nz - z);
             proposed += square;
             all_rows(m, common, at.spin, nx, ny, nz, own);
-            const Gradient now = part_of_gradient(m, common, own.R, e, nx, ny, nz);
+            const Gradient now = part_of_gradient(m, common.curves, own.R, e, nx, ny, nz);
             const double ratio = product(own.rows, column, at.n), size = fabs(ratio), over_ratio = 1 / ratio;
             const double change = log(size) + all_of(old.u - now.u);
             double exponent = 2 * change;

@@ -28,7 +28,7 @@ struct Model {
     const int64* shell_atom;     // (Sh,)
     const int64* shell_l;
     const int64* shell_first;
-    const real* table;           // (Sh, K, 6)
+    const real* table;           // (K, Sh, 6): shells of an atom side by side
     const double* reach;         // (Sh,)
     const real* coefficients;    // (2, B, M)
     const int64* kind;           // (F,)
@@ -157,7 +157,7 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
             continue;
         }
         const Place p = locate(r);
-        const real* c = m.table + 6 * (s * m.intervals + p.interval);
+        const real* c = m.table + 6 * (p.interval * m.shells + s);
         const double t = p.t, over = 1.0 / fmax(r, TINY);
         const double R = quintic(c, t);
         const double slope = over * p.inverse_h * (c[1] + t * (2.0 * c[2] + t * (3.0 * c[3] + t * (4.0 * c[4] + t * 5.0 * c[5]))));
@@ -183,28 +183,6 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
         rows[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
     join();
-}
-
-// Sum over atomic orbitals of a function with coefficients d (B,), at the point of this lane.
-QSIM_DEVICE double combination(const Model& m, const real* d, double x, double y, double z) {
-    double total = 0;
-    int64 atom = -1;
-    double dx = 0, dy = 0, dz = 0, r = 0;
-    for (int s = 0; s < m.shells; ++s) {
-        if (m.shell_atom[s] != atom) {
-            atom = m.shell_atom[s];
-            dx = x - m.atom[3 * atom], dy = y - m.atom[3 * atom + 1], dz = z - m.atom[3 * atom + 2];
-            r = sqrt(dx * dx + dy * dy + dz * dz);
-        }
-        if (r >= m.reach[s]) continue;
-        const Place p = locate(r);
-        const double R = quintic(m.table + 6 * (s * m.intervals + p.interval), p.t);
-        const real* c = d + m.shell_first[s];
-        double sum = 0;
-        harmonics((int)m.shell_l[s], dx, dy, dz, [&](int i, double S, double, double, double) { sum = fma((double)c[i], S, sum); });
-        total = fma(R, sum, total);
-    }
-    return total;
 }
 
 // ----------------------------------------------------------------------------------------------- Jastrow

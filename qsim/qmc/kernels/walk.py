@@ -325,15 +325,14 @@ class Launch(WalkerLaunch):
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
         real = state.rows.dtype
-        each = real.itemsize * (
-            (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
-        )
+        reals = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"])
+        each = 8 * (-(-(reals + 4 * sizes["electrons"] * sizes["atoms"]) // 8) | 1)
         macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double"}
         if sizes["electrons"] <= SMALL:
             names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
             macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
-        self.old_each, self.plain = each, macros
-        super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros)
+        self.plain = macros
+        super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros, _curve_bytes(sizes))
         lanes = mover_lanes(sizes)
         own, common = _mover_bytes(sizes, lanes, real.itemsize)
         self.mover = WalkerLaunch("moves", state.R.shape[0], own, lanes, macros, common)
@@ -383,8 +382,12 @@ def _mover_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> tuple[int, 
     words = 7 * N + -(-((ao + 6 * M + kept) * real) // 8)
     if lanes < 16:
         words += (3 * lanes - words % (2 * lanes)) % (2 * lanes)
-    common = sizes["functions"] * (6 + 4 * (sizes["width"] - 3)) + 6 * sizes["shells"]
-    return 8 * words, 8 * common
+    return 8 * words, _curve_bytes(sizes) + 8 * 6 * sizes["shells"]
+
+
+def _curve_bytes(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of `curve_numbers` of curves.cuh."""
+    return -(-8 * sizes["functions"] * (5 + 4 * (sizes["width"] - 3)) // 16) * 16
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
@@ -412,7 +415,7 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
         "pseudos": hamiltonian.channels.shape[0],
         "most_channels": hamiltonian.delta.shape[1],
         "quadrature": hamiltonian.points.shape[0],
-        "intervals": orbitals.table.shape[1],
+        "intervals": orbitals.table.shape[0],
         "functions": jastrow.kind.shape[0],
     }
     for field, value in values.items():

@@ -19,7 +19,7 @@ from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
 from qsim.qmc.kernels.rows import copy_rows, put_rows, take_rows
-from qsim.qmc.kernels.types import OrbitalTables, State
+from qsim.qmc.kernels.types import OrbitalTables, State, on_gpu
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
@@ -114,7 +114,7 @@ class Walkers:
         on = self._on_device
         orbitals = wavefunction.orbital_tables(self.real)
         if self.device.is_cuda and isinstance(orbitals, OrbitalTables):
-            orbitals = orbitals._replace(side_by_side=np.zeros(1))  # which CPUs alone need
+            orbitals = on_gpu(orbitals)
         self.tables = walk.Tables(
             on(orbitals),
             on(wavefunction.jastrow_tables()),
