@@ -23,7 +23,16 @@ from typing import Any  # noqa: E402
 
 from bench import ranks, record  # noqa: E402
 from bench.harness import CASES, Bench, Case, Skip  # noqa: E402
-from bench.qmc import crystal_decks, crystal_shares, crystals, optimiser, peers, shares, throughput  # noqa: E402, F401
+from bench.qmc import (  # noqa: E402
+    crystal_decks,  # noqa: F401
+    crystal_parts,  # noqa: F401
+    crystal_shares,  # noqa: F401
+    crystals,  # noqa: F401
+    optimiser,  # noqa: F401
+    peers,  # noqa: F401
+    shares,  # noqa: F401
+    throughput,  # noqa: F401
+)
 from bench.qoc import decks, dense, eigenbasis, grid, line_search, qutip_grape  # noqa: E402, F401
 from bench.sturmian import collisions, integrals, linear, states  # noqa: E402, F401
 from bench.tridiag import atom, atom_clubs, atom_cuda, batch, literal, solve, step, stream, threads  # noqa: E402, F401

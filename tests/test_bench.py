@@ -154,3 +154,17 @@ def test_clocks_of_kernels_change_no_walker_and_lie_within_the_whole(cuda):
         assert 0 < sum(parts) <= clocks[name]["whole"]
     assert 0 < clocks["weigh"]["nonlocal"] < clocks["weigh"]["whole"]
     assert clocks["walk"]["nonlocal"] == clocks["weigh"]["updates"] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["splines", "updates"])
+def test_parts_of_a_move_alone_make_what_numpy_makes(cuda, name):
+    """Splines and updates of inverses of qmc beside the ceiling: the case compares before it measures."""
+    from bench.harness import Bench
+    from bench.qmc import crystal_parts
+    from qsim.core.device.device import cpu
+
+    bench = Bench(cuda, cpu(1), quick=True)
+    getattr(crystal_parts, name)(bench)
+    assert bench.rows
+    assert all(row["fraction"] > 0 for row in bench.rows)

@@ -12,6 +12,15 @@
 #ifndef COMPLEX
 #define COMPLEX 0  // determinants are complex
 #endif
+#ifndef VEC
+#define VEC 1  // channels of a load, a divisor of their number
+#endif
+#ifndef SPLIT
+#define SPLIT 1  // lanes that share the lines of coefficients of the same channels, a power of two up to 16
+#endif
+#ifndef LINES
+#define LINES 2  // of such lines whose loads are under way together
+#endif
 
 // Trial function and Hamiltonian; field for field the dtype `CRYSTAL` of crystal_walk.py, arrays as in crystal_types.py.
 struct Crystal {
@@ -96,6 +105,28 @@ template <int COUNT, int WIDTH = LANES> QSIM_DEVICE void group_totals(real* x) {
         const real own = x[0];
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) x[i] = __shfl_sync(group(), own, i * (WIDTH / COUNT), WIDTH);
+    }
+}
+
+// Sums of COUNT numbers over 2 HALF lanes into emit(number, sum): half of the numbers go to half of the lanes, and so on.
+template <int COUNT, int HALF, typename Emit> QSIM_DEVICE void spread_totals(real* x, int at, int count, Emit emit) {
+    if constexpr (HALF == 0) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+            if (i < count) emit(at + i, x[i]);
+    } else if constexpr (COUNT == 1) {
+        x[0] += __shfl_xor_sync(group(), x[0], HALF, LANES);
+        spread_totals<1, HALF / 2>(x, at, count, emit);
+    } else {
+        constexpr int KEPT = (COUNT + 1) / 2;
+        const bool upper = lane_of() & HALF;
+#pragma unroll
+        for (int i = 0; i < KEPT; ++i) {
+            const real low = x[i], high = i + KEPT < COUNT ? x[i + KEPT < COUNT ? i + KEPT : i] : (real)0;
+            const real kept = upper ? high : low;
+            x[i] = kept + __shfl_xor_sync(group(), upper ? low : high, HALF, LANES);
+        }
+        spread_totals<KEPT, HALF / 2>(x, at + (upper ? KEPT : 0), upper ? count - KEPT : min(count, KEPT), emit);
     }
 }
 
@@ -262,6 +293,10 @@ template <typename Number> QSIM_DEVICE void turn_rows(const Crystal& m, int spin
     }
 }
 
+struct __align__(VEC * sizeof(real)) Channels {
+    real x[VEC];
+};
+
 // Rows (5, C) of splines, and work space behind them.
 QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, double z, real* sums) {
     const int C = (int)m.all_channels;
@@ -287,30 +322,44 @@ QSIM_DEVICE void spline_rows(const Crystal& m, int spin, double x, double y, dou
     join();
     const real *w0 = weights, *w1 = weights + 4, *w2 = weights + 8, *d0 = weights + 12, *d1 = weights + 16, *d2 = weights + 20;
     const real *h0 = weights + 24, *h1 = weights + 28, *h2 = weights + 32;
-    for (int c = lane_of(); c < C; c += LANES) {
-        real value = 0, g0 = 0, g1 = 0, g2 = 0, laplacian = 0;
-#pragma unroll 1  // 16 loads at once: more would need registers that other warps can use
-        for (int a = 0; a < 4; ++a) {
-            const real wa = w0[a], da = d0[a], ha = h0[a];
+    const int own = lane_of() % SPLIT;
+    for (int first = 0; first < C; first += LANES / SPLIT * VEC) {
+        const int c = first + lane_of() / SPLIT * VEC;
+        const bool inside = c < C;
+        const real* table = m.table + spot.first + (inside ? c : 0);
+        real rows[5 * VEC] = {};  // of these lines; gradients along the axes of the mesh
+#pragma unroll (LINES)
+        for (int k = 0; k < 16 / SPLIT; ++k) {
+            const int a = (own + k * SPLIT) / 4, b = (own + k * SPLIT) % 4;
+            const real* q = table + a * plane + b * line;
+            Channels coefficients[4];
 #pragma unroll
-            for (int b = 0; b < 4; ++b) {
-                const real* q = m.table + spot.first + c + a * plane + b * line;
-                const real q0 = q[0], q1 = q[C], q2 = q[2 * C], q3 = q[3 * C];
-                const real v = w2[0] * q0 + w2[1] * q1 + w2[2] * q2 + w2[3] * q3;
-                const real s = d2[0] * q0 + d2[1] * q1 + d2[2] * q2 + d2[3] * q3;
-                const real t = h2[0] * q0 + h2[1] * q1 + h2[2] * q2 + h2[3] * q3;
-                const real wab = wa * w1[b], dwab = da * w1[b], wdab = wa * d1[b];
-                value += wab * v, g0 += dwab * v, g1 += wdab * v, g2 += wab * s;
-                laplacian += (m00 * ha * w1[b] + m11 * wa * h1[b] + m01 * da * d1[b]) * v +
-                             (m02 * dwab + m12 * wdab) * s + m22 * wab * t;
+            for (int d = 0; d < 4; ++d) coefficients[d] = *(const Channels*)(q + d * C);
+            const real value = w0[a] * w1[b], dx = d0[a] * w1[b], dy = w0[a] * d1[b];
+            const real bend = m00 * h0[a] * w1[b] + m11 * w0[a] * h1[b] + m01 * d0[a] * d1[b], mixed = m02 * dx + m12 * dy;
+#pragma unroll
+            for (int v = 0; v < VEC; ++v) {
+                real along = 0, slope = 0, second = 0;
+#pragma unroll
+                for (int d = 0; d < 4; ++d) {
+                    const real x = coefficients[d].x[v];
+                    along += w2[d] * x, slope += d2[d] * x, second += h2[d] * x;
+                }
+                rows[v] += value * along, rows[VEC + v] += dx * along, rows[2 * VEC + v] += dy * along;
+                rows[3 * VEC + v] += value * slope;
+                rows[4 * VEC + v] += bend * along + mixed * slope + m22 * value * second;
             }
         }
-        sums[c] = value;
 #pragma unroll
-        for (int j = 0; j < 3; ++j)
-            sums[(1 + j) * C + c] =
-                (real)m.primitive[3 * j] * g0 + (real)m.primitive[3 * j + 1] * g1 + (real)m.primitive[3 * j + 2] * g2;
-        sums[4 * C + c] = laplacian;
+        for (int v = 0; v < VEC; ++v) {
+            const real x = rows[VEC + v], y = rows[2 * VEC + v], z = rows[3 * VEC + v];
+#pragma unroll
+            for (int j = 0; j < 3; ++j)
+                rows[(1 + j) * VEC + v] = (real)m.primitive[3 * j] * x + (real)m.primitive[3 * j + 1] * y + (real)m.primitive[3 * j + 2] * z;
+        }
+        spread_totals<5 * VEC, SPLIT / 2>(rows, 0, 5 * VEC, [&](int k, real total) {
+            if (inside) sums[k / VEC * C + c + k % VEC] = total;
+        });
     }
     turn_rows(m, spin, spot.cell, sums);
 }

@@ -7,9 +7,6 @@
 #define QSIM_QMC_CRYSTAL_NONLOCAL_CUH
 #include "crystal_moves.cuh"
 
-#ifndef VEC
-#define VEC 1  // channels of a load, a divisor of their number
-#endif
 #ifndef AHEAD
 #define AHEAD 4  // of four groups of four loads, how many are under way together
 #endif
@@ -145,10 +142,6 @@ QSIM_DEVICE void dress(const Crystal& m, int spin, const int* cell, const elem* 
 #endif
     }
 }
-
-struct __align__(VEC * sizeof(real)) Channels {
-    real x[VEC];
-};
 
 // Sum of the values of all channels with the dressed column: the part of this lane.  Four rows of a line are one piece of memory, and a
 // lane takes VEC channels of one of them.

@@ -241,28 +241,6 @@ QSIM_DEVICE void electron_gradient(const Crystal& m, const Local& local, int e, 
     }
 }
 
-// Sums of COUNT numbers over the lanes into emit(number, sum): half of the numbers go to half of the lanes, and so on.
-template <int COUNT, int HALF, typename Emit> QSIM_DEVICE void spread_totals(real* x, int at, int count, Emit emit) {
-    if constexpr (HALF == 0) {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i)
-            if (i < count) emit(at + i, x[i]);
-    } else if constexpr (COUNT == 1) {
-        x[0] += __shfl_xor_sync(group(), x[0], HALF, LANES);
-        spread_totals<1, HALF / 2>(x, at, count, emit);
-    } else {
-        constexpr int KEPT = (COUNT + 1) / 2;
-        const bool upper = lane_of() & HALF;
-#pragma unroll
-        for (int i = 0; i < KEPT; ++i) {
-            const real low = x[i], high = i + KEPT < COUNT ? x[i + KEPT < COUNT ? i + KEPT : i] : (real)0;
-            const real kept = upper ? high : low;
-            x[i] = kept + __shfl_xor_sync(group(), upper ? low : high, HALF, LANES);
-        }
-        spread_totals<KEPT, HALF / 2>(x, at + (upper ? KEPT : 0), upper ? count - KEPT : min(count, KEPT), emit);
-    }
-}
-
 // ------------------------------------------------------------------------------------------ shared memory
 
 QSIM_DEVICE int padded(int bytes) { return (bytes + 15) / 16 * 16; }

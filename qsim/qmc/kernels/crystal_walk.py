@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import State
 
-__all__ = ["crystal_space", "diffuse", "energies", "generations", "recompute", "walk"]
+__all__ = ["crystal_space", "diffuse", "energies", "generations", "lines_of", "recompute", "split_of", "walk"]
 
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
+CACHED = 48 << 20  # bytes of tables that stay in a cache
+FEW_LINES, MOST_LINES = 2, 4  # lines of a lane that are always loaded together; under way at once
+SPLITS = (1, 2, 4, 8, 16)  # of the 16 lines of coefficients around a point
 BATCH = {
     4: 12,
     8: 6,
@@ -276,6 +279,25 @@ def lanes_of(sizes: Mapping[str, int]) -> int:
     return next((count for count in LANES if count >= items), WARP)
 
 
+def split_of(channels: int, together: int, lanes: int) -> int:
+    """Return how many lanes share the lines of coefficients of the same channels: a power of two, as many as all channels leave.
+
+    Parameters
+    ----------
+    together
+        Channels of a load.
+    """
+    return max((count for count in SPLITS if channels * count <= together * lanes), default=1)
+
+
+def lines_of(split: int, table_bytes: int) -> int:
+    """Return of how many lines of coefficients a lane has the loads under way together.
+
+    More hide how long device memory takes to answer; fewer leave registers to what else a move needs, and caches answer soon.
+    """
+    return MOST_LINES if 16 // split <= FEW_LINES or table_bytes > CACHED else 1
+
+
 class _Launch(WalkerLaunch):
     """Launches for walkers of a crystal."""
 
@@ -304,6 +326,8 @@ class _Launch(WalkerLaunch):
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
         common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
         super().__init__("crystal_walk", state.R.shape[0], each, lanes, macros, common)
+        self.macros["SPLIT"] = split = split_of(channels, int(macros["VEC"]), self.lanes)
+        self.macros["LINES"] = lines_of(split, orbitals.table.nbytes)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
