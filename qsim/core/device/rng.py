@@ -152,9 +152,9 @@ def _pair(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the two uniforms of each counter."""
     if n == 1:  # some microseconds instead of a tenth of a millisecond
-        words = _one((step, first, draw // 2, stream), tuple(int(word) for word in np.asarray(key, np.uint32)))
-        pair = np.array(words, np.uint64).reshape(1, 4)
-        return _to_unit(pair[:, 0], pair[:, 1]), _to_unit(pair[:, 2], pair[:, 3])
+        of_key = tuple(int(word) for word in np.asarray(key, np.uint32))
+        one: NDArray[np.uint64] = np.array([_one((step, first, draw // 2, stream), of_key)], np.uint64)
+        return _to_unit(one[:, 0], one[:, 1]), _to_unit(one[:, 2], one[:, 3])
     counter = np.empty((n, 4), dtype=np.uint32)
     counter[:, 0] = step
     counter[:, 1] = np.arange(first, first + n, dtype=np.uint32)

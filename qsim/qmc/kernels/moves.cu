@@ -17,12 +17,15 @@
 #include "curves.cuh"
 #include "molecules.cuh"
 
-#ifndef KEEP
 #ifdef ELECTRONS
 #define KEEP 1  // positions and inverses in shared memory
 #else
 #define KEEP 0
 #endif
+#if LANES > 1 && defined(ELECTRONS) && ORBITALS <= 5
+#define PARTIAL (LANES * (5 * ORBITALS + 1))  // sums of all lanes
+#else
+#define PARTIAL 0
 #endif
 
 #if LANES == 1
@@ -58,7 +61,7 @@ QSIM_DEVICE Common common_of(const Model& m, double* shared) { return {curves_at
 
 QSIM_DEVICE Own own_of(const Model& m, double* shared) {
     const int N = (int)m.electrons, M = (int)m.orbitals, B = (int)m.basis;
-    const int partial = LANES == 1 ? 0 : LANES * (5 * M + 1), ao = 5 * B > partial ? 5 * B : partial;
+    const int ao = 5 * B > PARTIAL ? 5 * B : PARTIAL;
     int size = 7 * N + (int)(((ao + 6 * M + KEEP * 2 * M * M) * sizeof(real) + 7) / 8);
     if (LANES < 16) size += (3 * LANES - size % (2 * LANES)) % (2 * LANES);  // groups side by side meet different banks
     double* at = shared + curve_numbers(m) + PLACE * m.shells + GROUP * size;
@@ -121,6 +124,21 @@ QSIM_DEVICE Gradient part_of_gradient(const Model& m, const Curves& curves, cons
 QSIM_DEVICE double with(double base, double factor, double slope) { return fma(factor, slope, base); }
 QSIM_DEVICE double with(double base, double, Zero) { return base; }
 
+// Where a shell of atomic orbitals goes, which its harmonics are multiplied by.
+struct Emitted {
+    real* out;
+    int B;
+    double value, bend, gx, gy, gz;
+
+    template <typename X, typename Y, typename Z> QSIM_MEMBER void operator()(int k, double S, X Sx, Y Sy, Z Sz) const {
+        out[k] = (real)(value * S);
+        out[B + k] = (real)with(gx * S, value, Sx);
+        out[2 * B + k] = (real)with(gy * S, value, Sy);
+        out[3 * B + k] = (real)with(gz * S, value, Sz);
+        out[4 * B + k] = (real)(bend * S);
+    }
+};
+
 // Values, gradients and Laplacians of the orbitals of a spin at one point.
 QSIM_DEVICE void all_rows(const Model& m, const Common& common, int spin, double x, double y, double z, const Own& own) {
     const int B = (int)m.basis, M = (int)m.orbitals;
@@ -141,18 +159,11 @@ QSIM_DEVICE void all_rows(const Model& m, const Common& common, int spin, double
             bend = p.inverse_h * p.inverse_h * (2.0 * a.c[2] + t * (6.0 * a.c[3] + t * (12.0 * a.c[4] + t * 20.0 * a.c[5]))) +
                    2 * (l + 1) * slope;
         }
-        const double gx = slope * dx, gy = slope * dy, gz = slope * dz;
-        harmonics(l, dx, dy, dz, [&](int k, double S, auto Sx, auto Sy, auto Sz) {
-            out[k] = (real)(value * S);
-            out[B + k] = (real)with(gx * S, value, Sx);
-            out[2 * B + k] = (real)with(gy * S, value, Sy);
-            out[3 * B + k] = (real)with(gz * S, value, Sz);
-            out[4 * B + k] = (real)(bend * S);
-        });
+        harmonics(l, dx, dy, dz, Emitted{out, B, value, bend, slope * dx, slope * dy, slope * dz});
     }
     meet();
     const real* C = m.coefficients + (int64)spin * B * M;
-#if LANES > 1 && defined(ELECTRONS) && ORBITALS <= 5
+#if PARTIAL > 0
     // a lane adds some atomic orbitals up for all rows, which the group then adds up
     real sums[5 * ORBITALS];
 #pragma unroll

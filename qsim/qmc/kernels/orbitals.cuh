@@ -1,8 +1,7 @@
 // Orbitals, Jastrow functions and pseudopotentials at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
 //
 // A group of 1, 2, 4 ... 32 lanes of a warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made
-// by the group together: a lane takes a shell, then a sum over atomic orbitals.  Quadrature points of pseudopotentials go to a lane each, with the sum over orbitals
-// done beforehand.
+// by the group together: a lane takes a shell, then a sum over atomic orbitals.
 
 #ifndef QSIM_QMC_ORBITALS_CUH
 #define QSIM_QMC_ORBITALS_CUH
@@ -231,21 +230,6 @@ template <typename Tables> QSIM_DEVICE Curve function(const Tables& m, int f, do
 }
 
 QSIM_DEVICE double distance(double dx, double dy, double dz) { return fmax(sqrt(dx * dx + dy * dy + dz * dz), TINY); }
-
-// All functions of electron e if it were at (x, y, z), at the point of this lane.
-QSIM_DEVICE double electron_value(const Model& m, const double* R, int e, double x, double y, double z) {
-    double total = 0;
-    const bool spin = e < m.n_up;
-    if (m.kind[0] || m.kind[1])
-        for (int j = 0; j < m.electrons; ++j)
-            if (j != e)
-                total += function_value(m, (j < m.n_up) == spin ? 0 : 1, distance(x - R[3 * j], y - R[3 * j + 1], z - R[3 * j + 2]));
-    for (int a = 0; a < m.atoms; ++a) {
-        const int f = 2 + (int)m.species[a];
-        if (m.kind[f]) total += function_value(m, f, distance(x - m.atom[3 * a], y - m.atom[3 * a + 1], z - m.atom[3 * a + 2]));
-    }
-    return total;
-}
 
 struct Gradient {
     double u, x, y, z;

@@ -81,7 +81,11 @@ def copy_rows(device: Device, arrays: Sequence[Any], indices: Any) -> None:
     count, n = len(indices), len(arrays)
     if count:
         kernel = kernels.function("qmc/kernels", "rows", "copy_rows", {"REAL": "double"})
-        kernel((min(MOST_BLOCKS, count),), (THREADS,), (table[:n], table[n:], np.int32(n), indices, np.int64(count)))
+        kernel(
+            (min(MOST_BLOCKS, count),),
+            (THREADS,),
+            (table[:n], table[n:], np.int32(n), indices, np.int64(count)),
+        )
 
 
 def _starts(arrays: Sequence[Any]) -> NDArray[np.int64]:

@@ -1,16 +1,16 @@
-// Walkers: moves of single electrons, local energies, weights and T-moves.  A group of LANES lanes of a warp
-// carries a walker through all sweeps of a launch: one lane where there are few electrons, which leave the others nothing to do.
+// Walkers of molecules: local energies, weights, T-moves, and everything anew from the positions; moves are in moves.cu.  A group of
+// LANES lanes of a warp carries a walker: one lane where there are few electrons, which leave the others nothing to do.
 //
-// Moves, energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
+// Energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
 // many warps a multiprocessor holds, and together they would need twice the registers of each.
 //
-// The random numbers are those of the CPU: a counter is (generation, walker, purpose, section), so CPU and GPU make the same moves
-// until rounding turns a decision.  State stays in global memory (1 to 40 kB per walker, in cache between launches);
-// shared memory holds what the lanes of a warp exchange: atomic orbitals, rows, one column.
+// The random numbers are those of the CPU: a counter is (generation, walker, purpose, section).  State stays in global memory (1 to
+// 40 kB per walker, in cache between launches); shared memory holds what the lanes of a walker exchange.
 //
-// Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
+// A lane takes an electron, then one point of the spheres around ions at a time, of the list of those whose electron is within range.
+// Flops of a point: 12 shells + 2 B for the orbitals, 25 (N + A) for the Jastrow; most of its time goes to the tables of the shells.
 //
-// qsim-compile: may-spill=walk,nonlocal_steps
+// qsim-compile: may-spill=energies,weigh,nonlocal_steps
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
@@ -18,7 +18,7 @@
 #include "curves.cuh"
 #include "molecules.cuh"
 
-#define AHEAD 3  // shells whose tables are read at once
+#define AHEAD 2  // shells whose tables are read at once
 #define BELOW_LARGEST 0x1.fffffffffffffp+4
 #define TOGETHER 5  // pairs of an electron and an ion whose points are taken together, as many as `ao` has room for
 
