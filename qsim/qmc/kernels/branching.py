@@ -12,7 +12,7 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
 
-__all__ = ["comb", "settle", "settled_comb", "weigh_walkers"]
+__all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
 
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
@@ -71,17 +71,6 @@ def comb(whole: Any, n: int, step: int, rest: int, start: int, more: int) -> Any
     return indices
 
 
-def settled_comb(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
-    """Return what :func:`settle` makes of :func:`comb` with as many teeth as walkers."""
-    n = whole.size
-    if namespace(whole) is np or not 0 < n <= FEW:
-        return settle(comb(whole, n, step, rest, start, more))
-    indices = namespace(whole).empty(n, np.int64)
-    numbers = (np.int64(x) for x in (step, rest, start, more))
-    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
-    return indices
-
-
 def settle(indices: Any) -> Any:
     """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
 
@@ -93,6 +82,17 @@ def settle(indices: Any) -> Any:
     found, work = indices.copy(), xp.empty((2, n), np.int64)
     _kernel("settle")((1,), (SETTLERS,), (found, np.int64(n), work[0], work[1]))
     return found
+
+
+def comb_few(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+    xp, n = namespace(whole), whole.size
+    if xp is np:
+        return _comb_few_cpu(whole, step, rest, start, more)
+    indices = xp.empty(n, np.int64)
+    numbers = (np.int64(x) for x in (step, rest, start, more))
+    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
+    return indices
 
 
 def _weigh_walkers_cpu(
@@ -120,6 +120,10 @@ def _settle_cpu(indices: Any) -> Any:
     found = np.arange(n, dtype=np.int64)
     found[~alive] = indices[surplus]
     return found
+
+
+def _comb_few_cpu(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    return settle(comb(whole, whole.size, step, rest, start, more))
 
 
 def _kernel(name: str) -> Any:

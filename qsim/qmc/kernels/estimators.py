@@ -48,15 +48,19 @@ def quanta(device: Device, weight: Any) -> Any:
 def count_quanta(device: Device, weight: Any, total: Any) -> Any:
     """Return :func:`quanta` of weights (walkers,) and add their sum to a number (), int64, on the device."""
     if not device.is_cuda:
-        count = quanta(device, weight)
-        total += count.sum()
-        return count
+        return _count_quanta_cpu(device, weight, total)
     walkers = int(weight.shape[0])
     count = device.xp.empty(walkers, np.int64)
     if walkers:
         kernel = kernels.function("qmc/kernels", "estimators", "count_quanta", {"REAL": "double"})
         arguments = (weight, np.int64(walkers), np.float64(UNIT), count, total)
         kernel(kernels.blocks(walkers, THREADS), (THREADS,), arguments)
+    return count
+
+
+def _count_quanta_cpu(device: Device, weight: Any, total: Any) -> Any:
+    count = quanta(device, weight)
+    total += count.sum()
     return count
 
 

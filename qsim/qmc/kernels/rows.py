@@ -73,8 +73,7 @@ def copy_rows(device: Device, arrays: Sequence[Any], indices: Any) -> None:
         On the device; a walker that is copied keeps its own place: ``indices[indices] == indices``.
     """
     if not device.is_cuda:
-        places = np.flatnonzero(indices != np.arange(len(indices)))
-        put_rows(device, arrays, places, take_rows(device, arrays, indices[places]))
+        _copy_rows_cpu(device, arrays, indices)
         return
     starts = _starts(arrays)
     table = _table(device, tuple(array.data.ptr for array in arrays), tuple(int(start) for start in starts))
@@ -106,6 +105,11 @@ def _put_rows_cpu(
 ) -> None:
     for array, first, last in zip(arrays, starts[:-1], starts[1:], strict=True):
         _words(array)[places] = rows[:, first:last]
+
+
+def _copy_rows_cpu(device: Device, arrays: Sequence[Any], indices: Any) -> None:
+    places = np.flatnonzero(indices != np.arange(len(indices)))
+    put_rows(device, arrays, places, take_rows(device, arrays, indices[places]))
 
 
 def _words(array: Any) -> Any:

@@ -1,5 +1,6 @@
-// Walkers of molecules: local energies, weights, T-moves, and everything anew from the positions; moves are in moves.cu.  A group of
-// LANES lanes of a warp carries a walker: one lane where there are few electrons, which leave the others nothing to do.
+// Walkers of molecules: local energies, weights, T-moves, and everything anew from the positions; with MOVES their moves alone, which
+// have as many lanes as suits them.  A group of LANES lanes of a warp carries a walker: one lane where there are few electrons, which
+// leave the others nothing to do.
 //
 // Energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
 // many warps a multiprocessor holds, and together they would need twice the registers of each.
@@ -10,13 +11,20 @@
 // A lane takes an electron, then one point of the spheres around ions at a time, of the list of those whose electron is within range.
 // Flops of a point: 12 shells + 2 B for the orbitals, 25 (N + A) for the Jastrow; most of its time goes to the tables of the shells.
 //
-// qsim-compile: may-spill=energies,weigh,nonlocal_steps
+// qsim-compile: may-spill=walk,energies,weigh,nonlocal_steps
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
 // qsim-compile: -DWARPS=4 -DLANES=16 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
+// qsim-compile: -DMOVES -DWARPS=4
+// qsim-compile: -DMOVES -DWARPS=1 -DLANES=1
+// qsim-compile: -DMOVES -DWARPS=4 -DLANES=8 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
 #include "curves.cuh"
 #include "molecules.cuh"
+
+#ifdef MOVES
+#include "moves.cuh"
+#else
 
 #define AHEAD 2  // shells whose tables are read at once
 #define BELOW_LARGEST 0x1.fffffffffffffp+4
@@ -400,3 +408,5 @@ extern "C" __global__ void BOUNDS
     if (w >= s.walkers) return;
     nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, curves));
 }
+
+#endif  // MOVES

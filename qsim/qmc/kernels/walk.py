@@ -43,10 +43,10 @@ __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "re
 ITEMS = 2.0  # shells, electrons and ions for each lane of a walker
 MOVE_ITEMS = 4.0  # the same in moves, whose lanes wait for each other more often
 SMALL = 16  # electrons up to which kernels are compiled for the sizes of the system
-FEW_ORBITALS = 5  # of a spin, up to which a lane of `all_rows` in moves.cu has sums for all of them
+FEW_ORBITALS = 5  # of a spin, up to which a lane of `all_rows` in moves.cuh has sums for all of them
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
-HEAD, PLACE = 5, 6  # numbers of a function and of a shell in shared memory, as in curves.cuh and moves.cu
+HEAD, PLACE = 5, 6  # numbers of a function and of a shell in shared memory, as in curves.cuh and moves.cuh
 KEPT = 8  # launches: a run alternates between few ensembles and trial functions
 
 
@@ -347,7 +347,7 @@ class Launch(WalkerLaunch):
         while lanes < WARP and WARP // lanes * _move_bytes(sizes, lanes, real.itemsize) > SHARED_BYTES // 2:
             lanes *= 2
         own, common = _move_bytes(sizes, lanes, real.itemsize), curves + 8 * PLACE * sizes["shells"]
-        self.moves = WalkerLaunch("moves", walkers, own, lanes, macros, common)
+        self.moves = WalkerLaunch("walk", walkers, own, lanes, macros | {"MOVES": 1}, common)
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
         self.moves.model, self.moves.state = self.model, self.state
@@ -355,7 +355,7 @@ class Launch(WalkerLaunch):
     def __call__(
         self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
     ) -> None:
-        """Launch a kernel; moves have a source, lanes and shared memory of their own."""
+        """Launch a kernel; moves have a module, lanes and shared memory of their own."""
         if name == "walk":
             self.moves(name, numbers, stream, more)
         else:
@@ -380,7 +380,7 @@ _kept: dict[tuple[int, ...], tuple[Tables, Launch]] = {}
 
 
 def _move_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> int:
-    """Return the bytes of shared memory of a walker, as `own_of` of moves.cu; ``real``: bytes of a number of an orbital."""
+    """Return the bytes of shared memory of a walker, as `own_of` of moves.cuh; ``real``: bytes of a number of an orbital."""
     N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
     sums = lanes * (5 * M + 1) if lanes > 1 and N <= SMALL and M <= FEW_ORBITALS else 0
     kept = 2 * M * M if N <= SMALL else 0

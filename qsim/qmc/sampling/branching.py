@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.branching import comb, settle, settled_comb, weigh_walkers
+from qsim.qmc.kernels.branching import FEW, comb, comb_few, settle, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,7 +212,11 @@ class Population:
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
         numbers = (step, rest, start, more)
-        indices = settled_comb(whole, *numbers) if n == whole.size else comb(whole, n, *numbers)
+        if n == whole.size <= FEW:
+            indices = comb_few(whole, *numbers)
+        else:
+            indices = comb(whole, n, *numbers)
+            indices = settle(indices) if n == whole.size else indices
         return indices, xp.full(n, total / UNIT / n)
 
     def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:

@@ -9,11 +9,9 @@
 // until rounding turns a decision.
 //
 // Flops of a move: 5 M B for the rows, 4 M^2 for the update, 50 (N + A) for the Jastrow.
-//
-// qsim-compile: may-spill=walk
-// qsim-compile: -DWARPS=4
-// qsim-compile: -DWARPS=1 -DLANES=1
-// qsim-compile: -DWARPS=4 -DLANES=8 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
+
+#ifndef QSIM_QMC_MOVES_CUH
+#define QSIM_QMC_MOVES_CUH
 #include "curves.cuh"
 #include "molecules.cuh"
 
@@ -329,3 +327,5 @@ extern "C" __global__ void BOUNDS
         s.age[w] = age;
     }
 }
+
+#endif
