@@ -1,11 +1,11 @@
-"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|works|decks]``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works|decks]``.
 
 *Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
 on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
 empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`); the wall time is split into the parts of
 ``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of that others had on a shared
-machine.  *Decks* (`--only decks`): every deck of inputs/ on one core, several at once on cores of their own, then one after
-another on all cores.
+machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of inputs/ on one core, several at
+once on cores of their own, then one after another on all cores; those that take longer than ``--limit`` on one are left out.
 
 The record is written after each command.
 """
@@ -22,6 +22,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ ON_GPU = {
     "trotter": ("thirty_spins", ("evolve.t_final=1.0", "evolve.outputs=3")),
 }
 LIMIT = 60.0  # seconds that one command may take
+COMPILING = 15.0  # more for the first run of a deck
+FIRST = ("li_plus_scan", "ring_echo", "hhg_800nm", "morse")  # decks that more cores once made slower
 
 # -------------------------------------------------------------------------------------------- works
 
@@ -241,12 +244,20 @@ def command(
 
 
 def commands(
-    counts: list[int], devices: list[str], until: float, keep: Callable[[list[dict[str, Any]]], None]
+    counts: list[int],
+    devices: list[str],
+    until: float,
+    keep: Callable[[list[dict[str, Any]]], None],
+    *,
+    large: bool = False,
 ) -> None:
-    """Measure each deck and device, cold, then warm on each number of threads; `keep` gets all rows after each."""
+    """Measure each deck and device, cold, then warm on each number of threads; `keep` gets all rows after each.
+
+    If `large`, those alone that have work for a GPU.
+    """
     rows: list[dict[str, Any]] = []
     works: list[tuple[str, str, tuple[str, ...], list[str]]] = []
-    for size in range(2):  # all small decks first
+    for size in range(0 if large else 2):  # all small decks first
         works += [(method, decks[size], (), devices) for method, decks in DECKS.items()]
     works += [(method, deck, changes, ["cuda"]) for method, (deck, changes) in ON_GPU.items()]
     for method, deck, changes, chosen in works:
@@ -267,27 +278,30 @@ def commands(
                     keep(rows)
 
 
-def every_deck(
-    most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float = 20.0
-) -> None:
+def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
     """Measure all decks on one core each, and those that end within `limit` seconds on all cores; `keep` gets the rows."""
-    decks = sorted(path.relative_to(ROOT / "inputs") for path in ROOT.glob("inputs/*/*.yaml"))
+    methods: dict[str, list[Path]] = {}
+    for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
+        methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs"))
+    # some of each method are there if time runs out
+    decks = [deck for some in zip_longest(*methods.values()) for deck in some if deck]
     cores = queue.SimpleQueue[int]()
-    for core in range(
-        0, most, 2 if most > 2 else 1
-    ):  # every other: half of the memory's rate is left to them
-        cores.put(core)
+    for core in range(0, most, 2 if most > 2 else 1):
+        cores.put(core)  # every other: half of the memory's rate is left to them
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
 
         def alone(deck: Path) -> dict[str, Any]:
             core = cores.get()
             try:
-                for _ in range(2):  # the first compiles
-                    found = command(deck.parent.name, deck.stem, "cpu", 1, cache, cores=[core], limit=limit)
-                    if "cut" in found:
+                for most_time in (limit + COMPILING, limit):
+                    found = command(
+                        deck.parent.name, deck.stem, "cpu", 1, cache, cores=[core], limit=most_time
+                    )
+                    if "cut" in found or found["wall"] > limit + COMPILING / 2:
                         break
-                return {"deck": str(deck.with_suffix("")), "threads": 1, **found}
+                cut = {"cut": True} if found["wall"] > limit else {}
+                return {"deck": str(deck.with_suffix("")), "threads": 1, **found, **cut}
             finally:
                 cores.put(core)
 
@@ -309,10 +323,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument(
-        "--only", choices=("commands", "works", "decks"), help="one part; without, commands and works"
+        "--only",
+        choices=("commands", "large", "works", "decks"),
+        help="one part; without, commands and works",
     )
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of a deck on one core, at most")
     parser.add_argument("--threads", default="")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
@@ -335,14 +352,15 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     if options.only == "decks":
-        every_deck(most, begun + options.seconds, keep)
+        every_deck(most, begun + options.seconds, keep, options.limit)
         return
-    if options.only != "commands":
+    if options.only not in ("commands", "large"):
         share = options.share if options.only is None else 1.0
         record["works"] = works(counts, begun + share * options.seconds)
         keep([])
     if options.only != "works":
-        commands(counts, options.device.split(","), begun + options.seconds, keep)
+        devices = options.device.split(",")
+        commands(counts, devices, begun + options.seconds, keep, large=options.only == "large")
 
 
 if __name__ == "__main__":

@@ -350,7 +350,6 @@ SMALL = "splines of a gigabyte there, tables that stay in the cache here"
     60,
     _draw_shares,
     _compare_shares,
-    "The record of crystals on a GPU is of commit d409cba; 16 atoms have become three times as fast since.",
 )
 def shares(work: Work) -> Data:
     """Take the shares of the cases of the bench."""

@@ -18,15 +18,16 @@ def _work(a, b, out):
     put(out, 17, lane(w, 2))
     put(out, 18, get(b, 9))
     put(out, 19, wide(v) * 0.1)
+    put(out, 23, -(v - w))
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_numbers_are_those_of_numpy(real):
     rng = np.random.default_rng(1)
     a, b = rng.uniform(0.5, 2.0, (2, 5)).astype(real), rng.uniform(0.5, 2.0, (2, 5)).astype(real)
-    out = np.full(24, -1.0, real)
+    out = np.full(28, -1.0, real)
     _work(a.ravel(), b, out)
     v, w = a.ravel()[1:5], b.ravel()[3:7]
     wanted = [v + 2 * w, (3 - v) / w, np.sqrt(w) - a[0, 0], [a[0, 0], a[0, 1], b[0, 0], b[0, 1]]]
-    wanted += [[v.sum()], [w[2]], [b[1, 4]], 0.1 * v.astype(float), [-1.0]]
+    wanted += [[v.sum()], [w[2]], [b[1, 4]], 0.1 * v.astype(float), w - v, [-1.0]]
     np.testing.assert_allclose(out, np.concatenate(wanted), rtol=4 * np.finfo(real).eps)

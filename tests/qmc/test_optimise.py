@@ -1,13 +1,17 @@
 """Optimisation of Jastrow parameters: exact cases, helium, bad starts, repeatability, mistakes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from qsim.core.deck.load import load_deck
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import stage
 from qsim.qmc.deck.series import Optimize
 from qsim.qmc.sampling import optimise
 from qsim.qmc.sampling.linear_method import (
@@ -173,6 +177,65 @@ def by_quadrature(w, points=44):
     energy = 0.5 * (squares - crossed) - 2 / r1 - 2 / r2 + 1 / u
     psi = W * np.exp(-2 * (1.6875 * (r1 + r2) + f1 + f2 + g))
     return float(np.sum(psi * energy) / np.sum(psi))
+
+
+# ------------------------------------------------------------------------------------ steps that are tried
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_steps_are_judged_by_what_they_do(case, monkeypatch):
+    """Random trial functions and steps against quadrature; 4.5 standard errors for 12 numbers: a false alarm in 12 000."""
+    generator = np.random.default_rng(case)
+    w = helium()
+    tail = np.tile(np.linspace(1.0, 0.1, 8), 2)
+    w = w.with_parameters(w.parameters + 0.3 * tail * generator.normal(size=16))
+    run = Optimisation(started(w, 1024, seed=case), Optimize(steps=8, sweeps=4, timestep=0.3, warmup=60), 1)
+    run.warm_up.advance(lambda progress: None)
+    sets, moments, _ = run._sample()
+    steps = [size * tail * generator.normal(size=16) for size in (0.02, 0.05, 0.1)]
+    terms, influences = run._terms, []
+
+    def watched(*arguments):
+        value, influence = terms(*arguments)
+        influences.append(influence)
+        return value, influence
+
+    monkeypatch.setattr(run, "_terms", watched)
+    trials = run._compare(moments, sets, steps, [1.0, 1.0, 1.0])
+    before, *after = influences
+    start = by_quadrature(w, 60)
+    for step, trial in zip(steps, trials, strict=True):
+        change = by_quadrature(w.with_parameters(w.parameters + step), 60) - start
+        assert abs(trial.change - change) < 4.5 * trial.error + 3e-5  # of the quadrature
+    # two reweighted energies know less of their difference
+    reweighted = sum(np.std((one - before).mean(axis=0)) / np.sqrt(1024) for one in after)
+    assert sum(trial.error for trial in trials) < 0.75 * reweighted
+
+
+def test_an_iteration_that_says_little_is_not_kept():
+    """Random histories, of which the last iteration is within its large error as good as the others."""
+    generator = np.random.default_rng(7)
+    run = Optimisation(started(helium(), 20), Optimize(iterations=5), 1)
+    for _ in range(50):
+        run.rows = optimise.Rows()
+        errors = generator.uniform(0.004, 0.006, 6)
+        targets = -2.9 + errors * generator.normal(size=6)
+        errors[5] *= 6.0
+        for target, error in zip(targets, errors, strict=True):
+            run.rows.add(target=target, target_error=error)
+        assert run._best() < 5
+
+
+@pytest.mark.parametrize("seed", range(22, 26))
+def test_few_walkers_of_a_metal_end_better_than_they_began(seed):
+    """Rare configurations with large energies decide at the start; the variance at the end is 0.06 hartree^2 whatever the way."""
+    series = "series=[{optimize: {walkers: 256, iterations: 5, timestep: 0.4}}]"
+    deck = Path(__file__).resolve().parents[2] / "inputs" / "qmc" / "hydrogen_bcc.yaml"
+    loaded = load_deck(deck, stage("qmc", "deck").DECK, [series, f"run.seed={seed}"])
+    (found,) = stage("qmc", "run").run(stage("qmc", "build").build(loaded, cpu(1)), Monitor.silent()).series
+    assert found.blocks["variance"][0] > 0.15
+    assert found.info["variance"] < 0.1
+    assert found.info["energy"] < found.blocks["energy"][0] + 3.0 * found.blocks["energy_error"][0]
 
 
 def zeros():

@@ -1,8 +1,11 @@
-"""Vectors of a few numbers in compiled CPU kernels: ``v = lanes(a, k)``, ``v * w + 2.0``, ``put(a, k, v)``.
+"""Vectors of a few numbers in compiled CPU kernels: ``v = lanes(a, k)``, ``-v * w + 2.0``, ``put(a, k, v)``.
 
 Numba leaves it to the compiler to find loops whose turns can be made side by side.  It finds none where arrays might overlap or
-loops are as short as those over the electrons of a molecule.  These four numbers are side by side whatever the compiler thinks:
+loops are as short as those over the electrons of a molecule.  These numbers are side by side whatever the compiler thinks:
 they are loaded, computed with, and stored by single instructions of the processor.
+
+:class:`Vector` has ``+ - * /`` and a sign for any number of elements; the functions that load and make vectors here make them of
+four.  Like the kernels, the operators leave it to the compiler to round a product and a sum only once.
 """
 
 from __future__ import annotations
@@ -23,35 +26,50 @@ if TYPE_CHECKING:
     from numba.core.datamodel import DataModelManager
     from numba.core.typing.templates import Signature
 
-__all__ = ["LANES", "get", "lane", "lanes", "pack", "put", "root", "same", "total", "wide"]
+__all__ = [
+    "LANES",
+    "Vector",
+    "address",
+    "get",
+    "lane",
+    "lanes",
+    "pack",
+    "put",
+    "root",
+    "same",
+    "splat",
+    "total",
+    "wide",
+]
 
 LANES = 4
+FLAGS = ("contract",)  # fast-math flags of the operators
 
 
 class Vector(types.Type):  # type: ignore[misc]  # numba has no types
-    """Four real numbers."""
+    """Numba's type of `count` real numbers in a register."""
 
-    def __init__(self, dtype: types.Float) -> None:
-        self.dtype = dtype
-        super().__init__(f"vector({dtype})")
+    def __init__(self, dtype: types.Float, count: int) -> None:
+        self.dtype, self.count = dtype, count
+        super().__init__(f"vector({dtype} x {count})")
 
 
 @register_model(Vector)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: DataModelManager, kind: Vector) -> None:
         element = manager[kind.dtype].get_value_type()
-        super().__init__(manager, kind, ir.VectorType(element, LANES))
+        super().__init__(manager, kind, ir.VectorType(element, kind.count))
 
 
-def _splat(builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
-    """Return a vector of equal numbers."""
-    kind = ir.VectorType(number.type, LANES)
+def splat(builder: ir.IRBuilder, number: ir.Value, count: int) -> ir.Value:
+    """Return a vector of `count` equal numbers."""
+    kind = ir.VectorType(number.type, count)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    none = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    none = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
 
 
-def _pointer(
+def address(
     context: BaseContext, builder: ir.IRBuilder, kind: types.Array, array: ir.Value, index: ir.Value
 ) -> ir.Value:
     """Return the address of a number of a contiguous array, counted through all its dimensions."""
@@ -64,10 +82,10 @@ def lanes(typingctx, array, index):
 
     def make(context, builder, sig, args):
         kind = context.get_value_type(sig.return_type)
-        at = _pointer(context, builder, sig.args[0], *args)
+        at = address(context, builder, sig.args[0], *args)
         return builder.load(builder.bitcast(at, kind.as_pointer()), align=array.dtype.bitwidth // 8)
 
-    return Vector(array.dtype)(array, types.intp), make
+    return Vector(array.dtype, LANES)(array, types.intp), make
 
 
 @intrinsic
@@ -78,11 +96,11 @@ def put(typingctx, array, index, vector):
     """
 
     def make(context, builder, sig, args):
-        to = Vector(array.dtype) if isinstance(vector, Vector) else array.dtype
+        to = Vector(array.dtype, vector.count) if isinstance(vector, Vector) else array.dtype
         kind, value = context.get_value_type(to), args[2]
         if to != vector:
             value = builder.fptrunc(value, kind)
-        at = _pointer(context, builder, sig.args[0], *args[:2])
+        at = address(context, builder, sig.args[0], *args[:2])
         builder.store(value, builder.bitcast(at, kind.as_pointer()), align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -94,7 +112,7 @@ def get(typingctx, array, index):
     """Return number ``index`` of a contiguous array, counted through all its dimensions; no index counts from the end."""
 
     def make(context, builder, sig, args):
-        return builder.load(_pointer(context, builder, sig.args[0], *args))
+        return builder.load(address(context, builder, sig.args[0], *args))
 
     return array.dtype(array, types.intp), make
 
@@ -104,9 +122,9 @@ def same(typingctx, number):
     """Return a vector of equal numbers."""
 
     def make(context, builder, sig, args):
-        return _splat(builder, args[0])
+        return splat(builder, args[0], LANES)
 
-    return Vector(number)(number), make
+    return Vector(number, LANES)(number), make
 
 
 @intrinsic
@@ -119,13 +137,13 @@ def pack(typingctx, a, b, c, d):
             vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), k))
         return vector
 
-    return Vector(a)(a, b, c, d), make
+    return Vector(a, LANES)(a, b, c, d), make
 
 
 @intrinsic
 def wide(typingctx, vector):
     """Return a vector in double precision."""
-    to = Vector(types.float64)
+    to = Vector(types.float64, vector.count)
 
     def make(context, builder, sig, args):
         return args[0] if to == vector else builder.fpext(args[0], context.get_value_type(to))
@@ -145,7 +163,7 @@ def lane(typingctx, vector, index):
 
 @intrinsic
 def total(typingctx, vector):
-    """Return the sum of the numbers of a vector: of the first and third and of the second and fourth, then of both."""
+    """Return the sum of the numbers of a vector of four: of the first and third and of the second and fourth, then of both."""
 
     def make(context, builder, sig, args):
         a, b, c, d = (builder.extract_element(args[0], ir.Constant(ir.IntType(32), k)) for k in range(LANES))
@@ -160,7 +178,7 @@ def root(typingctx, vector):
 
     def make(context, builder, sig, args):
         kind = args[0].type
-        name = f"llvm.sqrt.v{LANES}f{sig.args[0].dtype.bitwidth}"
+        name = f"llvm.sqrt.v{vector.count}f{sig.args[0].dtype.bitwidth}"
         function = builder.module.globals.get(name) or ir.Function(
             builder.module, ir.FunctionType(kind, [kind]), name
         )
@@ -178,16 +196,18 @@ def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:
             if len(args) != 2 or not any(isinstance(x, Vector) for x in args):
                 return None
             made = next(x for x in args if isinstance(x, Vector))
+            if any(isinstance(x, Vector) and x != made for x in args):
+                return None
             return signature(made, *(x if isinstance(x, Vector) else made.dtype for x in args))
 
     def lower(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]
     ) -> ir.Value:
         both = [
-            x if isinstance(kind, Vector) else _splat(builder, x)
+            x if isinstance(kind, Vector) else splat(builder, x, sig.return_type.count)
             for kind, x in zip(sig.args, args, strict=True)
         ]
-        return getattr(builder, name)(*both)
+        return getattr(builder, name)(*both, flags=FLAGS)
 
     for kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
         lower_builtin(sign, *kinds)(lower)
@@ -197,3 +217,16 @@ _arithmetic(operator.add, "fadd")
 _arithmetic(operator.sub, "fsub")
 _arithmetic(operator.mul, "fmul")
 _arithmetic(operator.truediv, "fdiv")
+
+
+@infer_global(operator.neg)
+class _Negative(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: tuple[types.Type, ...], kws: object) -> Signature | None:
+        return signature(args[0], args[0]) if isinstance(args[0], Vector) else None
+
+
+@lower_builtin(operator.neg, Vector)
+def _negate(
+    context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]
+) -> ir.Value:
+    return builder.fneg(args[0], flags=FLAGS)

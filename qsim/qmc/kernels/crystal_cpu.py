@@ -14,8 +14,8 @@ import numpy as np
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.energy_cpu import clipped, rotation
-from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, update_window
+from qsim.qmc.kernels.energy_cpu import chosen_move, clipped, rotation
+from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT
 from qsim.qmc.kernels.orbitals_cpu import table_value
@@ -260,15 +260,7 @@ def recompute(first, last, state, orbitals, jastrow, n_up, error, work):
                     matrix[i, o] = rows[0, o]
             a, b = invert(matrix, n, fresh, work.identity, orbitals.is_complex)
             log, sign = log + a, sign * b
-            inverse = state.inverse[w, spin]
-            size = change = 0.0
-            for i in range(n):
-                for o in range(n):
-                    size = max(size, abs(fresh[i, o]))
-                    change = max(change, abs(fresh[i, o] - inverse[i, o]))
-                    inverse[i, o] = fresh[i, o]
-            if size > 0.0:
-                worst = max(worst, change / size)
+            worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
         state.log_psi[w] = log - jastrow_total(jastrow, orbitals, R, n_up)
         state.sign[w] = sign
         error[w] = worst
@@ -505,21 +497,10 @@ def nonlocal_moves(
             _, counts[e] = nonlocal_electron(
                 state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
             )  # fmt: skip
-        total = 1.0
-        for q in range(counts[e]):
-            if targets[e, q, 3] < 0.0:
-                total -= tau * targets[e, q, 3]
         u, _ = uniform2(k0, k1, stream, step, walker, PAIRS * e + T_MOVE)
-        place = u * total - 1.0  # below 0: stay
-        if place < 0.0:
+        chosen = chosen_move(targets[e], counts[e], tau, u)
+        if chosen < 0:
             continue
-        chosen = -1
-        for q in range(counts[e]):
-            if targets[e, q, 3] < 0.0:
-                chosen = q
-                place += tau * targets[e, q, 3]
-                if place < 0.0:
-                    break
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
         x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]

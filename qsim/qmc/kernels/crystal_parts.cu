@@ -47,10 +47,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
     elem* column = row + M;
 #endif
     for (int i = 0; i < count; ++i) {
+        const elem* replaced = fresh + (w * count + i) * M;
+        const elem ratio = along(replaced, inverse + i * M, n);
         join();
-        for (int o = lane_of(); o < M; o += LANES) row[o] = fresh[(w * count + i) * M + o];
+        for (int o = lane_of(); o < M; o += LANES) row[o] = replaced[o];
         join();
-        const elem ratio = along(row, inverse + i * M, n);
 #if WINDOW
         update_window(inverse, row, i, i / WINDOW * WINDOW, n, M, ratio, kept, moved++);
         if (i % WINDOW == WINDOW - 1 || i == count - 1) close_window(inverse, i / WINDOW * WINDOW, n, M, kept, moved), moved = 0;

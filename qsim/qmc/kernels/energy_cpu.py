@@ -214,6 +214,29 @@ def nonlocal_energy(
 
 
 @nb.njit(**PART)
+def chosen_move(targets, count, tau, u):
+    """Return the point that a T-move goes to, -1 for none, with a random number u below 1.
+
+    ``targets[q, 3]`` < 0 are the matrix elements V of points to go to, with the probability ``-tau V`` beside 1 to stay.
+    """
+    total = 1.0
+    for q in range(count):
+        if targets[q, 3] < 0.0:
+            total -= tau * targets[q, 3]
+    place = u * total - 1.0  # below 0: stay
+    chosen = -1
+    if place < 0.0:
+        return chosen
+    for q in range(count):
+        if targets[q, 3] < 0.0:
+            chosen = q
+            place += tau * targets[q, 3]
+            if place < 0.0:
+                break
+    return chosen
+
+
+@nb.njit(**PART)
 def nonlocal_moves(
     state, w, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
 ):  # fmt: skip
@@ -228,21 +251,10 @@ def nonlocal_moves(
             _, counts[e] = nonlocal_electron(
                 state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
             )  # fmt: skip
-        total = 1.0
-        for q in range(counts[e]):
-            if targets[e, q, 3] < 0.0:
-                total -= tau * targets[e, q, 3]
         u, _ = uniform2(k0, k1, stream, step, walker, PAIRS * e + T_MOVE)
-        place = u * total - 1.0  # below 0: stay
-        if place < 0.0:
+        chosen = chosen_move(targets[e], counts[e], tau, u)
+        if chosen < 0:
             continue
-        chosen = -1
-        for q in range(counts[e]):
-            if targets[e, q, 3] < 0.0:
-                chosen = q
-                place += tau * targets[e, q, 3]
-                if place < 0.0:
-                    break
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
         x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]

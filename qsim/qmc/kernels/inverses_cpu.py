@@ -14,21 +14,23 @@ import numba as nb
 import numpy as np
 
 from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.jit import JIT, PART
 
-__all__ = ["DELAYED", "close_window", "invert", "update_window"]
+__all__ = ["DELAYED", "close_window", "invert", "renewed", "update_window"]
 
 #: Electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache.
 DELAYED = 129
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def invert(matrix, n, inverse, work, is_complex):
-    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (1 if complex)."""
-    zero = matrix[0, 0] * 0.0
+    """Invert the upper left n x n of a matrix (destroyed) into columns; return log |det| and its sign (0: singular).
+
+    ``work`` is another n x n.  The sign of a complex one is 1.
+    """
     for i in range(n):
         for k in range(n):
-            work[i, k] = zero + 1.0 if i == k else zero
+            work[i, k] = 1.0 if i == k else 0.0
     log, sign = 0.0, 1.0
     for i in range(n):
         p = i
@@ -52,7 +54,7 @@ def invert(matrix, n, inverse, work, is_complex):
         for j in range(n):
             if j != i:
                 f = matrix[j, i]
-                if abs(f) > 0.0:
+                if f != 0.0:
                     for k in range(n):
                         matrix[j, k] -= f * matrix[i, k]
                         work[j, k] -= f * work[i, k]
@@ -60,6 +62,18 @@ def invert(matrix, n, inverse, work, is_complex):
         for o in range(n):
             inverse[i, o] = work[o, i]
     return log, 1.0 if is_complex else sign
+
+
+@nb.njit(**PART)
+def renewed(inverse, fresh, n):
+    """Replace an inverse by one that was computed anew; return its largest change relative to its size."""
+    size = change = 0.0
+    for i in range(n):
+        for o in range(n):
+            size = max(size, abs(fresh[i, o]))
+            change = max(change, abs(fresh[i, o] - inverse[i, o]))
+            inverse[i, o] = fresh[i, o]
+    return change / size if size > 0.0 else 0.0
 
 
 @nb.njit(**JIT)

@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device.rng_numba import philox, uniform2
+from qsim.qmc.kernels.inverses_cpu import invert, renewed
 from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
@@ -148,48 +149,6 @@ def accepts(exponent, k0, k1, stream, step, walker, pair):
 
 
 @nb.njit(**PART)
-def invert(matrix, n, inverse, work):
-    """Invert the upper left n x n of a float64 matrix (destroyed) into columns; return log |det| and its sign (0: singular).
-
-    ``work`` is another n x n.
-    """
-    for i in range(n):
-        for k in range(n):
-            work[i, k] = 1.0 if i == k else 0.0
-    log, sign = 0.0, 1.0
-    for i in range(n):
-        p = i
-        for k in range(i + 1, n):
-            if abs(matrix[k, i]) > abs(matrix[p, i]):
-                p = k
-        pivot = matrix[p, i]
-        if not abs(pivot) > 0.0:
-            return -np.inf, 0.0
-        if p != i:
-            sign = -sign
-            for k in range(n):
-                matrix[p, k], matrix[i, k] = matrix[i, k], matrix[p, k]
-                work[p, k], work[i, k] = work[i, k], work[p, k]
-        log += math.log(abs(pivot))
-        if pivot < 0.0:
-            sign = -sign
-        for k in range(n):
-            matrix[i, k] /= pivot
-            work[i, k] /= pivot
-        for j in range(n):
-            if j != i:
-                f = matrix[j, i]
-                if f != 0.0:
-                    for k in range(n):
-                        matrix[j, k] -= f * matrix[i, k]
-                        work[j, k] -= f * work[i, k]
-    for i in range(n):  # column of electron i: work[:, i]
-        for o in range(n):
-            inverse[i, o] = work[o, i]
-    return log, sign
-
-
-@nb.njit(**PART)
 def jastrow_total(jastrow, atom, R, n_up):
     """Return the sum of all functions of one configuration."""
     N = R.shape[0]
@@ -225,17 +184,9 @@ def refresh(state, w, orbitals, jastrow, n_up, work):
                     state.rows[w, e, k, o] = rows[k, o]
             for o in range(n):
                 matrix[i, o] = rows[0, o]
-        a, b = invert(matrix, n, fresh, work.identity)
+        a, b = invert(matrix, n, fresh, work.identity, False)
         log, sign = log + a, sign * b
-        inverse = state.inverse[w, spin]
-        size = change = 0.0
-        for i in range(n):
-            for o in range(n):
-                size = max(size, abs(fresh[i, o]))
-                change = max(change, abs(fresh[i, o] - inverse[i, o]))
-                inverse[i, o] = fresh[i, o]
-        if size > 0.0:
-            worst = max(worst, change / size)
+        worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
     state.log_psi[w] = log - jastrow_total(jastrow, orbitals.atom, R, n_up)
     state.sign[w] = sign
     return worst

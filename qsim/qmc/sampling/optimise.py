@@ -1,10 +1,16 @@
-"""Optimisation of the Jastrow parameters: samples, steps that are tried before they are taken, history.
+r"""Optimisation of the Jastrow parameters: samples, steps that are tried before they are taken, history.
 
 Each iteration samples the square of the current trial function and derives steps for several shifts of the linear method (or
 time steps of stochastic reconfiguration).  Correlated sampling, on configurations of the same sample with the same random
-rotations, tells what each would do to the target, and the best is taken; within the error, the one with the usual shift.  The
-next, fresh sample may refute it; then the step is taken back.  The result is the last iteration whose target is not above the
-upper bound, at 3 standard errors, of any other; its energy is measured once more.
+rotations, tells what each would do to the target, and the best is taken; within the error, the one with the usual shift.  Of the
+change of the energy a part is left out whose mean is zero, as H is Hermitian: with q the ratio of the trial functions after and
+before,
+
+.. math::
+   \langle q\,(E' - E)\rangle = \langle\Psi|H\Psi'\rangle - \langle H\Psi|\Psi'\rangle = 0 .
+
+The next, fresh sample may refute a step; then it is taken back.  The result is the last iteration whose target is not above the
+upper bound, at 3 standard errors, of any other, and not much less certain than theirs; its energy is measured once more.
 """
 
 from __future__ import annotations
@@ -274,10 +280,17 @@ class Optimisation:
         )
 
     def _best(self) -> int:
-        """Return the last sample that no other one refutes: its target is not above any upper bound."""
+        """Return the last sample that no other one refutes, and that says enough itself.
+
+        Its target is not above any upper bound, and its own upper bound not above the lowest one by more than the room of that
+        one: few large energies make a bad trial function look as good as others, within an error that is larger.
+        """
         blocks = self.rows.arrays()
-        bound = np.min(blocks["target"] + CONFIRMED * blocks["target_error"])
-        return int(np.flatnonzero(blocks["target"] <= bound)[-1])
+        room = CONFIRMED * blocks["target_error"]
+        bounds = blocks["target"] + room
+        lowest = int(np.argmin(bounds))
+        good = (blocks["target"] <= bounds[lowest]) & (bounds <= bounds[lowest] + room[lowest])
+        return int(np.flatnonzero(good)[-1])
 
     def _iterate(self, *, last: bool) -> dict[str, float]:
         """Sample with the current parameters, judge the last step by it, and take the next; return its row."""
@@ -428,7 +441,8 @@ class Optimisation:
                 energy[k, s] = device.to_host(scratch.energy[:, 5])
                 exponent[k, s] = 2.0 * (device.to_host(scratch.log_psi) - one.log_psi)
         energy, exponent = walkers.join(energy, 2), walkers.join(exponent, 2)
-        before = self._terms(np.array([one.energy for one in sets]), np.ones(energy.shape[1:]), moments)
+        start = np.array([one.energy for one in sets])
+        before = self._terms(start, np.ones(energy.shape[1:]), moments)
         trials = []
         for k, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
             if not (np.isfinite(energy[k]).all() and np.isfinite(exponent[k]).all()):
@@ -436,10 +450,28 @@ class Optimisation:
             weights = np.exp(exponent[k] - exponent[k].max())
             weights /= weights.mean()
             after = self._terms(energy[k], weights, moments)
-            influence = after[1] - before[1]
+            idle = self._idle(energy[k], start, weights, moments)
+            influence = after[1] - before[1] - (idle - idle.mean())
+            change = after[0] - before[0] - float(idle.mean())
             effective = 1.0 / float(np.mean(weights**2))
-            trials.append(Trial(step, shift, after[0] - before[0], _error(influence), effective, influence))
+            trials.append(Trial(step, shift, change, _error(influence), effective, influence))
         return trials
+
+    def _idle(
+        self,
+        energy: NDArray[np.float64],
+        start: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        moments: Moments,
+    ) -> NDArray[np.float64]:
+        """Return what of each configuration's change of the energy has the mean zero, since H is Hermitian.
+
+        It is ``q (E' - E)``, with q the ratio of the trial functions after and before.  A sample that misses the rare
+        configurations with the largest E finds another mean: it sees the others rise when a step takes the rare ones away, and
+        would refuse it; one with too many of them would take any.
+        """
+        cut = moments.reference - moments.window, moments.reference + moments.window
+        return (1.0 - self.weight) * np.sqrt(weights) * (np.clip(energy, *cut) - np.clip(start, *cut))
 
     def _terms(
         self, energy: NDArray[np.float64], weights: NDArray[np.float64], moments: Moments

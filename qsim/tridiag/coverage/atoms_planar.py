@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.coverage.atoms import Basis, central
+from qsim.tridiag.coverage.atoms import Basis, central, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,15 +281,4 @@ def _judge(world: World, results: Results) -> list[Claim]:
     box = float(results.scalars["rmax"].value or 0.0)
     best = truth(world, box, 13, 30.0, 1.5)
     other = truth(world, box, 11, 20.0, 1.0)
-    claims = []
-    for name, value in best.items():
-        if name not in results.scalars:
-            continue
-        scalar = results.scalars[name]
-        claimed = float("nan") if scalar.error is None else scalar.error
-        away = float(scalar.value or 0.0) - value
-        if name == "attoclock_angle":
-            away = math.remainder(away, 360.0)
-        oracle = 2.0 * abs(value - other[name]) + (1e-10 if name != "attoclock_angle" else 1e-3)
-        claims.append(Claim(name, away, claimed, oracle=oracle, warning=WITHDRAWN))
-    return claims
+    return claims_of(results, best, other, WITHDRAWN)

@@ -14,6 +14,22 @@ __all__ = ["ScatteringSpectrum", "Spectrum", "TsurffSpectrum", "WindowSpectrum"]
 
 Energies = Annotated[list[Energy], Field(min_length=2, max_length=2)]
 
+Angles = Annotated[
+    Count,
+    Field(
+        ge=2,
+        le=2000,
+        description="number of polar angles, 0 to 180 degrees; in a field that turns, of azimuths in its plane",
+    ),
+]
+Polar = Annotated[
+    Annotated[Count, Field(ge=3, le=721)] | None,
+    Field(
+        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
+        "plane, too; by default none"
+    ),
+]
+
 
 class WindowSpectrum(Block):
     """Window operator ``gamma^(2^order) / ((H - E)^(2^order) + gamma^(2^order))``: bound states and continuum."""
@@ -32,11 +48,7 @@ class WindowSpectrum(Block):
         description="number of polar angles (in a field that turns, of azimuths in its plane) of an angle-resolved spectrum; by "
         "default none",
     )
-    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
-        default=None,
-        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
-        "plane, too; by default none",
-    )
+    polar: Polar = None
 
 
 class ScatteringSpectrum(Block):
@@ -45,15 +57,8 @@ class ScatteringSpectrum(Block):
     method: Literal["scattering"]
     energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
     points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=300, description="number of energies")
-    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91,
-        description="number of polar angles, 0 to 180 degrees; in a field that turns, of azimuths in its plane",
-    )
-    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
-        default=None,
-        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
-        "plane, too; by default none",
-    )
+    angles: Angles = 91
+    polar: Polar = None
 
 
 class TsurffSpectrum(Block):
@@ -66,15 +71,8 @@ class TsurffSpectrum(Block):
     )
     energy: Energies = Field(default=[0.01, 1.0], description="first and last energy, above 0")
     points: Annotated[Count, Field(ge=4, le=20_000)] = Field(default=200, description="number of energies")
-    angles: Annotated[Count, Field(ge=2, le=2000)] = Field(
-        default=91,
-        description="number of polar angles, 0 to 180 degrees; in a field that turns, of azimuths in its plane",
-    )
-    polar: Annotated[Count, Field(ge=3, le=721)] | None = Field(
-        default=None,
-        description="in a field that turns: number of polar angles, 0 to 180 degrees, of a spectrum that is resolved out of its "
-        "plane, too; by default none",
-    )
+    angles: Angles = 91
+    polar: Polar = None
     tail: Literal["isurfv", "none"] = Field(
         default="isurfv",
         description="what passes after the end of the run: isurfv, exactly, by resolvents; none: nothing",

@@ -2,48 +2,32 @@
 
 The compiler's own vectorisation needs loops without recurrences and proofs that arrays do not overlap.  Kernels with a recurrence
 along one index and independent lanes along another state their vectors themselves: ``v = load(a, i, WIDTH)`` holds
-``a[i : i + WIDTH]``, ``+ - * /`` and unary minus act on each element (with a float on either side, too), and values of a
-recurrence stay in registers.
+``a[i : i + WIDTH]``, the operators of :mod:`qsim.core.device.vectors` act on each element (with a float on either side, too),
+and values of a recurrence stay in registers.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic
+
+from qsim.core.device.vectors import Vector, address, splat
 
 __all__ = ["WIDTH", "fma", "full", "load", "load_some", "store", "store_some"]
 
 WIDTH = (
     8 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 4
 )  # of the machine's registers
-DOUBLE, BIT, INT = ir.DoubleType(), ir.IntType(1), ir.IntType(64)
-VECTOR = ir.VectorType(DOUBLE, WIDTH)
+BIT, INT = ir.IntType(1), ir.IntType(64)
+VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 MASK = ir.VectorType(BIT, WIDTH)
-FLAGS = ("contract",)
 
-
-class Vector(types.Type):  # type: ignore[misc]  # numba has no types
-    """Numba's type of `WIDTH` float64."""
-
-    def __init__(self) -> None:
-        super().__init__(name=f"float64x{WIDTH}")
-
-
-vector = Vector()
-
-
-@register_model(Vector)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A vector in a register."""
-
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, VECTOR)
+vector = Vector(types.float64, WIDTH)
 
 
 def _is_array(kind: Any) -> bool:
@@ -56,24 +40,13 @@ def _is_array(kind: Any) -> bool:
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), VECTOR.as_pointer())
-
-
-def _same(builder: Any, value: Any) -> Any:
-    """Return a vector of equal elements."""
-    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), zeros)
+    return builder.bitcast(address(context, builder, kind, array, at), VECTOR.as_pointer())
 
 
 def _first(builder: Any, count: Any) -> Any:
     """Return the mask of the first `count` elements."""
-    integers = ir.VectorType(INT, WIDTH)
-    one = builder.insert_element(ir.Constant(integers, ir.Undefined), count, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    counts = builder.shuffle_vector(one, ir.Constant(integers, ir.Undefined), zeros)
-    return builder.icmp_signed("<", ir.Constant(integers, list(range(WIDTH))), counts)
+    numbers = ir.Constant(ir.VectorType(INT, WIDTH), list(range(WIDTH)))
+    return builder.icmp_signed("<", numbers, splat(builder, count, WIDTH))
 
 
 @intrinsic
@@ -146,85 +119,22 @@ def full(_, value):
     """Return a vector whose elements are all `value`."""
 
     def generate(context, builder, signature, arguments):
-        return _same(builder, arguments[0])
+        return splat(builder, arguments[0], WIDTH)
 
     return vector(types.float64), generate
 
 
 @intrinsic
-def _fma(_, a, b, c):
+def fma(_, a, b, c):
+    """Return ``a b + c``, rounded once where the machine can; vectors, and floats beside them."""
+    if vector not in (a, b, c):
+        return None
+
     def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{WIDTH}f64")
-        return builder.call(function, arguments)
+        return builder.call(
+            function, [x if x.type == VECTOR else splat(builder, x, WIDTH) for x in arguments]
+        )
 
-    return vector(vector, vector, vector), generate
-
-
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """Return ``a b + c``, rounded once where the machine can."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(fma, inline="always")
-def _fma_of(a, b, c):
-    if vector in (a, b, c):
-        return lambda a, b, c: _fma(_wide(a), _wide(b), _wide(c))
-    return None
-
-
-def _wide(a: Any) -> Any:
-    """Return a float as a vector, a vector as it is."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_wide, inline="always")
-def _wide_of(a):
-    if a == vector:
-        return lambda a: a
-    return lambda a: full(a)
-
-
-def _arithmetic(function: Any, name: str) -> None:
-    """Give an operator of two vectors, or of one and a float, its meaning."""
-
-    @intrinsic
-    def both(_, a, b):
-        def generate(context, builder, signature, arguments):
-            return getattr(builder, name)(*arguments, flags=FLAGS)
-
-        return vector(vector, vector), generate
-
-    @overload(function, inline="always")
-    def chosen(a, b):
-        if a == vector and b == vector:
-            return lambda a, b: both(a, b)
-        if a == vector and isinstance(b, types.Float):
-            return lambda a, b: both(a, full(b))
-        if isinstance(a, types.Float) and b == vector:
-            return lambda a, b: both(full(a), b)
-        return None
-
-
-for _operator, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    _arithmetic(_operator, _name)
-
-
-@intrinsic
-def _negative(_, a):
-    def generate(context, builder, signature, arguments):
-        return builder.fneg(arguments[0])
-
-    return vector(vector), generate
-
-
-@overload(operator.neg, inline="always")
-def _neg(a):
-    if a == vector:
-        return lambda a: _negative(a)
-    return None
+    return vector(*(vector if x == vector else types.float64 for x in (a, b, c))), generate

@@ -92,18 +92,21 @@ class Flux:
             done += 1
             report(Progress(done))
 
+        # of one component (samples,), of two (samples, 2)
+        a, alpha = (x[0] if x.shape[0] == 1 else x.T for x in (self.a, self.alpha))
         for k, sphere in enumerate(problem.spheres):
             value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
-            self.found.append(self.amplitudes(sphere, value, slope, each))
+            b = self.amplitudes(surface.Surface(sphere, self.time, value, slope, a, alpha), each)
+            if self.block.tail == "isurfv":
+                b += self.tail(sphere, float(self.time[-1]))
+            self.found.append(b)
 
-    def amplitudes(
-        self,
-        sphere: surface.Sphere,
-        value: NDArray[np.complex128],
-        slope: NDArray[np.complex128],
-        each: Callable[[], None],
-    ) -> NDArray[np.complex128]:
+    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k) from u and its slope on a sphere."""
+        raise NotImplementedError
+
+    def tail(self, sphere: surface.Sphere, end: float) -> NDArray[np.complex128]:
+        """Return the part of b(k) from the time after the end, without a field."""
         raise NotImplementedError
 
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -132,20 +135,14 @@ class _Along(Flux):
         nodes, self.weights = surface.directions(self.lanes, self.reach)
         self.cosine = np.concatenate([nodes, np.cos(self.theta)])
 
-    def amplitudes(
-        self,
-        sphere: surface.Sphere,
-        value: NDArray[np.complex128],
-        slope: NDArray[np.complex128],
-        each: Callable[[], None],
-    ) -> NDArray[np.complex128]:
+    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k), (energy, directions)."""
-        seen = surface.Surface(sphere, self.time, value, slope, self.a[0], self.alpha[0])
-        b = surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
-        if self.block.tail == "isurfv":
-            end, lattice = (float(self.time[-1]), float(self.alpha[0, -1])), self.result.problem.lattice
-            b += surface.tail(lattice, self.lanes, self.phi, sphere, self.energy, self.cosine, end)
-        return b
+        return surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
+
+    def tail(self, sphere: surface.Sphere, end: float) -> NDArray[np.complex128]:
+        """Return the part of b(k) from the time after the end, (energy, directions)."""
+        when, lattice = (end, float(self.alpha[0, -1])), self.result.problem.lattice
+        return surface.tail(lattice, self.lanes, self.phi, sphere, self.energy, self.cosine, when)
 
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
@@ -176,20 +173,14 @@ class _Around(Flux):
         self.lanes = result.lanes
         self.rays = surface_planar.rays(self.lanes, self.reach, block.polar or 0, block.angles)
 
-    def amplitudes(
-        self,
-        sphere: surface.Sphere,
-        value: NDArray[np.complex128],
-        slope: NDArray[np.complex128],
-        each: Callable[[], None],
-    ) -> NDArray[np.complex128]:
+    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k), (polar angles, energy, azimuths)."""
-        seen = surface.Surface(sphere, self.time, value, slope, self.a.T, self.alpha.T)
-        b = surface_planar.planar_amplitudes(seen, self.rays.sky, self.energy, each)
-        if self.block.tail == "isurfv":
-            end, lattice = (float(self.time[-1]), self.alpha[:, -1]), self.result.problem.lattice
-            b += surface_planar.planar_tail(lattice, self.phi, sphere, self.rays.sky, self.energy, end)
-        return b
+        return surface_planar.planar_amplitudes(seen, self.rays.sky, self.energy, each)
+
+    def tail(self, sphere: surface.Sphere, end: float) -> NDArray[np.complex128]:
+        """Return the part of b(k) from the time after the end, (polar angles, energy, azimuths)."""
+        when, lattice = (end, self.alpha[:, -1]), self.result.problem.lattice
+        return surface_planar.planar_tail(lattice, self.phi, sphere, self.rays.sky, self.energy, when)
 
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""

@@ -127,6 +127,15 @@ def _weight(x):
     return count
 
 
+@nb.njit(inline="always")
+def _turn(psi, x, y, aa, ab, ba, bb):
+    """Turn the numbers at x and y of a vector into each other."""
+    a = psi[x]
+    b = psi[y]
+    psi[x] = aa * a + ab * b
+    psi[y] = ba * a + bb * b
+
+
 @nb.njit(**JIT)
 def _sector_bond_high_cpu(
     psi, t, low, first, last, j, k, offset, down, up, both, aa, ab, ba, bb, phase
@@ -149,10 +158,7 @@ def _sector_bond_high_cpu(
             continue
         other = t.block[p] + t.high_rank[h ^ (j | k)] * columns
         for u in range(columns):
-            a = psi[row + u]
-            b = psi[other + u]
-            psi[row + u] = aa * a + ab * b
-            psi[other + u] = ba * a + bb * b
+            _turn(psi, row + u, other + u, aa, ab, ba, bb)
 
 
 @nb.njit(**JIT)
@@ -169,12 +175,7 @@ def _sector_bond_low_cpu(
         row = t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w])
         if w - 1 <= low - 2:
             for u in range(offset[w - 1], offset[w]):
-                x = row + down[u]
-                y = row + up[u]
-                a = psi[x]
-                b = psi[y]
-                psi[x] = aa * a + ab * b
-                psi[y] = ba * a + bb * b
+                _turn(psi, row + down[u], row + up[u], aa, ab, ba, bb)
         if w >= 2 and phase != 1.0:
             for u in range(offset[w - 2], offset[w - 1]):
                 x = row + both[u]
@@ -199,12 +200,7 @@ def _sector_bond_across_cpu(
         if w <= low:
             row = t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w])
             for u in range(offset[w - 1], offset[w]):
-                x = row + down[u]
-                y = other + up[u]
-                a = psi[x]
-                b = psi[y]
-                psi[x] = aa * a + ab * b
-                psi[y] = ba * a + bb * b
+                _turn(psi, row + down[u], other + up[u], aa, ab, ba, bb)
         if w >= 2 and phase != 1.0:
             for u in range(offset[w - 2], offset[w - 1]):
                 x = other + down[u]
