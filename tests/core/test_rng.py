@@ -50,6 +50,15 @@ def test_uniforms_of_both_twins_are_equal_in_every_bit(draw):
     assert numbers.tobytes() == np.array(twins).tobytes()
 
 
+@pytest.mark.parametrize("draw", [0, 1, 6, 7])
+def test_one_number_is_that_of_many_in_every_bit(draw):
+    """Words of the counter wrap as 32 bits do."""
+    for stream, step, first in ((3, 17, 1000), (0x8003, 2**32 - 1, 2**32 - 50)):
+        many = rng.uniform(KEY, stream, step, 50, draw=draw, first=first)
+        each = [rng.uniform(KEY, stream, step, 1, draw=draw, first=first + i) for i in range(50)]
+        assert many.tobytes() == np.concatenate(each).tobytes()
+
+
 @pytest.mark.parametrize("draw", [0, 1])
 def test_normals_of_both_twins_agree_to_rounding(draw):
     numbers = rng.normal(KEY, 3, 17, 500, draw=draw)

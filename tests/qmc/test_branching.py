@@ -293,7 +293,7 @@ def test_diffusion_finds_the_ground_state(control):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("n", [1, 33, 8192, 100_001])
+@pytest.mark.parametrize("n", [1, 33, 1024, 1025, 8192, 100_001])
 def test_cuda_chooses_the_same_walkers(cuda, control, n):
     population = Population(n, control)
     for seed in range(5):

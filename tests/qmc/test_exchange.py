@@ -7,8 +7,9 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.device.parallel import SerialComm, gathered
+from qsim.qmc.kernels.branching import settle
 from qsim.qmc.kernels.estimators import BLOCK, take_totals
-from qsim.qmc.kernels.rows import put_rows, take_rows
+from qsim.qmc.kernels.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.kernels.types import State
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.sampling.walkers import Walkers
@@ -89,6 +90,17 @@ def test_rows_of_walkers_are_put_back_bit_by_bit(device, kind):
     assert take_rows(device, mine, on(source[:0])).shape == (0, rows.shape[1])
     with pytest.raises(ValueError, match="words"):
         put_rows(device, theirs, on(places[:5]), rows)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_rows_are_copied_in_place(device, kind):
+    """Those that are copied keep their places, as `settle` arranges."""
+    arrays = ensemble(kind, 700)
+    indices = settle(np.sort(RANDOM.integers(0, 700, 700)))
+    there = [device.asarray(array.copy()) for array in arrays]
+    copy_rows(device, there, device.asarray(indices))
+    for before, after in zip(arrays, there, strict=True):
+        assert device.to_host(after).tobytes() == before[indices].tobytes()
 
 
 def test_rows_of_all_ranks_in_their_order():

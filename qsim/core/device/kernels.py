@@ -37,6 +37,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _lock = threading.RLock()
 _modules: dict[tuple[Any, ...], Any] = {}
 _functions: dict[tuple[Any, ...], Any] = {}
+_found: dict[tuple[Any, ...], tuple[Any, int]] = {}  # kernel, shared memory that it may use, as asked for
 
 
 # ------------------------------------------------------------------------------------------- source
@@ -197,6 +198,11 @@ def function(
     DeviceError
         If CuPy is missing or the device has less shared memory per block.
     """
+    device = int(_cupy().cuda.runtime.getDevice())
+    asked = (device, package, stem, name, cooperative, *defines.items(), *map(type, defines.values()))
+    found = _found.get(asked)
+    if found is not None and shared_bytes <= found[1]:
+        return found[0]  # a look-up that costs less than the launch
     module = _key(package, stem, defines, cooperative)
     key = (*module, name)
     with _lock:
@@ -206,11 +212,12 @@ def function(
                 kernel = _functions[key] = _load(module).get_function(name)
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             _allow_shared(kernel, name, shared_bytes)
+        _found[asked] = kernel, int(kernel.max_dynamic_shared_size_bytes)
     return kernel
 
 
 def _key(package: str, stem: str, defines: Mapping[str, Define], cooperative: bool) -> tuple[Any, ...]:
-    """Return the key of a compiled module; cheap, since it is made at every call of `function`."""
+    """Return the key of a compiled module."""
     device = int(_cupy().cuda.runtime.getDevice())
     return (device, package, stem, _macros(defines), cooperative)
 

@@ -90,6 +90,22 @@ def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
     return np.stack(lanes, axis=-1).astype(np.uint32)
 
 
+def _one(counter: tuple[int, ...], key: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Return :func:`philox4x32` of one counter in integers of Python."""
+    a, b, c, d = (word & 0xFFFFFFFF for word in counter)
+    low, high = key
+    for _ in range(ROUNDS):
+        first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
+        a, b, c, d = (
+            (second >> 32) ^ b ^ low,
+            second & 0xFFFFFFFF,
+            (first >> 32) ^ d ^ high,
+            first & 0xFFFFFFFF,
+        )
+        low, high = (low + WEYL[0]) & 0xFFFFFFFF, (high + WEYL[1]) & 0xFFFFFFFF
+    return a, b, c, d
+
+
 def uniform(
     key: ArrayLike, stream: int, step: int, n: int, *, draw: int = 0, first: int = 0
 ) -> NDArray[np.float64]:
@@ -135,6 +151,10 @@ def _pair(
     key: ArrayLike, stream: int, step: int, n: int, draw: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the two uniforms of each counter."""
+    if n == 1:  # some microseconds instead of a tenth of a millisecond
+        of_key = tuple(int(word) for word in np.asarray(key, np.uint32))
+        one: NDArray[np.uint64] = np.array([_one((step, first, draw // 2, stream), of_key)], np.uint64)
+        return _to_unit(one[:, 0], one[:, 1]), _to_unit(one[:, 2], one[:, 3])
     counter = np.empty((n, 4), dtype=np.uint32)
     counter[:, 0] = step
     counter[:, 1] = np.arange(first, first + n, dtype=np.uint32)

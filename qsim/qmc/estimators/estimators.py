@@ -24,7 +24,7 @@ import numpy as np
 from qsim.qmc.deck.series import Density, Gofr, RadialDensity, Sofk
 from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity, StructureFactor
 from qsim.qmc.estimators.histograms import Histogram, shells
-from qsim.qmc.kernels.estimators import UNIT, mesh_histogram, pair_histogram, quanta, radial_histogram
+from qsim.qmc.kernels.estimators import UNIT, count_quanta, mesh_histogram, pair_histogram, radial_histogram
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ class Estimators:
         """
         if not self.members:
             return
-        count = quanta(self.device, weight)
-        self._weight += count.sum()
+        count = count_quanta(self.device, weight, self._weight)
         for member in self.members.values():
             member.add(R, count)
 

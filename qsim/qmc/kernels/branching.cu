@@ -7,6 +7,7 @@
 
 #define THREADS 256
 #define SETTLERS 1024
+#define FEW 1024  // as in branching.py
 
 // Weights as integers of 1/unit, those of persistent walkers (older than max_age; none if max_age < 0) at most `heaviest`.
 // sums: total, weights out of range (0 to limit), persistent walkers; zero before.
@@ -76,9 +77,7 @@ QSIM_DEVICE int64 before(int64 count, int64* scratch, int64& all) {
 
 // Permutes indices so that every walker that occurs keeps its place; surplus copies go, in their order, to the places of walkers
 // that die.  Equal indices stand side by side.  One block.  alive, extra: (n), work space.
-extern "C" __global__ void __launch_bounds__(SETTLERS)
-    settle(int64* __restrict__ indices, int64 n, int64* __restrict__ alive, int64* __restrict__ extra) {
-    __shared__ int64 scratch[SETTLERS / QSIM_WARP];
+template <typename Index> QSIM_DEVICE void settle_indices(Index* indices, int64 n, Index* alive, Index* extra, int64* scratch) {
     const int64 part = (n + SETTLERS - 1) / SETTLERS, first = part * threadIdx.x, last = first + part < n ? first + part : n;
     for (int64 i = first; i < last; ++i) alive[i] = 0;
     __syncthreads();
@@ -94,5 +93,52 @@ extern "C" __global__ void __launch_bounds__(SETTLERS)
     count = 0;
     for (int64 i = first; i < last; ++i) count += !alive[i];
     at = before(count, scratch, all);
-    for (int64 i = first; i < last; ++i) indices[i] = alive[i] ? i : extra[at++];
+    for (int64 i = first; i < last; ++i) indices[i] = alive[i] ? (Index)i : extra[at++];
+}
+
+extern "C" __global__ void __launch_bounds__(SETTLERS)
+    settle(int64* indices, int64 n, int64* alive, int64* extra) {
+    __shared__ int64 scratch[SETTLERS / QSIM_WARP];
+    settle_indices(indices, n, alive, extra, scratch);
+}
+
+// Ascending order, cumulated weights, teeth and places of at most FEW walkers, in one block; indices: (walkers).
+extern "C" __global__ void __launch_bounds__(SETTLERS)
+    comb_few(const int64* __restrict__ whole, int walkers, int64 step, int64 rest, int64 start, int64 more, int64* __restrict__ indices) {
+    __shared__ int64 key[FEW];
+    __shared__ int64 cumulated[FEW];
+    __shared__ int64 scratch[SETTLERS / QSIM_WARP];
+    __shared__ int order[FEW];
+    __shared__ int found[FEW];
+    __shared__ int alive[FEW];
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) key[i] = whole[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) {
+        const int64 mine = key[i];
+        int rank = 0;
+        for (int j = 0; j < i; ++j) rank += key[j] <= mine;
+        for (int j = i + 1; j < walkers; ++j) rank += key[j] < mine;
+        order[rank] = i;
+    }
+    __syncthreads();
+    const int part = (walkers + SETTLERS - 1) / SETTLERS, first = part * threadIdx.x, last = min(first + part, walkers);
+    int64 sum = 0, all;
+    for (int i = first; i < last; ++i) sum += key[order[i]];
+    sum = before(sum, scratch, all);
+    for (int i = first; i < last; ++i) cumulated[i] = sum += key[order[i]];
+    __syncthreads();
+    for (int64 k = threadIdx.x; k < walkers; k += SETTLERS) {
+        const int64 tooth = k * step + start + (k * rest + more) / walkers;
+        int low = 0, high = walkers;  // the first with cumulated > tooth
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (cumulated[middle] > tooth) high = middle;
+            else low = middle + 1;
+        }
+        found[k] = order[low];
+    }
+    __syncthreads();
+    settle_indices(found, walkers, alive, order, scratch);
+    __syncthreads();
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[i] = found[i];
 }

@@ -12,9 +12,9 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
 
-__all__ = ["comb", "settle", "weigh_walkers"]
+__all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
 
-THREADS, SETTLERS = 256, 1024  # as in branching.cu
+THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
 def weigh_walkers(
@@ -84,6 +84,17 @@ def settle(indices: Any) -> Any:
     return found
 
 
+def comb_few(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+    xp, n = namespace(whole), whole.size
+    if xp is np:
+        return _comb_few_cpu(whole, step, rest, start, more)
+    indices = xp.empty(n, np.int64)
+    numbers = (np.int64(x) for x in (step, rest, start, more))
+    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
+    return indices
+
+
 def _weigh_walkers_cpu(
     weights: Any, ages: Any, max_age: int, heaviest: float, limit: float, unit: float
 ) -> tuple[Any, int, int, int]:
@@ -109,6 +120,10 @@ def _settle_cpu(indices: Any) -> Any:
     found = np.arange(n, dtype=np.int64)
     found[~alive] = indices[surplus]
     return found
+
+
+def _comb_few_cpu(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    return settle(comb(whole, whole.size, step, rest, start, more))
 
 
 def _kernel(name: str) -> Any:

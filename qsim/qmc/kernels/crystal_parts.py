@@ -14,7 +14,7 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import crystal_parts_cpu
 from qsim.qmc.kernels.crystal_walk import _Launch, crystal_space
-from qsim.qmc.kernels.launches import WARP
+from qsim.qmc.kernels.launches import WARP, as_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def prepared_rows(
 ) -> Callable[[], None]:
     """Return the launch of `orbital_rows` on a GPU, made ready: a call takes as long as the kernel."""
     launch = _Launch(state, tables)
-    numbers = (launch.model, np.int32(spin), points, np.int64(len(points)), out)
+    numbers = (as_argument(launch.model), np.int32(spin), points, np.int64(len(points)), out)
     return _prepared(launch, "orbital_rows", min(len(points), GROUPS), numbers)
 
 
@@ -73,7 +73,13 @@ def prepared_update(
 ) -> Callable[[], None]:
     """Return the launch of `replace_rows` on a GPU, made ready."""
     launch = _Launch(state, tables)
-    numbers = (launch.model, launch.state, np.int32(spin), np.int32(fresh.shape[1]), fresh)
+    numbers = (
+        as_argument(launch.model),
+        as_argument(launch.state),
+        np.int32(spin),
+        np.int32(fresh.shape[1]),
+        fresh,
+    )
     return _prepared(launch, "replace_rows", launch.walkers, numbers)
 
 

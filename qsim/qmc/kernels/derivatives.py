@@ -13,7 +13,7 @@ from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
 from qsim.qmc.kernels.launches import slopes
 from qsim.qmc.kernels.tables import SUMS
-from qsim.qmc.kernels.walk import Job, Launch, _space, job_of
+from qsim.qmc.kernels.walk import Job, _space, job_of, launch_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def derivatives(
     if isinstance(tables.orbitals, CrystalOrbitals):
         return crystal_derivatives.derivatives(device, state, tables, parameters, count, stream)
     if device.is_cuda:
-        return slopes(Launch(state, tables), "derivatives", device, parameters, count, stream)
+        return slopes(launch_of(state, tables), "derivatives", device, parameters, count, stream)
     return _derivatives_cpu(device.threads, state, tables, parameters, count, stream)
 
 

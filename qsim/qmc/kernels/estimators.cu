@@ -14,6 +14,17 @@ QSIM_DEVICE double squared(double x, double y, double z) {
     return __dadd_rn(__dadd_rn(__dmul_rn(x, x), __dmul_rn(y, y)), __dmul_rn(z, z));
 }
 
+// Weights as integers of 1 / unit, and their sum, which is added to the total.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    count_quanta(const double* __restrict__ weights, int64 walkers, double unit, int64* __restrict__ count, int64* total) {
+    __shared__ int64 scratch[QSIM_WARP];
+    const int64 w = (int64)blockIdx.x * THREADS + threadIdx.x;
+    int64 quanta = 0;
+    if (w < walkers) count[w] = quanta = (int64)rint(weights[w] * unit);
+    quanta = block_sum(quanta, scratch);
+    if (threadIdx.x == 0) atomicAdd((uint64*)total, (uint64)quanta);
+}
+
 QSIM_DEVICE void add(int64* place, int64 count) { atomicAdd((uint64*)place, (uint64)count); }
 
 // out: (3, bins): pairs up-up, up-down, down-down by distance.  A thread does an electron with all that follow it.

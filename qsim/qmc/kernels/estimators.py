@@ -25,6 +25,7 @@ __all__ = [
     "BLOCK",
     "UNIT",
     "block_totals",
+    "count_quanta",
     "mesh_histogram",
     "pair_histogram",
     "quanta",
@@ -42,6 +43,25 @@ def quanta(device: Device, weight: Any) -> Any:
     """Return weights (walkers,) float64 as integers of 1/`UNIT`, int64."""
     xp = device.xp
     return xp.rint(weight * UNIT).astype(np.int64)
+
+
+def count_quanta(device: Device, weight: Any, total: Any) -> Any:
+    """Return :func:`quanta` of weights (walkers,) and add their sum to a number (), int64, on the device."""
+    if not device.is_cuda:
+        return _count_quanta_cpu(device, weight, total)
+    walkers = int(weight.shape[0])
+    count = device.xp.empty(walkers, np.int64)
+    if walkers:
+        kernel = kernels.function("qmc/kernels", "estimators", "count_quanta", {"REAL": "double"})
+        arguments = (weight, np.int64(walkers), np.float64(UNIT), count, total)
+        kernel(kernels.blocks(walkers, THREADS), (THREADS,), arguments)
+    return count
+
+
+def _count_quanta_cpu(device: Device, weight: Any, total: Any) -> Any:
+    count = quanta(device, weight)
+    total += count.sum()
+    return count
 
 
 def pair_histogram(device: Device, R: Any, count: Any, n_up: int, rmax: float, out: Any) -> None:

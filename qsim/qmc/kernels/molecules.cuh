@@ -25,17 +25,6 @@ QSIM_DEVICE void set_sizes(Model& m) {
 #endif
 }
 
-// What the lanes of a walker share.
-struct Local {
-    real *ao, *rows, *column, *d;  // (5, B), (5, M), (M,), (N, B)
-};
-
-QSIM_DEVICE Local local_of(const Model& m, char* shared, int group) {
-    const int64 size = (5 * m.basis + 6 * m.orbitals + m.electrons * m.basis) | 1;  // odd: groups of a warp meet different banks
-    real* at = (real*)shared + group * size;
-    return {at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, at + 5 * m.basis + 6 * m.orbitals};
-}
-
 struct Electron {
     int spin, i, n;
 };

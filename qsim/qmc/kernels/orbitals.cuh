@@ -1,8 +1,7 @@
 // Orbitals, Jastrow functions and pseudopotentials at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
 //
 // A group of 1, 2, 4 ... 32 lanes of a warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made
-// by the group together: a lane takes a shell, then a sum over atomic orbitals.  Quadrature points of pseudopotentials go to a lane each, with the sum over orbitals
-// done beforehand.
+// by the group together: a lane takes a shell, then a sum over atomic orbitals.
 
 #ifndef QSIM_QMC_ORBITALS_CUH
 #define QSIM_QMC_ORBITALS_CUH
@@ -28,7 +27,7 @@ struct Model {
     const int64* shell_atom;     // (Sh,)
     const int64* shell_l;
     const int64* shell_first;
-    const real* table;           // (Sh, K, 6)
+    const real* table;           // (K, Sh, 6): shells of an atom side by side
     const double* reach;         // (Sh,)
     const real* coefficients;    // (2, B, M)
     const int64* kind;           // (F,)
@@ -46,7 +45,7 @@ struct Model {
     const double* points;        // (Q, 3)
     const double* weights;       // (Q,)
     double omega, mass, ion_ion;
-    int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals;
+    int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals, functions;
 };
 
 QSIM_DEVICE int lane_of() { return LANES == 1 ? 0 : threadIdx.x % LANES; }
@@ -97,6 +96,11 @@ QSIM_DEVICE double table_value(const double* table, double r) {
     return quintic(table + 6 * p.interval, p.t);
 }
 
+// A derivative that vanishes; as a type of its own it takes no operations from those who ask.
+struct Zero {
+    QSIM_MEMBER operator double() const { return 0; }
+};
+
 // Calls emit(m, S, Sx, Sy, Sz) for the solid harmonics r^l Y_lm of one l.
 template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, double z, Emit emit) {
     const double C0 = 0.28209479177387814, C1 = 0.4886025119029199, D = 1.0925484305920792, D0 = 0.31539156525252005;
@@ -105,28 +109,28 @@ template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, d
     const double G0 = 0.10578554691520431;
     const double xx = x * x, yy = y * y, zz = z * z;
     if (l == 0) {
-        emit(0, C0, 0.0, 0.0, 0.0);
+        emit(0, C0, Zero(), Zero(), Zero());
     } else if (l == 1) {
-        emit(0, C1 * x, C1, 0.0, 0.0);
-        emit(1, C1 * y, 0.0, C1, 0.0);
-        emit(2, C1 * z, 0.0, 0.0, C1);
+        emit(0, C1 * x, C1, Zero(), Zero());
+        emit(1, C1 * y, Zero(), C1, Zero());
+        emit(2, C1 * z, Zero(), Zero(), C1);
     } else if (l == 2) {
-        emit(0, D * x * y, D * y, D * x, 0.0);
-        emit(1, D * y * z, 0.0, D * z, D * y);
+        emit(0, D * x * y, D * y, D * x, Zero());
+        emit(1, D * y * z, Zero(), D * z, D * y);
         emit(2, D0 * (2 * zz - xx - yy), -2 * D0 * x, -2 * D0 * y, 4 * D0 * z);
-        emit(3, D * x * z, D * z, 0.0, D * x);
-        emit(4, 0.5 * D * (xx - yy), D * x, -D * y, 0.0);
+        emit(3, D * x * z, D * z, Zero(), D * x);
+        emit(4, 0.5 * D * (xx - yy), D * x, -D * y, Zero());
     } else if (l == 3) {
-        emit(0, F3 * y * (3 * xx - yy), F3 * 6 * x * y, F3 * 3 * (xx - yy), 0.0);
+        emit(0, F3 * y * (3 * xx - yy), F3 * 6 * x * y, F3 * 3 * (xx - yy), Zero());
         emit(1, F2 * x * y * z, F2 * y * z, F2 * x * z, F2 * x * y);
         emit(2, F1 * y * (4 * zz - xx - yy), -F1 * 2 * x * y, F1 * (4 * zz - xx - 3 * yy), F1 * 8 * y * z);
         emit(3, F0 * z * (2 * zz - 3 * xx - 3 * yy), -F0 * 6 * x * z, -F0 * 6 * y * z, F0 * 3 * (2 * zz - xx - yy));
         emit(4, F1 * x * (4 * zz - xx - yy), F1 * (4 * zz - 3 * xx - yy), -F1 * 2 * x * y, F1 * 8 * x * z);
         emit(5, 0.5 * F2 * z * (xx - yy), F2 * x * z, -F2 * y * z, 0.5 * F2 * (xx - yy));
-        emit(6, F3 * x * (xx - 3 * yy), F3 * 3 * (xx - yy), -F3 * 6 * x * y, 0.0);
+        emit(6, F3 * x * (xx - 3 * yy), F3 * 3 * (xx - yy), -F3 * 6 * x * y, Zero());
     } else {
         const double rr = xx + yy + zz, a = 7 * zz - rr, b = 7 * zz - 3 * rr, c = 12 * rr - 60 * zz, h = 0.5 * G2, q = 0.25 * G4;
-        emit(0, G4 * x * y * (xx - yy), G4 * y * (3 * xx - yy), G4 * x * (xx - 3 * yy), 0.0);
+        emit(0, G4 * x * y * (xx - yy), G4 * y * (3 * xx - yy), G4 * x * (xx - 3 * yy), Zero());
         emit(1, G3 * y * z * (3 * xx - yy), G3 * 6 * x * y * z, G3 * 3 * z * (xx - yy), G3 * y * (3 * xx - yy));
         emit(2, G2 * x * y * a, G2 * y * (a - 2 * xx), G2 * x * (a - 2 * yy), G2 * 12 * x * y * z);
         emit(3, G1 * y * z * b, -G1 * 6 * x * y * z, G1 * z * (b - 6 * yy), G1 * y * (b + 8 * zz));
@@ -134,7 +138,7 @@ template <typename Emit> QSIM_DEVICE void harmonics(int l, double x, double y, d
         emit(5, G1 * x * z * b, G1 * z * (b - 6 * xx), -G1 * 6 * x * y * z, G1 * x * (b + 8 * zz));
         emit(6, h * (xx - yy) * a, h * 2 * x * (a - (xx - yy)), -h * 2 * y * (a + (xx - yy)), h * 12 * z * (xx - yy));
         emit(7, G3 * x * z * (xx - 3 * yy), G3 * 3 * z * (xx - yy), -G3 * 6 * x * y * z, G3 * x * (xx - 3 * yy));
-        emit(8, q * (xx * (xx - 3 * yy) - yy * (3 * xx - yy)), q * 4 * x * (xx - 3 * yy), q * 4 * y * (yy - 3 * xx), 0.0);
+        emit(8, q * (xx * (xx - 3 * yy) - yy * (3 * xx - yy)), q * 4 * x * (xx - 3 * yy), q * 4 * y * (yy - 3 * xx), Zero());
     }
 }
 
@@ -152,7 +156,7 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
             continue;
         }
         const Place p = locate(r);
-        const real* c = m.table + 6 * (s * m.intervals + p.interval);
+        const real* c = m.table + 6 * (p.interval * m.shells + s);
         const double t = p.t, over = 1.0 / fmax(r, TINY);
         const double R = quintic(c, t);
         const double slope = over * p.inverse_h * (c[1] + t * (2.0 * c[2] + t * (3.0 * c[3] + t * (4.0 * c[4] + t * 5.0 * c[5]))));
@@ -178,28 +182,6 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
         rows[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
     join();
-}
-
-// Sum over atomic orbitals of a function with coefficients d (B,), at the point of this lane.
-QSIM_DEVICE double combination(const Model& m, const real* d, double x, double y, double z) {
-    double total = 0;
-    int64 atom = -1;
-    double dx = 0, dy = 0, dz = 0, r = 0;
-    for (int s = 0; s < m.shells; ++s) {
-        if (m.shell_atom[s] != atom) {
-            atom = m.shell_atom[s];
-            dx = x - m.atom[3 * atom], dy = y - m.atom[3 * atom + 1], dz = z - m.atom[3 * atom + 2];
-            r = sqrt(dx * dx + dy * dy + dz * dz);
-        }
-        if (r >= m.reach[s]) continue;
-        const Place p = locate(r);
-        const double R = quintic(m.table + 6 * (s * m.intervals + p.interval), p.t);
-        const real* c = d + m.shell_first[s];
-        double sum = 0;
-        harmonics((int)m.shell_l[s], dx, dy, dz, [&](int i, double S, double, double, double) { sum = fma((double)c[i], S, sum); });
-        total = fma(R, sum, total);
-    }
-    return total;
 }
 
 // ----------------------------------------------------------------------------------------------- Jastrow
@@ -248,21 +230,6 @@ template <typename Tables> QSIM_DEVICE Curve function(const Tables& m, int f, do
 }
 
 QSIM_DEVICE double distance(double dx, double dy, double dz) { return fmax(sqrt(dx * dx + dy * dy + dz * dz), TINY); }
-
-// All functions of electron e if it were at (x, y, z), at the point of this lane.
-QSIM_DEVICE double electron_value(const Model& m, const double* R, int e, double x, double y, double z) {
-    double total = 0;
-    const bool spin = e < m.n_up;
-    if (m.kind[0] || m.kind[1])
-        for (int j = 0; j < m.electrons; ++j)
-            if (j != e)
-                total += function_value(m, (j < m.n_up) == spin ? 0 : 1, distance(x - R[3 * j], y - R[3 * j + 1], z - R[3 * j + 2]));
-    for (int a = 0; a < m.atoms; ++a) {
-        const int f = 2 + (int)m.species[a];
-        if (m.kind[f]) total += function_value(m, f, distance(x - m.atom[3 * a], y - m.atom[3 * a + 1], z - m.atom[3 * a + 2]));
-    }
-    return total;
-}
 
 struct Gradient {
     double u, x, y, z;

@@ -38,3 +38,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         to[places[row] * (starts[a + 1] - starts[a]) + word - starts[a]] = rows[t];
     }
 }
+
+// Walker i becomes that of indices[i], which keeps its own place: indices[indices[i]] is indices[i].
+extern "C" __global__ void __launch_bounds__(THREADS)
+    copy_rows(const uint64* __restrict__ bases, const int64* __restrict__ starts, int arrays, const int64* __restrict__ indices, int64 count) {
+    const int64 words = starts[arrays];
+    for (int64 row = blockIdx.x; row < count; row += gridDim.x) {
+        const int64 source = indices[row];
+        if (source == row) continue;
+        for (int64 word = threadIdx.x; word < words; word += THREADS) {
+            const int a = array_of(starts, arrays, word);
+            const int64 width = starts[a + 1] - starts[a], at = word - starts[a];
+            unsigned int* array = (unsigned int*)bases[a];
+            array[row * width + at] = array[source * width + at];
+        }
+    }
+}

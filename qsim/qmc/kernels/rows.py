@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["put_rows", "take_rows"]
+__all__ = ["copy_rows", "put_rows", "take_rows"]
 
 THREADS, MOST_BLOCKS = 256, 4096  # as in rows.cu, whose threads go on to later words
 WORD = 4  # bytes
@@ -64,6 +64,29 @@ def put_rows(device: Device, arrays: Sequence[Any], places: Any, rows: Any) -> N
     _launch("put_rows", device, arrays, starts, places, rows)
 
 
+def copy_rows(device: Device, arrays: Sequence[Any], indices: Any) -> None:
+    """Make walker i a copy of walker ``indices[i]``, in place.
+
+    Parameters
+    ----------
+    indices : (count,) int64
+        On the device; a walker that is copied keeps its own place: ``indices[indices] == indices``.
+    """
+    if not device.is_cuda:
+        _copy_rows_cpu(device, arrays, indices)
+        return
+    starts = _starts(arrays)
+    table = _table(device, tuple(array.data.ptr for array in arrays), tuple(int(start) for start in starts))
+    count, n = len(indices), len(arrays)
+    if count:
+        kernel = kernels.function("qmc/kernels", "rows", "copy_rows", {"REAL": "double"})
+        kernel(
+            (min(MOST_BLOCKS, count),),
+            (THREADS,),
+            (table[:n], table[n:], np.int32(n), indices, np.int64(count)),
+        )
+
+
 def _starts(arrays: Sequence[Any]) -> NDArray[np.int64]:
     """Return the words of a row before each array, and all of them: (arrays + 1,)."""
     widths = [math.prod(array.shape[1:]) * array.dtype.itemsize // WORD for array in arrays]
@@ -82,6 +105,11 @@ def _put_rows_cpu(
 ) -> None:
     for array, first, last in zip(arrays, starts[:-1], starts[1:], strict=True):
         _words(array)[places] = rows[:, first:last]
+
+
+def _copy_rows_cpu(device: Device, arrays: Sequence[Any], indices: Any) -> None:
+    places = np.flatnonzero(indices != np.arange(len(indices)))
+    put_rows(device, arrays, places, take_rows(device, arrays, indices[places]))
 
 
 def _words(array: Any) -> Any:

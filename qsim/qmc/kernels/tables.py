@@ -24,6 +24,7 @@ __all__ = [
     "counters",
     "in_crystal",
     "record_of",
+    "scratch_address",
 ]
 
 SUMS = 8  # numbers that a generation adds for each walker: components, square of the total, count
@@ -89,6 +90,12 @@ def in_crystal(tables: Tables) -> bool:
 def address(array: Any) -> int:
     """Return where an array of a GPU lies; 0 if it is empty."""
     return int(array.data.ptr) if array.size else 0
+
+
+def scratch_address(index: int) -> int:
+    """Return where the scratch memory of a GPU lies, 0 if there is none; another place after it has grown."""
+    found = _scratch.get(index)
+    return 0 if found is None else int(found.data.ptr)
 
 
 def record_of(state: State, stride: int) -> NDArray[Any]:

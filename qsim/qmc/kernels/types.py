@@ -16,6 +16,7 @@ __all__ = [
     "OrbitalTables",
     "State",
     "Work",
+    "on_gpu",
     "work_space",
 ]
 
@@ -58,6 +59,12 @@ class OrbitalTables(NamedTuple):
     atom_begin: Any
     atom_kind: Any
     side_by_side: Any
+
+
+def on_gpu(orbitals: OrbitalTables) -> OrbitalTables:
+    """Return the tables as kernels of a GPU read them: radial parts as (K, Sh, 6), and none side by side."""
+    table = np.ascontiguousarray(np.swapaxes(orbitals.table, 0, 1))
+    return orbitals._replace(table=table, side_by_side=np.zeros(1))
 
 
 class JastrowTables(NamedTuple):

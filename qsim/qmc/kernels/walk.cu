@@ -1,21 +1,49 @@
-// Walkers: moves of single electrons, local energies, weights and T-moves.  A group of LANES lanes of a warp
-// carries a walker through all sweeps of a launch: one lane where there are few electrons, which leave the others nothing to do.
+// Walkers of molecules: local energies, weights, T-moves, and everything anew from the positions; with MOVES their moves alone, which
+// have as many lanes as suits them.  A group of LANES lanes of a warp carries a walker: one lane where there are few electrons, which
+// leave the others nothing to do.
 //
-// Moves, energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
+// Energies and T-moves are kernels of their own: they wait for dependent double-precision operations, so what counts is how
 // many warps a multiprocessor holds, and together they would need twice the registers of each.
 //
-// The random numbers are those of the CPU: a counter is (generation, walker, purpose, section), so CPU and GPU make the same moves
-// until rounding turns a decision.  State stays in global memory (1 to 40 kB per walker, in cache between launches);
-// shared memory holds what the lanes of a warp exchange: atomic orbitals, rows, one column.
+// The random numbers are those of the CPU: a counter is (generation, walker, purpose, section).  State stays in global memory (1 to
+// 40 kB per walker, in cache between launches); shared memory holds what the lanes of a walker exchange.
 //
-// Flops of a move: 5 M B for the rows, 4 M^2 for the update, 60 (N + A) for the Jastrow; of a quadrature point: B + 40 (N + A).
+// A lane takes an electron, then one point of the spheres around ions at a time, of the list of those whose electron is within range.
+// Flops of a point: 12 shells + 2 B for the orbitals, 25 (N + A) for the Jastrow; most of its time goes to the tables of the shells.
 //
-// qsim-compile: may-spill=walk,nonlocal_steps
+// qsim-compile: may-spill=walk,energies,weigh,nonlocal_steps
 // qsim-compile: -DWARPS=4
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=4 -DLANES=8
 // qsim-compile: -DWARPS=4 -DLANES=16 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
+// qsim-compile: -DMOVES -DWARPS=4
+// qsim-compile: -DMOVES -DWARPS=1 -DLANES=1
+// qsim-compile: -DMOVES -DWARPS=4 -DLANES=8 -DELECTRONS=8 -DELECTRONS_UP=4 -DATOMS=3 -DORBITALS=4 -DBASIS=57 -DSHELLS=21 -DQUADRATURE=12
+#include "curves.cuh"
 #include "molecules.cuh"
+
+#ifdef MOVES
+#include "moves.cuh"
+#else
+
+#define AHEAD 2  // shells whose tables are read at once
+#define BELOW_LARGEST 0x1.fffffffffffffp+4
+#define TOGETHER 5  // pairs of an electron and an ion whose points are taken together, as many as `ao` has room for
+
+// What the lanes of a walker share, and the functions that a block has.
+struct Local {
+    Curves curves;
+    real *ao, *rows, *column;  // (5, B), (5, M), (M,)
+    int* list;                 // (N, A)
+};
+
+QSIM_DEVICE Local local_of(const Model& m, const Curves& curves) {
+    const int reals = 5 * (int)m.basis + 6 * (int)m.orbitals, list = (int)(m.electrons * m.atoms);
+    int size = (int)((reals * sizeof(real) + list * sizeof(int) + 7) / 8);
+    size += (size + 1) % 2;  // odd: groups of a warp meet different banks
+    real* at = (real*)(curves.polynomial + curve_numbers(m) + GROUP * size);
+    return {curves, at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, (int*)(at + reals)};
+}
 
 // Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.
 QSIM_DEVICE void update_inverse(real* inverse, const real* row, int i, int n, int M, double ratio, real* column) {
@@ -47,120 +75,115 @@ QSIM_DEVICE void settle(const Model& m, const State& s, int64 w, int e, const re
     join();
 }
 
-QSIM_DEVICE void sweep(const Model& m, const State& s, int64 w, double tau, int mode, const Draw& draw, const Local& local) {
-    const int N = (int)m.electrons, M = (int)m.orbitals;
-    const double* R = s.R + w * N * 3;
-    const double variance = tau / m.mass, width = sqrt(variance), over_variance = 1 / variance;
-    int moved = 0;
-    double proposed = 0, accepted = 0, log_psi = 0, sign = 1;
-    for (int e = 0; e < N; ++e) {
-        const Electron at = electron(m, e);
-        real* inverse = s.inverse + (w * 2 + at.spin) * M * M;
-        const real* column = inverse + at.i * M;
-        const double x = R[3 * e], y = R[3 * e + 1], z = R[3 * e + 2];
-        const uint4 u = words(draw, PER_ELECTRON * e);
-        const double a = width * sqrt(-2 * log(unit(u.x))), b = width * sqrt(-2 * log(unit(u.z)));
-        double sine, cosine;
-        sincospi(2 * unit(u.y), &sine, &cosine);
-        const double sx = a * cosine, sy = a * sine, sz = b * cospi(2 * unit(u.w));
-        const Gradient old = electron_gradient(m, R, e, x, y, z);
-        double vx = 0, vy = 0, vz = 0;
-        if (mode != PLAIN) {
-            const real* row = s.rows + (w * N + e) * 5 * M;
-            vx = along(row + M, column, at.n) - old.x;
-            vy = along(row + 2 * M, column, at.n) - old.y;
-            vz = along(row + 3 * M, column, at.n) - old.z;
-            const double f = variance * limited(vx, vy, vz, variance);
-            vx *= f, vy *= f, vz *= f;
-        }
-        const double nx = x + vx + sx, ny = y + vy + sy, nz = z + vz + sz;
-        const double square = (nx - x) * (nx - x) + (ny - y) * (ny - y) + (nz - z) * (nz - z);
-        proposed += square;
-        orbital_rows(m, at.spin, nx, ny, nz, local.ao, local.rows);
-        const Gradient now = electron_gradient(m, R, e, nx, ny, nz);
-        const double ratio = along(local.rows, column, at.n), size = fabs(ratio);
-        if ((mode == FIXED_NODE && ratio <= 0) || !(size > 1e-300)) continue;
-        double exponent = 2 * (log(size) + old.u - now.u);
-        if (mode != PLAIN) {
-            const double over_ratio = 1 / ratio;
-            const double wx = along(local.rows + M, column, at.n) * over_ratio - now.x;
-            const double wy = along(local.rows + 2 * M, column, at.n) * over_ratio - now.y;
-            const double wz = along(local.rows + 3 * M, column, at.n) * over_ratio - now.z;
-            const double f = variance * limited(wx, wy, wz, variance);
-            const double bx = x - nx - f * wx, by = y - ny - f * wy, bz = z - nz - f * wz;
-            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) * over_variance;
-        }
-        if (exponent < 0) {
-            const uint4 v = words(draw, PER_ELECTRON * e + ACCEPTANCE);
-            if (!(log(uniform52(v.x, v.y)) < exponent)) continue;
-        }
-        update_inverse(inverse, local.rows, at.i, at.n, M, ratio, local.column);
-        settle(m, s, w, e, local.rows, nx, ny, nz);
-        log_psi += log(size) + old.u - now.u;
-        if (ratio < 0) sign = -sign;
-        accepted += square;
-        ++moved;
+// ----------------------------------------------------------------------------------------- pseudopotentials
+
+// Sum over atomic orbitals of a function with coefficients d (B,), at the point of this lane.
+QSIM_DEVICE double combination(const Model& m, const real* d, double x, double y, double z) {
+    double total = 0;
+    const int shells = (int)m.shells;
+    for (int s = 0; s < shells;) {
+        const int64 atom = m.shell_atom[s];
+        const double dx = x - m.atom[3 * atom], dy = y - m.atom[3 * atom + 1], dz = z - m.atom[3 * atom + 2];
+        const double r = quick_distance(dx, dy, dz).r;
+        const Place p = locate(fmin(r, BELOW_LARGEST));  // no shell reaches farther
+        do {
+            double R[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {  // all loads before the first sum
+                const int one = s + k < shells ? s + k : shells - 1;
+                R[k] = quintic(six(m.table + 6 * (p.interval * m.shells + one)).c, p.t);
+                if (r >= m.reach[one]) R[k] = 0;
+            }
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                if (k > 0 && (s + k >= shells || m.shell_atom[s + k] != atom)) break;
+                const real* c = d + m.shell_first[s + k];
+                double sum = 0;
+                harmonics((int)m.shell_l[s + k], dx, dy, dz, [&](int i, double S, double, double, double) { sum = fma((double)c[i], S, sum); });
+                total = fma(R[k], sum, total);
+            }
+            for (int k = 0; k < AHEAD && s < shells && m.shell_atom[s] == atom; ++k) ++s;
+        } while (s < shells && m.shell_atom[s] == atom);
     }
-    if (lane_of() == 0) {
-        s.log_psi[w] += log_psi;
-        s.sign[w] *= sign;
-        s.moves[4 * w] += moved;
-        s.moves[4 * w + 1] += proposed;
-        s.moves[4 * w + 2] += accepted;
-        s.age[w] = moved ? 0 : s.age[w] + 1;
-    }
-    join();
+    return total;
 }
 
-// ----------------------------------------------------------------------------------------- pseudopotentials
+// Pairs e A + a of electrons first ... last with ions in whose range they are, in their order; returns how many.
+QSIM_DEVICE int near_pairs(const Model& m, const double* R, int first, int last, int* list) {
+    const int A = (int)m.atoms;
+    int count = 0;
+    for (int begin = first * A; begin < last * A; begin += LANES) {
+        const int i = begin + lane_of();
+        double r;
+        const bool near = i < last * A && within(m, R, i / A, i % A, r);
+#if LANES == 1
+        if (near) list[count++] = i;
+#else
+        const unsigned all = __ballot_sync(group(), near) >> (threadIdx.x % 32 / LANES * LANES) & (0xffffffffu >> (32 - LANES));
+        if (near) list[count + __popc(all & ((1u << lane_of()) - 1))] = i;
+        count += __popc(all);
+#endif
+    }
+    join();
+    return count;
+}
+
+// A rotation, and what the points around an ion have in common.
+QSIM_DEVICE void turn_pair(const Model& m, const State& s, const Curves& curves, int64 w, int e, int a, const Draw& draw) {
+    const double* R = s.R + w * m.electrons * 3;
+    double *pair = pair_of(m, s, w, e, a), r;
+    within(m, R, e, a, r);
+    const uint32 at = PER_ELECTRON * (uint32)m.electrons + 2 * (e * (uint32)m.atoms + a);
+    const uint4 c = words(draw, at), d = words(draw, at + 1);
+    const double f = uniform52(c.x, c.y), p = sqrt(1 - f), t = sqrt(f);
+    double x, y, z, v;
+    sincospi(2 * uniform52(c.z, c.w), &x, &y);
+    sincospi(2 * uniform52(d.x, d.y), &z, &v);
+    x *= p, y *= p, z *= t, v *= t;
+    pair[0] = 1 - 2 * (y * y + z * z), pair[1] = 2 * (x * y - z * v), pair[2] = 2 * (x * z + y * v);
+    pair[3] = 2 * (x * y + z * v), pair[4] = 1 - 2 * (x * x + z * z), pair[5] = 2 * (y * z - x * v);
+    pair[6] = 2 * (x * z - y * v), pair[7] = 2 * (y * z + x * v), pair[8] = 1 - 2 * (x * x + y * y);
+    pair[9] = r;
+    pair[10] = curves_value(m, curves, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]);
+}
 
 // Values at all quadrature points of electrons first ... last; returns their sum.  Pair data and values go to scratch.
 QSIM_DEVICE double nonlocal_points(const Model& m, const State& s, int64 w, int first, int last, const Draw& draw, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals, B = (int)m.basis, A = (int)m.atoms, Q = (int)m.quadrature;
     const double* R = s.R + w * N * 3;
-    for (int i = lane_of(); i < (last - first) * B; i += LANES) {  // orbitals summed with the column of each electron
-        const int e = first + i / B, b = i % B;
-        const Electron at = electron(m, e);
-        const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
-        const real* C = m.coefficients + ((int64)at.spin * B + b) * M;
-        real sum = 0;
-        for (int o = 0; o < at.n; ++o) sum = fma(C[o], column[o], sum);
-        local.d[e * B + b] = sum;
-    }
-    for (int i = lane_of(); i < (last - first) * A; i += LANES) {  // rotations
-        const int e = first + i / A, a = i % A;
-        double r;
-        if (!within(m, R, e, a, r)) continue;
-        double* pair = pair_of(m, s, w, e, a);
-        const uint4 c = words(draw, PER_ELECTRON * N + 2 * (e * A + a)), d = words(draw, PER_ELECTRON * N + 2 * (e * A + a) + 1);
-        const double f = uniform52(c.x, c.y), g = TWO_PI * uniform52(c.z, c.w), h = TWO_PI * uniform52(d.x, d.y);
-        const double p = sqrt(1 - f), t = sqrt(f);
-        const double x = p * sin(g), y = p * cos(g), z = t * sin(h), v = t * cos(h);
-        pair[0] = 1 - 2 * (y * y + z * z), pair[1] = 2 * (x * y - z * v), pair[2] = 2 * (x * z + y * v);
-        pair[3] = 2 * (x * y + z * v), pair[4] = 1 - 2 * (x * x + z * z), pair[5] = 2 * (y * z - x * v);
-        pair[6] = 2 * (x * z - y * v), pair[7] = 2 * (y * z + x * v), pair[8] = 1 - 2 * (x * x + y * y);
-        pair[9] = r;
-        pair[10] = electron_value(m, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]);
-    }
-    join();
+    const int count = near_pairs(m, R, first, last, local.list);
+    for (int i = lane_of(); i < count; i += LANES) turn_pair(m, s, local.curves, w, local.list[i] / A, local.list[i] % A, draw);
     double total = 0;
-    for (int i = lane_of(); i < (last - first) * A * Q; i += LANES) {
-        const int e = first + i / (A * Q), a = i / Q % A, q = i % Q;
-        double r;
-        if (!within(m, R, e, a, r)) continue;
-        double *pair = pair_of(m, s, w, e, a), u[3], at[3];
-        turned(m, pair, a, q, r, u, at);
-        const double* here = R + 3 * e;
-        const double cosine = (u[0] * (here[0] - m.atom[3 * a]) + u[1] * (here[1] - m.atom[3 * a + 1]) + u[2] * (here[2] - m.atom[3 * a + 2])) /
-                              fmax(r, TINY);
-        const int64 p = m.potential[a];
-        double factor = 0;
-        for (int l = 0; l < m.channels[p]; ++l)
-            factor += (2 * l + 1) * table_value(m.delta + (p * m.most_channels + l) * m.intervals * 6, r) * legendre(l, cosine);
-        const double ratio = combination(m, local.d + e * B, at[0], at[1], at[2]);
-        const double value = m.weights[q] * factor * ratio * exp(pair[10] - electron_value(m, R, e, at[0], at[1], at[2]));
-        pair[PAIR + q] = value;
-        total += value;
+    for (int begin = 0; begin < count; begin += TOGETHER) {
+        const int pairs = count - begin < TOGETHER ? count - begin : TOGETHER;
+        join();
+        for (int i = lane_of(); i < pairs * B; i += LANES) {  // orbitals summed with the column of the electron
+            const int e = local.list[begin + i / B] / A, b = i % B;
+            const Electron at = electron(m, e);
+            const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
+            const real* C = m.coefficients + ((int64)at.spin * B + b) * M;
+            real sum = 0;
+            for (int o = 0; o < at.n; ++o) sum = fma(C[o], column[o], sum);
+            local.ao[i] = sum;
+        }
+        join();
+        for (int i = lane_of(); i < pairs * Q; i += LANES) {
+            const int which = i / Q, q = i % Q, e = local.list[begin + which] / A, a = local.list[begin + which] % A;
+            double *pair = pair_of(m, s, w, e, a), u[3], at[3];
+            const double r = pair[9];
+            turned(m, pair, a, q, r, u, at);
+            const double* here = R + 3 * e;
+            const double cosine = (u[0] * (here[0] - m.atom[3 * a]) + u[1] * (here[1] - m.atom[3 * a + 1]) + u[2] * (here[2] - m.atom[3 * a + 2])) /
+                                  fmax(r, TINY);
+            const int64 p = m.potential[a];
+            double factor = 0;
+            for (int l = 0; l < m.channels[p]; ++l)
+                factor += (2 * l + 1) * table_value(m.delta + (p * m.most_channels + l) * m.intervals * 6, r) * legendre(l, cosine);
+            const double ratio = combination(m, local.ao + which * B, at[0], at[1], at[2]);
+            const double value = m.weights[q] * factor * ratio * exp(pair[10] - curves_value(m, local.curves, R, e, at[0], at[1], at[2]));
+            pair[PAIR + q] = value;
+            total += value;
+        }
     }
     join();
     return group_total(total);
@@ -195,7 +218,8 @@ QSIM_DEVICE void nonlocal_moves(const Model& m, const State& s, int64 w, double 
         orbital_rows(m, which.spin, at[0], at[1], at[2], local.ao, local.rows);
         const double ratio = along(local.rows, inverse + which.i * M, which.n);
         if (!(fabs(ratio) > 0)) continue;
-        const double change = electron_value(m, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]) - electron_value(m, R, e, at[0], at[1], at[2]);
+        const double change = curves_value(m, local.curves, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]) -
+                              curves_value(m, local.curves, R, e, at[0], at[1], at[2]);
         update_inverse(inverse, local.rows, which.i, which.n, M, ratio, local.column);
         settle(m, s, w, e, local.rows, at[0], at[1], at[2]);
         if (lane_of() == 0) {
@@ -214,38 +238,34 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
     const int N = (int)m.electrons, M = (int)m.orbitals, A = (int)m.atoms;
     const double* R = s.R + w * N * 3;
     double repulsion = 0, ions = 0, external = 0, laplacians = 0;
-    for (int e = 0; e < N; ++e) {
+    for (int e = lane_of(); e < N; e += LANES) {
         const double x = R[3 * e], y = R[3 * e + 1], z = R[3 * e + 2];
-        double jx = 0, jy = 0, jz = 0, jl = 0, pairs = 0, local_part = 0;
-        for (int j = lane_of(); j < N + A; j += LANES) {
+        double jx = 0, jy = 0, jz = 0, jl = 0;
+        for (int j = 0; j < N + A; ++j) {
             if (j == e) continue;
             const double* other = j < N ? R + 3 * j : m.atom + 3 * (j - N);
-            const double dx = x - other[0], dy = y - other[1], dz = z - other[2], r = distance(dx, dy, dz);
-            int f;
+            const double dx = x - other[0], dy = y - other[1], dz = z - other[2];
+            const Distance d = quick_distance(dx, dy, dz);
             if (j < N) {
-                f = (j < m.n_up) == (e < m.n_up) ? 0 : 1;
-                if (j > e) pairs += 1 / r;
+                if (j > e) repulsion += d.over;
             } else {
-                const int a = j - N;
-                const int64 p = m.potential[a];
-                f = 2 + (int)m.species[a];
-                local_part += ((p < 0 ? 0.0 : table_value(m.local + p * m.intervals * 6, r)) - m.charge[a]) / r;
+                const int64 p = m.potential[j - N];
+                ions += ((p < 0 ? 0.0 : table_value(m.local + p * m.intervals * 6, d.r)) - m.charge[j - N]) * d.over;
             }
-            if (!m.kind[f]) continue;
-            const Curve c = function(m, f, r);
-            const double slope = c.du / r;
+            const Curve c = curve(m, local.curves, function_of(m, e, j), d.r);
+            const double slope = c.du * d.over;
             jx += slope * dx, jy += slope * dy, jz += slope * dz, jl += c.ddu + 2 * slope;
         }
-        jx = group_total(jx), jy = group_total(jy), jz = group_total(jz), jl = group_total(jl);
-        repulsion += group_total(pairs);
-        ions += group_total(local_part);
         const Electron at = electron(m, e);
         const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
         const real* row = s.rows + (w * N + e) * 5 * M;
-        const double gx = along(row + M, column, at.n), gy = along(row + 2 * M, column, at.n), gz = along(row + 3 * M, column, at.n);
-        laplacians += along(row + 4 * M, column, at.n) - 2 * (gx * jx + gy * jy + gz * jz) + (jx * jx + jy * jy + jz * jz) - jl;
+        double g[4] = {0, 0, 0, 0};
+        for (int o = 0; o < at.n; ++o)
+            for (int k = 0; k < 4; ++k) g[k] = fma((double)row[(k + 1) * M + o], (double)column[o], g[k]);
+        laplacians += g[3] - 2 * (g[0] * jx + g[1] * jy + g[2] * jz) + (jx * jx + jy * jy + jz * jz) - jl;
         external += x * x + y * y + z * z;
     }
+    repulsion = group_total(repulsion), ions = group_total(ions), external = group_total(external), laplacians = group_total(laplacians);
     const double outside = m.pseudos > 0 ? nonlocal_points(m, s, w, 0, N, draw, local) : 0;
     const double kinetic = -0.5 * laplacians / m.mass;
     if (!m.interacting) repulsion = 0;
@@ -263,11 +283,14 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
 
 // Rows, inverses (Gauss and Jordan in double precision, pivots by column) and log psi; error: (W,).
 extern "C" __global__ void recompute(Model m, State s, double* error) {
-    extern __shared__ char shared[];
+    extern __shared__ double2 shared[];
     set_sizes(m);
+    const Curves curves = curves_at(m, (double*)shared);
+    fill_curves(m, curves);
+    __syncthreads();
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, GROUP);
+    const Local local = local_of(m, curves);
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of();
     const double* R = s.R + w * N * 3;
     double *A = s.scratch + w * s.stride, *X = A + M * M;
@@ -337,24 +360,17 @@ extern "C" __global__ void recompute(Model m, State s, double* error) {
     }
 }
 
-extern "C" __global__ void BOUNDS
-    walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
-    extern __shared__ char shared[];
-    set_sizes(m);
-    const int64 w = WALKER;
-    if (w >= s.walkers) return;
-    const Local local = local_of(m, shared, GROUP);
-    for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
-}
-
 // sums: (W, 8): components, square of the total, generations; or none.
 extern "C" __global__ void BOUNDS
     energies(Model m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
-    extern __shared__ char shared[];
+    extern __shared__ double2 shared[];
     set_sizes(m);
+    const Curves curves = curves_at(m, (double*)shared);
+    fill_curves(m, curves);
+    __syncthreads();
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
+    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, curves));
     if (sums && lane_of() == 0) {
         for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
         sums[8 * w + 6] += total * total;
@@ -366,13 +382,16 @@ extern "C" __global__ void BOUNDS
 extern "C" __global__ void BOUNDS
     weigh(Model m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
           uint32 offset) {
-    extern __shared__ char shared[];
+    extern __shared__ double2 shared[];
     set_sizes(m);
+    const Curves curves = curves_at(m, (double*)shared);
+    fill_curves(m, curves);
+    __syncthreads();
     const int64 w = WALKER;
     if (w >= s.walkers) return;
     const double before = clipped(s.energy[6 * w + 5], reference, window);
     join();
-    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
+    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, curves));
     const double after = clipped(energy, reference, window);
     if (lane_of() == 0) s.weight[w] *= exp(-tau * (0.5 * (before + after) - trial));
 }
@@ -380,9 +399,14 @@ extern "C" __global__ void BOUNDS
 // T-moves by the values that `weigh` left in scratch.
 extern "C" __global__ void BOUNDS
     nonlocal_steps(Model m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
-    extern __shared__ char shared[];
+    extern __shared__ double2 shared[];
     set_sizes(m);
+    const Curves curves = curves_at(m, (double*)shared);
+    fill_curves(m, curves);
+    __syncthreads();
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, shared, GROUP));
+    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local_of(m, curves));
 }
+
+#endif  // MOVES

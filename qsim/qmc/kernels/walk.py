@@ -15,7 +15,7 @@ from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import advance_cpu, crystal_walk, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives
-from qsim.qmc.kernels.launches import WalkerLaunch, diffusion, generation
+from qsim.qmc.kernels.launches import SHARED_BYTES, WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
     MOVE_COST,
     SUMS,
@@ -25,6 +25,7 @@ from qsim.qmc.kernels.tables import (
     counters,
     in_crystal,
     record_of,
+    scratch_address,
 )
 from qsim.qmc.kernels.types import work_space
 
@@ -40,9 +41,13 @@ if TYPE_CHECKING:
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
 
 ITEMS = 2.0  # shells, electrons and ions for each lane of a walker
+MOVE_ITEMS = 4.0  # the same in moves, whose lanes wait for each other more often
 SMALL = 16  # electrons up to which kernels are compiled for the sizes of the system
+FEW_ORBITALS = 5  # of a spin, up to which a lane of `all_rows` in moves.cuh has sums for all of them
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
+HEAD, PLACE = 5, 6  # numbers of a function and of a shell in shared memory, as in curves.cuh and moves.cuh
+KEPT = 8  # launches: a run alternates between few ensembles and trial functions
 
 
 # ----------------------------------------------------------------------------------------- wrappers
@@ -60,7 +65,7 @@ def recompute(device: Device, state: State, tables: Tables) -> Any:
     if in_crystal(tables):
         crystal_walk.recompute(device, state, tables, error)
     elif device.is_cuda:
-        Launch(state, tables)("recompute", (error,))
+        launch_of(state, tables)("recompute", (error,))
     else:
         _recompute_cpu(device, state, tables, error)
     return error
@@ -73,7 +78,7 @@ def walk(
     if in_crystal(tables):
         crystal_walk.walk(device, state, tables, tau, mode, sweeps, stream)
     elif device.is_cuda:
-        Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
+        launch_of(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
     else:
         _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
 
@@ -83,7 +88,7 @@ def energies(device: Device, state: State, tables: Tables, stream: Stream) -> No
     if in_crystal(tables):
         crystal_walk.energies(device, state, tables, stream)
     elif device.is_cuda:
-        Launch(state, tables)("energies", (), stream, (np.uint64(0),))
+        launch_of(state, tables)("energies", (), stream, (np.uint64(0),))
     else:
         _energies_cpu(device, state, tables, stream)
 
@@ -109,7 +114,7 @@ def generations(
     if in_crystal(tables):
         crystal_walk.generations(device, state, tables, tau, mode, sweeps, count, stream, sums)
     elif device.is_cuda:
-        generation(Launch(state, tables), tau, mode, sweeps, count, stream, sums)
+        generation(launch_of(state, tables), tau, mode, sweeps, count, stream, sums)
     else:
         _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
 
@@ -146,7 +151,7 @@ def diffuse(
     if in_crystal(tables):
         crystal_walk.diffuse(device, state, tables, tau, stream, tmoves, limits)
     elif device.is_cuda:
-        diffusion(Launch(state, tables), tau, stream, tmoves, limits)
+        diffusion(launch_of(state, tables), tau, stream, tmoves, limits)
     else:
         _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
 
@@ -297,7 +302,7 @@ POINTERS = (
 )
 SIZES = (
     *("interacting", "atoms", "shells", "basis", "orbitals", "electrons", "n_up", "width", "pseudos"),
-    *("most_channels", "quadrature", "intervals"),
+    *("most_channels", "quadrature", "intervals", "functions"),
 )
 #: ``Model`` of orbitals.cuh: every field takes 8 bytes, so the layouts agree.
 MODEL = np.dtype(
@@ -307,12 +312,19 @@ MODEL = np.dtype(
 )
 
 
-def lanes_of(sizes: Mapping[str, int]) -> int:
+def lanes_of(sizes: Mapping[str, int], each: float = ITEMS) -> int:
     """Return how many lanes of a warp carry a walker: 1, 4, 8, 16 or 32, as many as its shells and pairs keep busy.
 
     They depend on the system alone: sums are added in the order of the lanes, so that ranks with fewer walkers get the same bits.
+
+    Parameters
+    ----------
+    sizes
+        As in `SIZES`.
+    each
+        Shells, electrons and ions for each lane.
     """
-    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / ITEMS
+    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / each
     return next((count for count in (32, 16, 8, 4) if items >= count), 1)
 
 
@@ -322,17 +334,65 @@ class Launch(WalkerLaunch):
     def __init__(self, state: State, tables: Tables) -> None:
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
-        real = state.rows.dtype
-        each = real.itemsize * (
-            (5 * sizes["basis"] + 6 * sizes["orbitals"] + sizes["electrons"] * sizes["basis"]) | 1
-        )
+        real, walkers = state.rows.dtype, state.R.shape[0]
+        reals = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"])
+        each = 8 * (-(-(reals + 4 * sizes["electrons"] * sizes["atoms"]) // 8) | 1)
         macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double"}
         if sizes["electrons"] <= SMALL:
             names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
             macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
-        super().__init__("walk", state.R.shape[0], each, lanes_of(sizes), macros)
+        curves = _curve_bytes(sizes)
+        super().__init__("walk", walkers, each, lanes_of(sizes), macros, curves)
+        lanes = lanes_of(sizes, MOVE_ITEMS)
+        while lanes < WARP and WARP // lanes * _move_bytes(sizes, lanes, real.itemsize) > SHARED_BYTES // 2:
+            lanes *= 2
+        own, common = _move_bytes(sizes, lanes, real.itemsize), curves + 8 * PLACE * sizes["shells"]
+        self.moves = WalkerLaunch("walk", walkers, own, lanes, macros | {"MOVES": 1}, common)
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+        self.moves.model, self.moves.state = self.model, self.state
+
+    def __call__(
+        self, name: str, numbers: tuple[Any, ...], stream: Stream | None = None, more: tuple[Any, ...] = ()
+    ) -> None:
+        """Launch a kernel; moves have a module, lanes and shared memory of their own."""
+        if name == "walk":
+            self.moves(name, numbers, stream, more)
+        else:
+            super().__call__(name, numbers, stream, more)
+
+
+def launch_of(state: State, tables: Tables) -> Launch:
+    """Return the launches for some walkers and a trial function, made once: that takes longer than a kernel of few walkers."""
+    index = int(state.R.device.id)
+    here = (index, state.R.shape[0], id(tables), *(array.data.ptr for array in state))
+    found = _kept.get((scratch_address(index), *here))
+    if found is not None and found[0] is tables:  # kept, so that its number belongs to nothing else
+        return found[1]
+    made = Launch(state, tables)
+    while len(_kept) >= KEPT:
+        del _kept[next(iter(_kept))]
+    _kept[scratch_address(index), *here] = tables, made  # the new ones may have made scratch memory larger
+    return made
+
+
+_kept: dict[tuple[int, ...], tuple[Tables, Launch]] = {}
+
+
+def _move_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> int:
+    """Return the bytes of shared memory of a walker, as `own_of` of moves.cuh; ``real``: bytes of a number of an orbital."""
+    N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
+    sums = lanes * (5 * M + 1) if lanes > 1 and N <= SMALL and M <= FEW_ORBITALS else 0
+    kept = 2 * M * M if N <= SMALL else 0
+    words = 7 * N + -(-((max(5 * B, sums) + 6 * M + kept) * real) // 8)
+    if lanes < 16:
+        words += (3 * lanes - words % (2 * lanes)) % (2 * lanes)
+    return 8 * words
+
+
+def _curve_bytes(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of `curve_numbers` of curves.cuh."""
+    return -(-8 * sizes["functions"] * (HEAD + 4 * (sizes["width"] - 3)) // 16) * 16
 
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
@@ -360,7 +420,8 @@ def _model(tables: Tables, state: State) -> NDArray[Any]:
         "pseudos": hamiltonian.channels.shape[0],
         "most_channels": hamiltonian.delta.shape[1],
         "quadrature": hamiltonian.points.shape[0],
-        "intervals": orbitals.table.shape[1],
+        "intervals": orbitals.table.shape[0],
+        "functions": jastrow.kind.shape[0],
     }
     for field, value in values.items():
         record[field] = value

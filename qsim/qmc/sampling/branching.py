@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.branching import comb, settle, weigh_walkers
+from qsim.qmc.kernels.branching import FEW, comb, comb_few, settle, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,9 +211,12 @@ class Population:
         # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
-        indices = comb(whole, n, step, rest, start, more)
-        if n == whole.size:
-            indices = settle(indices)
+        numbers = (step, rest, start, more)
+        if n == whole.size <= FEW:
+            indices = comb_few(whole, *numbers)
+        else:
+            indices = comb(whole, n, *numbers)
+            indices = settle(indices) if n == whole.size else indices
         return indices, xp.full(n, total / UNIT / n)
 
     def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:

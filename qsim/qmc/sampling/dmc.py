@@ -195,7 +195,7 @@ class DmcSampling:
         )
         indices, new, old = self.population.next_generation(state.weight, state.age, draws)
         self.old += float(old)
-        walkers.select(indices, new)
+        walkers.select(indices, new, settled=True)
 
     # ----------------------------------------------------------------------------------------- runs
 

@@ -18,8 +18,8 @@ from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
-from qsim.qmc.kernels.rows import put_rows, take_rows
-from qsim.qmc.kernels.types import OrbitalTables, State
+from qsim.qmc.kernels.rows import copy_rows, put_rows, take_rows
+from qsim.qmc.kernels.types import OrbitalTables, State, on_gpu
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystal import CrystalWavefunction
 
@@ -114,7 +114,7 @@ class Walkers:
         on = self._on_device
         orbitals = wavefunction.orbital_tables(self.real)
         if self.device.is_cuda and isinstance(orbitals, OrbitalTables):
-            orbitals = orbitals._replace(side_by_side=np.zeros(1))  # which CPUs alone need
+            orbitals = on_gpu(orbitals)
         self.tables = walk.Tables(
             on(orbitals),
             on(wavefunction.jastrow_tables()),
@@ -301,8 +301,17 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------- branching
 
-    def select(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device."""
+    def select(
+        self, indices: NDArray[np.int64], weights: NDArray[np.float64], *, settled: bool = False
+    ) -> None:
+        """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device.
+
+        Parameters
+        ----------
+        settled
+            Whether a walker that is copied keeps its own place, as :func:`~qsim.qmc.kernels.branching.settle` arranges: others
+            are then copied in place.
+        """
         if len(indices) > self.count:  # copies
             self.related, self.warm = True, 0.0
         if self.comm.size > 1:
@@ -313,6 +322,10 @@ class Walkers:
                 self.state.weight[...] = self.device.asarray(weights)
                 return
         at = self.device.asarray(indices)
+        if settled and len(indices) == self.count:
+            copy_rows(self.device, self.state, at)
+            self.state.weight[...] = self.device.asarray(weights)
+            return
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 

@@ -13,6 +13,7 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.qmc.kernels.estimators import (
     UNIT,
+    count_quanta,
     mesh_histogram,
     pair_histogram,
     quanta,
@@ -144,6 +145,15 @@ def test_cuda_is_its_twin_in_every_bit(cuda, walkers):
     weight *= np.pi / 3
     for of in (pairs_of, mesh_of, radial_of):
         np.testing.assert_array_equal(of(cuda, R, weight, 5), of(cpu(2), R, weight, 5))
+
+
+@pytest.mark.parametrize("walkers", [0, 1, 129, 1000])
+def test_quanta_are_added_to_a_total(device, walkers):
+    weight = np.random.default_rng(walkers).uniform(0.0, 3.0, walkers)
+    total = device.asarray(np.full((), 7, np.int64))
+    found = count_quanta(device, device.asarray(weight), total)
+    assert np.array_equal(device.to_host(found), np.rint(weight * 2.0**24).astype(np.int64))
+    assert int(device.to_host(total)) == 7 + int(device.to_host(found).sum())
 
 
 @pytest.mark.parametrize("walkers", [1, 127, 1000])

@@ -18,6 +18,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.tables import scratch_address
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
@@ -291,7 +292,7 @@ def test_cuda_makes_the_same_moves(cuda, wavefunction):
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeypatch):
     """37 walkers: the last warp is not full, and walkers of a warp take different decisions."""
-    monkeypatch.setattr(walk, "lanes_of", lambda sizes: lanes)
+    monkeypatch.setattr(walk, "lanes_of", lambda *_: lanes)
     (there, sums), (here, wanted) = run(cuda, wavefunction, 37), run(cpu(1), wavefunction, 37)
     for name, a, b in zip(State._fields, there, here, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
@@ -299,10 +300,34 @@ def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("electrons", "atoms", "shells", "lanes"), [(2, 1, 1, 1), (4, 1, 9, 4), (8, 3, 21, 16), (30, 8, 200, 32)]
+    ("electrons", "atoms", "shells", "lanes", "moving"),
+    [(2, 1, 1, 1, 1), (4, 1, 9, 4, 1), (8, 3, 21, 16, 8), (30, 8, 200, 32, 32)],
 )
-def test_small_systems_get_few_lanes(electrons, atoms, shells, lanes):
-    assert walk.lanes_of({"electrons": electrons, "atoms": atoms, "shells": shells}) == lanes
+def test_small_systems_get_few_lanes(electrons, atoms, shells, lanes, moving):
+    sizes = {"electrons": electrons, "atoms": atoms, "shells": shells}
+    assert (walk.lanes_of(sizes), walk.lanes_of(sizes, walk.MOVE_ITEMS)) == (lanes, moving)
+
+
+@pytest.mark.gpu
+def test_launches_are_made_once_and_follow_the_trial_function(cuda):
+    """Other tables give other energies, the same again the same launches; scratch memory that grew gives new ones."""
+    walkers = ensemble(cuda, water(), 5)
+    first = walk.launch_of(walkers.state, walkers.tables)
+    assert walk.launch_of(walkers.state, walkers.tables) is first
+    walk.energies(cuda, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
+    before = host(walkers).energy
+    walkers.set_wavefunction(stirred(walkers.wavefunction))
+    assert walk.launch_of(walkers.state, walkers.tables) is not first
+    walk.energies(cuda, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
+    assert not np.allclose(before, host(walkers).energy)
+    second = walk.launch_of(walkers.state, walkers.tables)
+    there = scratch_address(0)
+    for power in range(4, 16):
+        ensemble(cuda, water(), 2**power)
+        if scratch_address(0) != there:
+            break
+    assert walk.launch_of(walkers.state, walkers.tables) is not second
+    walk.energies(cuda, walkers.state, walkers.tables, walk.Stream(KEY, 3, 17, 0))
 
 
 def test_single_precision_stays_close(device, wavefunction):
@@ -329,6 +354,18 @@ def test_selection_copies_walkers(device, wavefunction):
     assert np.array_equal(after.R, before.R[[0, 1, 1, 3, 4]])
     assert np.array_equal(after.inverse, before.inverse[[0, 1, 1, 3, 4]])
     assert np.all(after.weight == 0.8)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_selection_in_place_copies_everything(device, wavefunction, settled):
+    indices = np.array([0, 1, 1, 3, 4, 3, 6, 3])
+    walkers = ensemble(device, wavefunction, 8)
+    walk.energies(device, walkers.state, walkers.tables, walk.Stream(KEY, 1, 0))
+    before = host(walkers)
+    walkers.select(device.asarray(indices), device.asarray(np.linspace(0.5, 1.5, 8)), settled=settled)
+    for name, a, b in zip(State._fields, host(walkers), before, strict=True):
+        wanted = np.linspace(0.5, 1.5, 8) if name == "weight" else b[indices]
+        assert np.array_equal(a, wanted), name
 
 
 def test_saved_walkers_go_on_bit_by_bit(wavefunction):
