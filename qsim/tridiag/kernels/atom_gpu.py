@@ -44,18 +44,20 @@ __all__ = [
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
 THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of atom_launch.py
-PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
+GROUP = 8  # segments that a thread adds up
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP_LANES, WARP_ROWS = 64, 32  # most of a block whose warps hold ROWS rows of all lanes each
-MAIL, ROOM = (
-    3,
-    8,
-)  # numbers of a message between such blocks; complex numbers that a thread finds ahead of time
+WARP_LANES, WARP_ROWS = 62, 32  # most of a block that keeps its rows in registers
+WARP_STEP = 2  # rows of all lanes that a warp of it holds
+MAIL = 3  # numbers of a message between such blocks
+ROOM = 6  # complex numbers that a thread of it finds ahead of time
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
 NEGLIGIBLE = 1e-18
+OTHERS = (
+    3  # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
+)
 STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
 FLOOR = -1e4  # of logarithms
 
@@ -101,8 +103,9 @@ class CudaShape:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: its state, the ends of threads' rows, a phase per lane."""
-        return 16 * self.lanes * (self.rows + 2 * (self.rows // ROWS) + 1)
+        """Dynamic shared memory of a block: its state, the ends of threads' rows, `OTHERS` per lane."""
+        others = OTHERS if self.rows > ROWS else 1
+        return 16 * self.lanes * (self.rows + 2 * (self.rows // ROWS) + others)
 
     @property
     def warps_bytes(self) -> int:
@@ -110,8 +113,8 @@ class CudaShape:
 
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
-        warps = self.rows // ROWS
-        return 16 * (self.lanes * (5 * self.rows + 3 * warps + 2) + 32 * ROOM * warps)
+        warps = self.rows // WARP_STEP
+        return 16 * (self.lanes * (5 * self.rows + warps + 2) + 32 * ROOM * warps)
 
 
 def shape(
@@ -149,7 +152,8 @@ def shape(
 
     def most(limit: int) -> int:
         """Return the largest number of rows, a multiple of `ROWS`, within a number of bytes."""
-        return ROWS * int((limit - STATIC - 16 * lanes) // (16 * lanes * (ROWS + 2)))
+        rows = ROWS * int((limit - STATIC - 16 * OTHERS * lanes) // (16 * lanes * (ROWS + 2)))
+        return max(rows, ROWS * (limit - STATIC >= 16 * lanes * (ROWS + 3)))
 
     if most(shared) < 1:
         raise DeviceError(
@@ -169,7 +173,7 @@ def shape(
         return replace(found, warps=warps and found.warps_bytes + STATIC <= shared)
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
-    two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + 1) + STATIC) <= shared
+    two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
     return CudaShape(
         points, lanes, rows, chunks, min(chunks, (1 + two) * processors), STREAMED_THREADS, 1, waits
     )
@@ -274,8 +278,10 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            ports = (1,) if found.warps else (2, members, PORT, segments, found.lanes)
-            self.ports = device.xp.zeros(ports)
+            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)  # and groups of them
+            parts = (1,) if found.warps else (members, 2, segments, found.lanes)
+            self.products = device.xp.zeros(parts)
+            self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
             self.lost = device.xp.zeros((members, found.chunks))
         self._felt: dict[int, tuple[Any, int]] = {}
 
@@ -310,7 +316,7 @@ class Mixing:
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
         enough = -0.5 * math.log(NEGLIGIBLE)
-        inner = np.arange(0, rows + 1, ROWS)[:, None] + first
+        inner = np.arange(0, rows + 1, WARP_STEP)[:, None] + first
         low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
         high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
         warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
@@ -361,9 +367,11 @@ class CudaTables:
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
-        parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
+        each = WARP_STEP if found.warps else ROWS
+        parts = [one.reshape(-1, each, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
-        whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
+        self.more = put(np.zeros(1, complex) if found.warps else _more(parts, chunks, lanes))
+        whole = [one.reshape(chunks, rows // each, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
@@ -384,6 +392,9 @@ class CudaTables:
         with device.use():
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
+            several = found.blocks < chunks
+            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            self.kept = xp.zeros(wide, dtype=np.complex128)
             wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
             self.mail = xp.zeros(wide, dtype=np.uint32)
         self.base = 0
@@ -399,6 +410,23 @@ class CudaTables:
     def nbytes(self) -> int:
         """Bytes on the device."""
         return sum(int(one.nbytes) for one in vars(self).values() if hasattr(one, "nbytes"))
+
+
+def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
+    """Return products over groups of parts, in the direction of each sum, and over the parts of a chunk before each, flat."""
+    found = []
+    for back, one in enumerate(parts):
+        each = one.reshape(chunks, -1, lanes)
+        each = each[:, ::-1] if back else each
+        count = -(-each.shape[1] // GROUP)
+        wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
+        wide[:, : each.shape[1]] = each
+        before = np.ones_like(each)
+        before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
+        found.append(
+            (wide.reshape(chunks, count, GROUP, lanes).prod(axis=2), before[:, ::-1] if back else before)
+        )
+    return np.concatenate([one.ravel() for which in zip(*found, strict=True) for one in which])
 
 
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 64 lanes and
+// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 62 lanes and
 // 32 rows per block.  What counts is the latency of a step, not the work.
 //
 // A warp holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd pairs are brought together by
@@ -10,15 +10,15 @@
 #define QSIM_ATOM_WARPS_CUH
 #include "atom.cuh"
 
-#define MOST_WARPS 8
+#define MOST_WARPS 16
 #define LAUNCHED (QSIM_WARP * MOST_WARPS)
-#define ROOM 8  // complex numbers of a thread that are found ahead of time
+#define ROOM 6  // complex numbers of a thread that are found ahead of time
 #define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
 
 struct Warps {
     int at, warp, t, pairs, lanes, warps, chunks, rows, threads;
     bool active;      // whether the thread has lanes
-    cplx *f;          // shared: (rows, lanes)
+    cplx *f;          // shared: (rows, lanes), over `ends`, which are free when the state is looked at
     cplx *ends;       // (2, warps, lanes): sums of each warp from zero, then what comes to it from the warps before
     cplx *come;       // (2, lanes): what comes from the blocks before and after
     real *products;   // (2, warps, lanes): of velocity gauge: of a and of b over a warp, then over the warps before
@@ -135,7 +135,7 @@ QSIM_DEVICE void radial_fold(const cplx* alpha, const cplx* beta, int stride, co
     }
 }
 
-QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* gain, const cplx* keep, int stride,
+QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, int stride, const cplx* gain, const cplx* keep, int step,
                              cplx (&f)[ROWS], cplx down, cplx up) {
     cplx z[ROWS];
 #pragma unroll
@@ -144,7 +144,7 @@ QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* ga
     for (int r = ROWS - 1; r >= 0; --r) {
         const cplx beyond = beta[r * stride] * up;
         up = f[r] + beyond;
-        f[r] = cfma(gain[r * stride], z[r] + beyond, -(keep[r * stride] * f[r]));
+        f[r] = cfma(gain[r * step], z[r] + beyond, -(keep[r * step] * f[r]));
     }
 }
 
@@ -253,6 +253,7 @@ QSIM_DEVICE Chunk chunk_of(const Warps& w) {
 
 QSIM_DEVICE void warp_sums(const Warps& w, const Steps& s, const Family* families, int member, int sample, real* scratch,
                            const cplx (&a)[ROWS], const cplx (&b)[ROWS]) {
+    __syncthreads();  // all have read `ends`
     store_rows(w, w.f, a, b);
     __syncthreads();
     const int first = w.at * w.rows;
@@ -268,12 +269,11 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     w.warp = threadIdx.x / QSIM_WARP, w.t = threadIdx.x % QSIM_WARP;
     w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.warps = s.rows / ROWS, w.chunks = s.chunks;
     w.active = w.t < w.pairs, w.threads = w.warps * QSIM_WARP;
-    w.f = (cplx*)raw;
-    w.ends = w.f + w.rows * w.lanes;
-    w.come = w.ends + 2 * w.warps * w.lanes;
-    w.room = w.come + 2 * w.lanes;
+    w.f = w.ends = (cplx*)raw;
+    w.come = w.ends + max(2 * w.warps, w.rows) * w.lanes;
+    w.products = (real*)(w.come + 2 * w.lanes);
+    w.room = w.come + (2 + w.warps) * w.lanes;
     w.tables = w.room + ROOM * w.threads;
-    w.products = (real*)(w.tables + 4 * w.rows * w.lanes);
     w.mail = mail + (int64)member * 4 * w.chunks * w.lanes * MAIL;
     return w;
 }
@@ -292,21 +292,23 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * w.rows * w.lanes;
     const real even = w.t < families[0].count ? families[0].coupling[w.t] : real(0);
     const real odd = w.t < families[1].count ? families[1].coupling[w.t] : real(0);
-    cplx alpha[2][ROWS], beta[2][ROWS], gain[2][ROWS], keep[2][ROWS], a[ROWS], b[ROWS];
+    cplx alpha[2][ROWS], beta[2][ROWS], a[ROWS], b[ROWS];  // gain and keep: in shared memory, as registers are few
     const int64 first = (int64)w.at * w.rows * w.lanes;
     load_rows(w, t.alpha + first, alpha[0], alpha[1]);
     load_rows(w, t.beta + first, beta[0], beta[1]);
-    load_rows(w, t.gain + first, gain[0], gain[1]);
-    load_rows(w, t.keep + first, keep[0], keep[1]);
+    const int size = w.rows * w.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) w.tables[i] = t.gain[first + i], w.tables[size + i] = t.keep[first + i];
+    const cplx *gain = w.tables + w.warp * ROWS * w.lanes + w.t, *keep = gain + size;
     load_rows(w, state, a, b);
     const real* r = s.r + w.at * w.rows + w.warp * ROWS;
-    cplx* prefix = w.tables + w.warp * w.lanes + w.t;  // (2, warps, lanes): in shared memory, as registers are few
+    cplx* prefix = w.tables + 2 * size + w.warp * w.lanes + w.t;  // (2, warps, lanes)
     if (w.active) {
         const Prefix p = radial_prefix(w, t);
         prefix[0] = p.down[0], prefix[w.pairs] = p.down[1];
         prefix[w.warps * w.lanes] = p.up[0], prefix[w.warps * w.lanes + w.pairs] = p.up[1];
     }
-    cplx *even_turn = w.room, *odd_turn = w.room + ROWS * w.threads;  // odd: the same before and after a radial step
+    // of the odd pairs, those of a step serve before and after its radial step
+    cplx *even_turn = w.room, *odd_turn = even_turn + ROWS * w.threads, *next_turn = odd_turn + ROWS * w.threads;
     for (int k = s.first;; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
         const bool merged = k <= s.last && !s.mask && s.samples[k] < 0 && k < s.steps;
@@ -326,14 +328,15 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
             if (k > s.last) break;
             find_turns(w, r, even * (merged ? move[0] + move[1] : move[0]), even_turn);  // while others are waited for
             if (k == s.first) find_turns(w, r, odd * move[0], odd_turn);
+            find_turns(w, r, odd * move[1], next_turn);
             radial_receive(w, t, s.window, tag);
             __syncthreads();
             if (w.active) {
                 const cplx* back = prefix + w.warps * w.lanes;
-                radial_rows(alpha[0], beta[0], gain[0], keep[0], 1, a, radial_carry(w, 0, 0, prefix[0]),
+                radial_rows(alpha[0], beta[0], 1, gain, keep, w.lanes, a, radial_carry(w, 0, 0, prefix[0]),
                             radial_carry(w, 1, 0, back[0]));
-                radial_rows(alpha[1], beta[1], gain[1], keep[1], 1, b, radial_carry(w, 0, 1, prefix[w.pairs]),
-                            radial_carry(w, 1, 1, back[w.pairs]));
+                radial_rows(alpha[1], beta[1], 1, gain + w.pairs, keep + w.pairs, w.lanes, b,
+                            radial_carry(w, 0, 1, prefix[w.pairs]), radial_carry(w, 1, 1, back[w.pairs]));
             }
             turn_odd(w, odd_turn, a, b);
             turn_even(w, even_turn, a, b);
@@ -348,8 +351,10 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
             find_turns(w, r, even * move[1], even_turn);
             turn_even(w, even_turn, a, b);
         }
-        find_turns(w, r, odd * move[1], odd_turn);
-        turn_odd(w, odd_turn, a, b);
+        if (k == 0) find_turns(w, r, odd * move[1], next_turn);
+        turn_odd(w, next_turn, a, b);
+        cplx* const swap = odd_turn;
+        odd_turn = next_turn, next_turn = swap;
     }
     store_rows(w, state, a, b);
 }

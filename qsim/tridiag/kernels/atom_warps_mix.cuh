@@ -1,150 +1,22 @@
-// Velocity gauge of atom_warps.cuh.  Cayley step of A d/dr: with T = M1 + k D / r', T- = M1 - k D / r' and the pivots P, Q of T from
-// either end, the inverse of a tridiagonal matrix being products along rows and columns,
-//
-//     v'_j = D_j v_j + G_j (Y_j + Z_j),   Y_(j+1) = s_j v_j + a_j Y_j,   Z_(j-1) = z_j v_j + b_j Z_j,   G_j = 1 / (P_j + Q_j - T_jj),
-//     a_j = -T_(j+1,j) / P_j,   b_j = -T_(j-1,j) / Q_j,   D_j = G_j (T-_jj + a_(j-1) T-_(j-1,j) + b_(j+1) T-_(j+1,j)),
-//     s_j = T-_(j+1,j) + a_j (T-_jj + a_(j-1) T-_(j-1,j)),   z_j = T-_(j-1,j) + b_j (T-_jj + b_(j+1) T-_(j+1,j)),
-//
-// two recurrences of first order, as the radial step has them.  Where the grid is uniform, pivots have a closed form; elsewhere each warp
-// finds them from `warm` rows before and after its own, beyond which they are not felt.
+// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a warp holding ROWS rows of all pairs.
 #ifndef QSIM_ATOM_WARPS_MIX_CUH
 #define QSIM_ATOM_WARPS_MIX_CUH
 #include "atom_mix.cuh"
 #include "atom_warps.cuh"
 
-// The numbers of a Cayley step in the rows of a warp, of the sums or of the differences of pairs (see above): row by row, or those of
-// all rows where 1 / r' is the same in all rows that are felt.
-struct CayleyRows {
-    real as[ROWS], bs[ROWS], ss[ROWS], zs[ROWS], gains[ROWS], keeps[ROWS];
-    QSIM_MEMBER real a(int r) const { return as[r]; }
-    QSIM_MEMBER real b(int r) const { return bs[r]; }
-    QSIM_MEMBER real s(int r) const { return ss[r]; }
-    QSIM_MEMBER real z(int r) const { return zs[r]; }
-    QSIM_MEMBER real gain(int r) const { return gains[r]; }
-    QSIM_MEMBER real keep(int r) const { return keeps[r]; }
-};
-
-struct CayleyAlike {
-    real one_a, one_b, one_s, one_z, one_gain, one_keep;
-    QSIM_MEMBER real a(int) const { return one_a; }
-    QSIM_MEMBER real b(int) const { return one_b; }
-    QSIM_MEMBER real s(int) const { return one_s; }
-    QSIM_MEMBER real z(int) const { return one_z; }
-    QSIM_MEMBER real gain(int) const { return one_gain; }
-    QSIM_MEMBER real keep(int) const { return one_keep; }
-};
-
-QSIM_DEVICE CayleyAlike cayley_uniform(real k) {
-    const real sixth = real(1.0 / 6.0), third = real(1.0 / 3.0), root = sqrt(fma(k, k, real(1.0 / 12.0)));
-    const real pivot = -inverse(third + root), gain = real(0.5) * inverse(root), low = sixth - k, high = sixth + k;
-    const real a = low * pivot, b = high * pivot;
-    return {a, b, fma(a, fma(a, low, 2 * third), high), fma(b, fma(b, high, 2 * third), low), gain,
-            gain * fma(a, low, fma(b, high, 2 * third))};
-}
-
-QSIM_DEVICE real cayley_diagonal(const Mix& x, int j, real k) {
-    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
-    if (j > 0 && j < x.points - 1) return 4 * sixth;
-    return fma(j == x.points - 1 ? -corner : corner, k * x.inverse_slope[j], (4 + corner) * sixth);
-}
-
-// T_(j+1,j) T_(j,j+1)
-QSIM_DEVICE real cayley_bond(const Mix& x, int j, real k) {
-    const real sixth = real(1.0 / 6.0);
-    return fma(-k, x.inverse_slope[j], sixth) * fma(k, x.inverse_slope[j + 1], sixth);
-}
-
-// Pivot of row `to` in an elimination that begins at row `from`, by determinants.
-QSIM_DEVICE real cayley_pivot(const Mix& x, int from, int to, real k) {
-    const int step = from < to ? 1 : -1;
-    real before = 1, here = cayley_diagonal(x, from, k);
-    for (int j = from; j != to; j += step) {
-        const real next = fma(cayley_diagonal(x, j + step, k), here, -cayley_bond(x, step > 0 ? j : j - 1, k) * before);
-        before = here, here = next;
-    }
-    return here * inverse(before);
-}
-
-QSIM_DEVICE void cayley_rows(const Mix& x, int first, int warm, real k, CayleyRows& c) {
-    const real sixth = real(1.0 / 6.0);
-    const int n = x.points;
-    real p[ROWS], q[ROWS];  // pivots from either end
-    real beyond = 0, above = 0;  // inverse pivots of the row before the first and of the row after the last
-    if (first > 0 && first < n) beyond = inverse(cayley_pivot(x, first - 1 - warm > 0 ? first - 1 - warm : 0, first - 1, k));
-    const int after = first + ROWS;
-    if (after < n) above = inverse(cayley_pivot(x, after + warm < n - 1 ? after + warm : n - 1, after, k));
-    real last = beyond;
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        p[r] = 1;
-        if (j < n) p[r] = cayley_diagonal(x, j, k) - (j > 0 ? cayley_bond(x, j - 1, k) * last : real(0));
-        c.as[r] = last = inverse(p[r]);
-    }
-    last = above;
-#pragma unroll
-    for (int r = ROWS - 1; r >= 0; --r) {
-        const int j = first + r;
-        q[r] = 1;
-        if (j < n) q[r] = cayley_diagonal(x, j, k) - (j + 1 < n ? cayley_bond(x, j, k) * last : real(0));
-        c.bs[r] = last = j < n ? inverse(q[r]) : real(0);
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        const real slope = j < n ? x.inverse_slope[j] : real(0);
-        const real low = fma(-k, slope, sixth), high = fma(k, slope, sixth);
-        c.as[r] = j + 1 < n ? -low * c.as[r] : real(0);
-        c.bs[r] = j > 0 && j < n ? -high * c.bs[r] : real(0);
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        if (j >= n) {
-            c.ss[r] = c.zs[r] = c.gains[r] = c.keeps[r] = 0;
-            continue;
-        }
-        const real slope = x.inverse_slope[j], low = fma(-k, slope, sixth), high = fma(k, slope, sixth);
-        const real diagonal = cayley_diagonal(x, j, k), other = cayley_diagonal(x, j, -k);
-        real left = 0, right = 0;  // a_(j-1) and b_(j+1)
-        if (j > 0) left = r > 0 ? c.as[r > 0 ? r - 1 : 0] : -fma(-k, x.inverse_slope[j - 1], sixth) * beyond;
-        if (j + 1 < n) right = r + 1 < ROWS ? c.bs[r + 1 < ROWS ? r + 1 : r] : -fma(k, x.inverse_slope[j + 1], sixth) * above;
-        c.ss[r] = fma(c.as[r], fma(left, low, other), high);
-        c.zs[r] = fma(c.bs[r], fma(right, high, other), low);
-        c.gains[r] = inverse(p[r] + q[r] - diagonal);
-        c.keeps[r] = c.gains[r] * fma(left, low, fma(right, high, other));
-    }
-}
-
 template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, const cplx (&v)[ROWS], int lane) {
-    cplx down = c.s(0) * v[0], up = c.z(ROWS - 1) * v[ROWS - 1];
-    real along = c.a(0), back = c.b(ROWS - 1);
-#pragma unroll
-    for (int r = 1; r < ROWS; ++r) {
-        const int u = ROWS - 1 - r;
-        down = cfma(c.a(r), down, c.s(r) * v[r]), along *= c.a(r);
-        up = cfma(c.b(u), up, c.z(u) * v[u]), back *= c.b(u);
-    }
-    w.ends[w.warp * w.lanes + lane] = down, w.products[w.warp * w.lanes + lane] = along;
-    w.ends[(w.warps + w.warp) * w.lanes + lane] = up, w.products[(w.warps + w.warp) * w.lanes + lane] = back;
+    const int here = w.warp * w.lanes + lane, there = (w.warps + w.warp) * w.lanes + lane;
+    cplx down, up;
+    real along, back;
+    cayley_sums(c, v, down, up, along, back);
+    w.ends[here] = down, w.ends[there] = up;
+    w.products[here] = along, w.products[there] = back;
 }
 
 template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, cplx (&v)[ROWS], int lane) {
     const int here = w.warp * w.lanes + lane, there = (w.warps + w.warp) * w.lanes + lane;
-    cplx down = cfma(w.products[here], w.come[lane], w.ends[here]);
-    cplx up = cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]);
-    cplx out[ROWS];
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        out[r] = cfma(c.gain(r), down, c.keep(r) * v[r]);
-        down = cfma(c.a(r), down, c.s(r) * v[r]);
-    }
-#pragma unroll
-    for (int r = ROWS - 1; r >= 0; --r) {
-        out[r] = cfma(c.gain(r), up, out[r]);
-        up = cfma(c.b(r), up, c.z(r) * v[r]);
-        v[r] = out[r];
-    }
+    cayley_values(c, v, cfma(w.products[here], w.come[lane], w.ends[here]),
+                  cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]));
 }
 
 // As radial_chain, with real factors of this step; `products` become those over the warps before.
@@ -209,7 +81,12 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
         const real one = fma(-t, t, real(1)) * scale, two = real(2) * t * scale;
         room[r * w.threads] = {one + two, one - two};
     }
-    if (x.reach[2 * w.chunks + w.at] < 0) {
+    const int warm = x.reach[2 * w.chunks + w.at];
+    if (warm >= 0) {
+        const CayleyEnds e = cayley_ends(x, first, warm, rate);
+        room[ROWS * w.threads] = {e.beyond[0], e.beyond[1]};
+        room[(ROWS + 1) * w.threads] = {e.above[0], e.above[1]};
+    } else {
         const CayleyAlike c = cayley_uniform(rate * x.inverse_slope[first]);
         room[ROWS * w.threads] = {c.one_a, c.one_b};
         room[(ROWS + 1) * w.threads] = {c.one_s, c.one_z};
@@ -266,13 +143,13 @@ QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cpl
     if (warm < 0) {
         const cplx one = room[ROWS * w.threads], two = room[(ROWS + 1) * w.threads], three = room[(ROWS + 2) * w.threads];
         const CayleyAlike sums = {one.re, one.im, two.re, two.im, three.re, three.im};
-        const CayleyAlike differences = {one.im, one.re, two.im, two.re, three.re, three.im};
-        whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
+        whole = cayley_exchange(w, x, part, sums, sums.other(), sum, difference);
     } else {
         const real rate = w.t < part.family->count ? real(0.25) * part.g * part.family->coupling[w.t] : real(0);
         CayleyRows sums, differences;
-        cayley_rows(x, first, warm, rate, sums);
-        cayley_rows(x, first, warm, -rate, differences);
+        const cplx beyond = room[ROWS * w.threads], above = room[(ROWS + 1) * w.threads];
+        cayley_rows(x, first, beyond.re, above.re, rate, sums);
+        cayley_rows(x, first, beyond.im, above.im, -rate, differences);
         whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
     }
     if (!whole) return false;
@@ -342,7 +219,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
 #pragma unroll
                     for (int side = 0; side < 2; ++side) {
                         const cplx* mine = own + side * w.pairs;
-                        radial_rows(mine, mine + size, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
+                        radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
                                     radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
                     }
                 }
@@ -352,6 +229,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
         }
         const int action = o.actions[k], sample = s.samples[k];
         if ((action & 1) && w.at * w.rows < o.inner_rows) {
+            __syncthreads();  // all have read `ends`
             store_rows(w, w.f, a, b);
             __syncthreads();
             clear_core(chunk_of(w), o.inner, o.inner_rows, scratch, o.lost + member * w.chunks + w.at);
