@@ -54,7 +54,7 @@ ROOM = 6  # complex numbers that a thread of it finds ahead of time
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
-NEGLIGIBLE = 1e-18
+NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
 OTHERS = (
     3  # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
 )

@@ -55,19 +55,26 @@ QSIM_DEVICE uint4 look(const uint4* from) {
 
 QSIM_DEVICE real number(uint4 v) { return (real)__longlong_as_double((int64)(((uint64)v.z << 32) | v.x)); }
 
-// The first COUNT numbers of a message, when all are there.
-template <int COUNT> QSIM_DEVICE void receive(const uint4* from, uint32 tag, real (&x)[MAIL]) {
-    uint4 a[COUNT];
+// The first COUNT numbers of two messages, when all are there: looked for together, as each look takes the way to the second cache
+// and back.  A message that is not asked for (null) is zeros.
+template <int COUNT>
+QSIM_DEVICE void receive(const uint4* one, const uint4* two, uint32 tag, real (&x)[MAIL], real (&y)[MAIL]) {
+    uint4 a[COUNT], b[COUNT];
     uint32 wrong;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) a[i] = b[i] = make_uint4(0, tag, 0, tag);
     do {
         wrong = 0;
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) a[i] = look(from + i);
+        for (int i = 0; i < COUNT; ++i) {
+            if (one) a[i] = look(one + i);
+            if (two) b[i] = look(two + i);
+        }
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag);
+        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag) | (b[i].y ^ tag) | (b[i].w ^ tag);
     } while (wrong != 0);
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]);
+    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]), y[i] = number(b[i]);
 }
 
 QSIM_DEVICE uint4* mailbox(const Warps& w, int direction, int chunk, int lane, uint32 tag) {
@@ -174,6 +181,16 @@ QSIM_DEVICE void radial_chain(const Warps& w, const Radial& t, bool told, uint32
     }
 }
 
+// Two blocks before (direction 0) or after this one, `k` and `k - 1` away: which they are, -1 for none.
+struct Two {
+    int far, near;
+};
+
+QSIM_DEVICE Two two_blocks(const Warps& w, int direction, int k) {
+    const int far = direction ? w.at + k : w.at - k, near = direction ? far - 1 : far + 1;
+    return {far >= 0 && far < w.chunks ? far : -1, k > 1 && near >= 0 && near < w.chunks ? near : -1};
+}
+
 // What comes from the blocks before and after, into `come`; those within `window` are waited for, those within reach are summed.
 QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uint32 tag) {
     for (int role = 0; role < ROLES; ++role) {
@@ -181,12 +198,16 @@ QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uin
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs, reach = t.reach[direction * w.chunks + w.at];
         const cplx* products = (direction ? t.beta_chunk : t.alpha_chunk) + lane;
         cplx sum = {0, 0};
-        for (int k = window; k > 0; --k) {
-            const int c = direction ? w.at + k : w.at - k;
-            if (c < 0 || c >= w.chunks) continue;
-            real own[MAIL];
-            receive<2>(mailbox(w, direction, c, lane, tag), tag, own);
-            if (k <= reach) sum = cfma(products[c * w.lanes], sum, make_cplx(own[0], own[1]));
+        for (int k = window; k > 0; k -= 2) {
+            const Two c = two_blocks(w, direction, k);
+            const bool far = c.far >= 0 && k <= reach, near = c.near >= 0 && k - 1 <= reach;
+            const cplx over_far = far ? products[c.far * w.lanes] : make_cplx(0, 0);
+            const cplx over_near = near ? products[c.near * w.lanes] : make_cplx(0, 0);
+            real x[MAIL], y[MAIL];
+            receive<2>(c.far >= 0 ? mailbox(w, direction, c.far, lane, tag) : nullptr,
+                       c.near >= 0 ? mailbox(w, direction, c.near, lane, tag) : nullptr, tag, x, y);
+            if (far) sum = cfma(over_far, sum, make_cplx(x[0], x[1]));
+            if (near) sum = cfma(over_near, sum, make_cplx(y[0], y[1]));
         }
         w.come[direction * w.lanes + lane] = sum;
     }

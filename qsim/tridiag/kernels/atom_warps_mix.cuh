@@ -56,12 +56,13 @@ QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
         if (!listens(w, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
         cplx sum = {0, 0};
-        for (int k = window; k > 0; --k) {
-            const int c = direction ? w.at + k : w.at - k;
-            if (c < 0 || c >= w.chunks) continue;
-            real own[MAIL];
-            receive<3>(mailbox(w, direction, c, lane, tag), tag, own);
-            sum = cfma(own[2], sum, make_cplx(own[0], own[1]));
+        for (int k = window; k > 0; k -= 2) {
+            const Two c = two_blocks(w, direction, k);
+            real x[MAIL], y[MAIL];
+            receive<3>(c.far >= 0 ? mailbox(w, direction, c.far, lane, tag) : nullptr,
+                       c.near >= 0 ? mailbox(w, direction, c.near, lane, tag) : nullptr, tag, x, y);
+            sum = cfma(x[2], sum, make_cplx(x[0], x[1]));
+            if (c.near >= 0) sum = cfma(y[2], sum, make_cplx(y[0], y[1]));
         }
         w.come[direction * w.lanes + lane] = sum;
     }
