@@ -113,8 +113,23 @@ class CudaShape:
 
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
-        warps = self.rows // WARP_STEP
-        return 16 * (self.lanes * (5 * self.rows + warps + 2) + 32 * ROOM * warps)
+        groups = self.rows // WARP_STEP
+        return 16 * (self.lanes * (5 * self.rows + groups + 2) + self.width * ROOM * groups)
+
+    @property
+    def width(self) -> int:
+        """Threads of a group of such a block, each of which has two lanes."""
+        return 16 if self.lanes <= 32 else 32
+
+    @property
+    def resident(self) -> int:
+        """Such blocks whose registers a multiprocessor has."""
+        return 32 // self.width
+
+    @property
+    def warps_threads(self) -> int:
+        """Threads of such a block."""
+        return self.width * (self.rows // WARP_STEP)
 
 
 def shape(
@@ -160,23 +175,32 @@ def shape(
             f"{ROWS} radial points of {lanes} channels do not fit in the {shared} bytes of shared memory of a CUDA block",
             hint="run.device: cpu, or a lower grid.lmax",
         )
+    if warps and lanes <= WARP_LANES and waits:
+        found = _of_rows(points, lanes, WARP_ROWS, waits=waits)
+        at_once = processors * min(found.resident, shared // (found.warps_bytes + STATIC))
+        if found.chunks <= at_once:
+            together = members if found.chunks == 1 else min(members, at_once // found.chunks)
+            return replace(found, together=together, warps=True)
     each = max(1, processors // members)
-    rows = max(-(-points // each), WARP_ROWS if warps and lanes <= WARP_LANES else LEAST_ROWS)
-    rows = min(-(-rows // ROWS) * ROWS, most(shared))
-    chunks = -(-points // rows)
-    if chunks <= processors:
-        rows = -(-points // (chunks * ROWS)) * ROWS
-        chunks = -(-points // rows)
-        together = members if chunks == 1 else min(members, processors // chunks)
-        found = CudaShape(points, lanes, rows, chunks, chunks, THREADS, together, waits)
-        warps = warps and lanes <= WARP_LANES and rows <= WARP_ROWS
-        return replace(found, warps=warps and found.warps_bytes + STATIC <= shared)
+    rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
+    found = _of_rows(points, lanes, rows, waits=waits)
+    if found.chunks <= processors:
+        at_once = members if found.chunks == 1 else processors // found.chunks
+        return replace(found, together=min(members, at_once))
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
     two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
     return CudaShape(
         points, lanes, rows, chunks, min(chunks, (1 + two) * processors), STREAMED_THREADS, 1, waits
     )
+
+
+def _of_rows(points: int, lanes: int, most: int, *, waits: bool) -> CudaShape:
+    """Return chunks of at most that many rows, of about the same size, for one member."""
+    chunks = -(-points // most)
+    rows = -(-points // (chunks * ROWS)) * ROWS
+    chunks = -(-points // rows)
+    return CudaShape(points, lanes, rows, chunks, chunks, THREADS, 1, waits)
 
 
 def radial_tables(

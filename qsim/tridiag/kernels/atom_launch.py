@@ -217,7 +217,7 @@ def _place(kernel: tuple[str, str], tables: CudaTables, threads: int) -> tuple[l
     """Return what a kernel gets for its exchange beside others, and its threads per block."""
     if kernel[0] != WARPS:
         return [], threads
-    return [tables.mail], 32 * (tables.shape.rows // WARP_STEP)
+    return [tables.mail], tables.shape.warps_threads
 
 
 def _launch(
@@ -240,8 +240,8 @@ def _launch(
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
         shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
-        each = WARP_STEP if kernel[0] == WARPS else ROWS
-        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": each}, shared_bytes=shared)
+        macros = {"ROWS": WARP_STEP, "WIDTH": found.width} if kernel[0] == WARPS else {"ROWS": ROWS}
+        run = kernels.function("tridiag/kernels", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):

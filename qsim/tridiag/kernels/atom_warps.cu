@@ -5,10 +5,11 @@
 // about 45 of each of three families of pairs.
 //
 // qsim-compile: -DREAL=double -DROWS=2
+// qsim-compile: -DREAL=double -DROWS=2 -DWIDTH=16
 // qsim-compile: may-spill=warp_velocity_steps,warp_length_steps
 #include "atom_warps_mix.cuh"
 
-extern "C" __global__ void __launch_bounds__(LAUNCHED) warp_length_steps(
+extern "C" __global__ void __launch_bounds__(LAUNCHED, RESIDENT) warp_length_steps(
     cplx* state, cplx* tips, int* flags, const cplx* alpha, const cplx* beta, const cplx* gain, const cplx* keep,
     const cplx* alpha_part, const cplx* beta_part, const cplx* alpha_chunk, const cplx* beta_chunk, const int* reach, const cplx* more,
     const int* pairs, const int* counts, const real* coupling, const real* r, const real* mask, const real* moves,
@@ -21,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(LAUNCHED) warp_length_steps(
     warp_length_sweeps(s, t, mail);
 }
 
-extern "C" __global__ void __launch_bounds__(LAUNCHED) warp_velocity_steps(
+extern "C" __global__ void __launch_bounds__(LAUNCHED, RESIDENT) warp_velocity_steps(
     cplx* state, cplx* tips, int* flags, const cplx* alpha, const cplx* beta, const cplx* gain, const cplx* keep,
     const cplx* alpha_part, const cplx* beta_part, const cplx* alpha_chunk, const cplx* beta_chunk, const int* reach, const cplx* more,
     const int* pairs, const int* counts, const real* coupling, const real* r, const real* mask, const real* moves,

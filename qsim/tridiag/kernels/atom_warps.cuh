@@ -10,8 +10,12 @@
 #define QSIM_ATOM_WARPS_CUH
 #include "atom.cuh"
 
-#define MOST_WARPS 16
-#define LAUNCHED (QSIM_WARP * MOST_WARPS)
+#ifndef WIDTH
+#define WIDTH 32  // threads of a group, which holds ROWS rows of all lanes: 16 up to 32 lanes, two groups in a warp
+#endif
+#define MOST_GROUPS 16
+#define LAUNCHED (WIDTH * MOST_GROUPS)
+#define RESIDENT (QSIM_WARP / WIDTH)  // blocks that shall find registers on a multiprocessor
 #define ROOM 6  // complex numbers of a thread that are found ahead of time
 #define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
 
@@ -88,11 +92,11 @@ QSIM_DEVICE void send_sum(uint4* to, cplx value, uint32 tag) {
 
 // Sums along the warps, and what comes from other blocks, are the work of a warp per direction and side: the even lanes, the odd ones.
 #define ROLES 4
-QSIM_DEVICE bool adds(const Warps& w, int role) { return w.active && w.warp == role % w.warps; }
-QSIM_DEVICE bool listens(const Warps& w, int role) { return w.active && w.warp == (role + ROLES) % w.warps; }
+QSIM_DEVICE bool adds(const Warps& w, int role) { return w.active && w.warp == role * RESIDENT % w.warps; }
+QSIM_DEVICE bool listens(const Warps& w, int role) { return w.active && w.warp == (role + ROLES) * RESIDENT % w.warps; }
 
-QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1)}; }
-QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1)}; }
+QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1, WIDTH), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1, WIDTH)}; }
+QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1, WIDTH), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1, WIDTH)}; }
 
 // ----------------------------------------------------------------------------------------------- state
 
@@ -287,9 +291,9 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     Warps w;
     const int member = blockIdx.x / s.blocks;
     w.at = blockIdx.x - member * s.blocks;
-    w.warp = threadIdx.x / QSIM_WARP, w.t = threadIdx.x % QSIM_WARP;
+    w.warp = threadIdx.x / WIDTH, w.t = threadIdx.x % WIDTH;
     w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.warps = s.rows / ROWS, w.chunks = s.chunks;
-    w.active = w.t < w.pairs, w.threads = w.warps * QSIM_WARP;
+    w.active = w.t < w.pairs, w.threads = w.warps * WIDTH;
     w.f = w.ends = (cplx*)raw;
     w.come = w.ends + max(2 * w.warps, w.rows) * w.lanes;
     w.products = (real*)(w.come + 2 * w.lanes);
