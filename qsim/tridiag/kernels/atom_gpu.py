@@ -50,7 +50,7 @@ LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 WARP_LANES, WARP_ROWS = 62, 32  # most of a block that keeps its rows in registers
 WARP_STEP = 2  # rows of all lanes that a warp of it holds
 MAIL = 3  # numbers of a message between such blocks
-ROOM = 6  # complex numbers that a thread of it finds ahead of time
+ROOM = 3  # complex numbers that a thread of it finds ahead of time, per row
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
@@ -114,7 +114,7 @@ class CudaShape:
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
         groups = self.rows // WARP_STEP
-        return 16 * (self.lanes * (5 * self.rows + groups + 2) + self.width * ROOM * groups)
+        return 16 * (self.lanes * (4 * self.rows + max(2 * groups, self.rows) + groups + 2) + self.width * ROOM * self.rows)
 
     @property
     def width(self) -> int:
@@ -394,7 +394,9 @@ class CudaTables:
         each = WARP_STEP if found.warps else ROWS
         parts = [one.reshape(-1, each, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
-        self.more = put(np.zeros(1, complex) if found.warps else _more(parts, chunks, lanes))
+        self.more = put(
+            np.stack(_before(parts, chunks, lanes)) if found.warps else _more(parts, chunks, lanes)
+        )
         whole = [one.reshape(chunks, rows // each, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
@@ -419,8 +421,8 @@ class CudaTables:
             several = found.blocks < chunks
             wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
             self.kept = xp.zeros(wide, dtype=np.complex128)
-            wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
-            self.mail = xp.zeros(wide, dtype=np.uint32)
+            letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
+            self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None
 
@@ -436,8 +438,22 @@ class CudaTables:
         return sum(int(one.nbytes) for one in vars(self).values() if hasattr(one, "nbytes"))
 
 
+def _before(
+    parts: list[NDArray[np.complex128]], chunks: int, lanes: int
+) -> list[NDArray[np.complex128]]:
+    """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
+    found = []
+    for back, one in enumerate(parts):
+        each = one.reshape(chunks, -1, lanes)
+        each = each[:, ::-1] if back else each
+        before = np.ones_like(each)
+        before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
+        found.append(before[:, ::-1] if back else before)
+    return found
+
+
 def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
-    """Return products over groups of parts, in the direction of each sum, and over the parts of a chunk before each, flat."""
+    """Return products over groups of parts, in the direction of each sum, and those of `_before`, flat."""
     found = []
     for back, one in enumerate(parts):
         each = one.reshape(chunks, -1, lanes)
@@ -445,12 +461,8 @@ def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArr
         count = -(-each.shape[1] // GROUP)
         wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
         wide[:, : each.shape[1]] = each
-        before = np.ones_like(each)
-        before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
-        found.append(
-            (wide.reshape(chunks, count, GROUP, lanes).prod(axis=2), before[:, ::-1] if back else before)
-        )
-    return np.concatenate([one.ravel() for which in zip(*found, strict=True) for one in which])
+        found.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
+    return np.concatenate([one.ravel() for one in found + _before(parts, chunks, lanes)])
 
 
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:

@@ -1,11 +1,11 @@
-// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a warp holding ROWS rows of all pairs.
+// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a group holding ROWS rows of all pairs.
 #ifndef QSIM_ATOM_WARPS_MIX_CUH
 #define QSIM_ATOM_WARPS_MIX_CUH
 #include "atom_mix.cuh"
 #include "atom_warps.cuh"
 
 template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, const cplx (&v)[ROWS], int lane) {
-    const int here = w.warp * w.lanes + lane, there = (w.warps + w.warp) * w.lanes + lane;
+    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
     cplx down, up;
     real along, back;
     cayley_sums(c, v, down, up, along, back);
@@ -14,38 +14,43 @@ template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, c
 }
 
 template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, cplx (&v)[ROWS], int lane) {
-    const int here = w.warp * w.lanes + lane, there = (w.warps + w.warp) * w.lanes + lane;
+    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
     cayley_values(c, v, cfma(w.products[here], w.come[lane], w.ends[here]),
                   cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]));
 }
 
-// As radial_chain, with real factors of this step; `products` become those over the warps before.
+// As radial_chain, with real factors of this step; `products` become those over the groups before.
 QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
     for (int role = 0; role < ROLES; ++role) {
-        if (!adds(w, role)) continue;
+        if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx *ends = w.ends + direction * w.warps * w.lanes + lane, sum = {0, 0};
-        real *products = w.products + direction * w.warps * w.lanes + lane, product = 1;
-        for (int begin = 0; begin < w.warps; begin += 4) {
-            cplx own[4];
-            real factor[4];
+        cplx* ends = w.ends + direction * w.groups * w.lanes + lane;
+        real* products = w.products + direction * w.groups * w.lanes + lane;
+        const auto own = [&](int q) { return products[q * w.lanes]; };
+        Stretches<real> s = stretches(w, direction, ends, own, real(1));
+        const cplx sum = whole_sum(s);
+        real product = 1;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q >= 0 && q < w.warps) own[i] = ends[q * w.lanes], factor[i] = products[q * w.lanes];
-            }
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q < 0 || q >= w.warps) continue;
-                ends[q * w.lanes] = sum, products[q * w.lanes] = product;
-                sum = cfma(factor[i], sum, own[i]), product *= factor[i];
-            }
+        for (int i = 0; i < STRETCHES; ++i) {
+            const real over = s.over[i];
+            s.over[i] = product, product *= over;
         }
         if (told) {
             uint4* to = mailbox(w, direction, w.at, lane, tag);
             send_sum(to, sum, tag);
             send(to + 2, product, tag);
+        }
+#pragma unroll
+        for (int k = 0; k < LINKS; ++k) {
+#pragma unroll
+            for (int i = 0; i < STRETCHES; ++i) {
+                const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
+                if (link >= w.groups) continue;
+                const cplx here = ends[q * w.lanes];
+                const real factor = products[q * w.lanes];
+                ends[q * w.lanes] = s.sum[i], products[q * w.lanes] = s.over[i];
+                s.sum[i] = cfma(factor, s.sum[i], here), s.over[i] *= factor;
+            }
         }
     }
 }
@@ -53,7 +58,7 @@ QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
 // As radial_receive.
 QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
     for (int role = 0; role < ROLES; ++role) {
-        if (!listens(w, role)) continue;
+        if (!has(w.listening, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
         cplx sum = {0, 0};
         for (int k = window; k > 0; k -= 2) {
@@ -68,13 +73,102 @@ QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
     }
 }
 
-// Rotations of the next step, and its numbers where the grid is uniform, while others are waited for.
+// Inverse pivots of the rows beside each group, of both signs of the rate, by determinants along the rows of the block and, before,
+// along as many as pivots feel (`warm`): into `room`, for the threads of each pair.  A direction and a sign are a role.
+QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
+    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
+    const int n = x.points, first = w.at * w.rows, after = first + w.rows;
+    for (int role = 0; role < ROLES; ++role) {
+        if (!has(w.pivoting, role)) continue;
+        const int back = role & 1, sign = role >> 1;
+        // going back, the two elements of a bond change places, as with the other sign
+        const real rate = sign != back ? -k : k, edge = sign ? -k : k;
+        real before = 0, here = 1, low = 0;  // determinants; 1/6 - rate / r' of the row before
+        const auto go_on = [&](int j, real slope) {
+            real diagonal = 4 * sixth;
+            if (j == 0 || j == n - 1) diagonal = fma(j == 0 ? corner : -corner, edge * slope, (4 + corner) * sixth);
+            const real next = fma(diagonal, here, -(low * fma(rate, slope, sixth)) * before);
+            before = here, here = next, low = fma(-rate, slope, sixth);
+        };
+        const int begin = back ? min(after + warm, n - 1) : max(first - 1 - warm, 0), count = back ? begin - after + 1 : first - begin;
+#pragma unroll 4
+        for (int i = 0; i < count; ++i) {
+            const int j = back ? begin - i : begin + i;
+            go_on(j, x.inverse_slope[j]);
+            if (i % 64 == 63) {  // determinants grow as powers
+                const real scale = inverse(here);
+                before *= scale, here = 1;
+            }
+        }
+        for (int i = 0; i <= w.groups; ++i) {
+            const int q = back ? w.groups - i : i;  // rows of all groups before q, or of q and all after, are done
+            const bool outer = q == (back ? 0 : w.groups);
+            cplx* to = w.room + w.t + (outer ? (ROWS + 2) * w.threads + (back ? 0 : q - 1) * WIDTH
+                                             : (ROWS + back) * w.threads + (back ? q - 1 : q) * WIDTH);
+            ((real*)to)[sign] = before * inverse(here);
+            if (i == w.groups) break;
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const int j = first + (back ? q * ROWS - 1 - r : q * ROWS + r);
+                if (j < n) go_on(j, x.inverse_slope[j]);
+            }
+        }
+    }
+}
+
+// Inverse pivots around the two rows of a group: of the row before and of the last row, from the first row of the grid on; of the first
+// row and of the row after, from the last row of the grid on.
+struct Beside {
+    real before, last, first, after;
+};
+
+// What cayley_pivots has found for this thread.
+QSIM_DEVICE Beside beside(const Warps& w, int sign) {
+    const real* room = (const real*)(w.room + threadIdx.x) + sign;
+    const int row = 2 * w.threads, next = 2 * WIDTH;
+    Beside b;
+    b.before = room[ROWS * row], b.after = room[(ROWS + 1) * row];
+    b.last = w.group + 1 < w.groups ? room[ROWS * row + next] : room[(ROWS + 2) * row];
+    b.first = w.group > 0 ? room[(ROWS + 1) * row - next] : room[(ROWS + 2) * row];
+    return b;
+}
+
+// The numbers of the two rows of a group, with one division.
+QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, CayleyRows& c) {
+    static_assert(ROWS == 2, "rows of a group");
+    const real sixth = real(1.0 / 6.0);
+    const int n = x.points;
+    const bool start = j == 0, one = j < n, two = j + 1 < n, more = j + 2 < n;
+    const real before = start ? real(0) : x.inverse_slope[j - 1], after = more ? x.inverse_slope[j + 2] : real(0);
+    const real here = x.inverse_slope[j], next = x.inverse_slope[j + 1];  // 0 beyond the grid
+    const real low = fma(-k, here, sixth), high = fma(k, here, sixth), next_low = fma(-k, next, sixth), next_high = fma(k, next, sixth);
+    const real before_low = fma(-k, before, sixth), after_high = fma(k, after, sixth);
+    const real first = one ? cayley_diagonal(x, j, k) : real(1), second = two ? cayley_diagonal(x, j + 1, k) : real(1);
+    const real first_other = one ? cayley_diagonal(x, j, -k) : real(1), second_other = two ? cayley_diagonal(x, j + 1, -k) : real(1);
+    const real left = start ? real(0) : -before_low * p.before, right = more ? -after_high * p.after : real(0);
+    const real pivot = fma(left, high, first), back = fma(right, next_low, second);  // P_j, Q_(j+1)
+    const real both = pivot * back, whole = two ? fma(-low, next_high, both) : both;
+    const real w = inverse(both * whole), of_both = w * whole, of_whole = w * both;
+    c.as[0] = two ? -low * (of_both * back) : real(0), c.as[1] = more ? -next_low * p.last : real(0);
+    c.bs[0] = start || !one ? real(0) : -high * p.first, c.bs[1] = two ? -next_high * (of_both * pivot) : real(0);
+    const real in = fma(left, low, first_other), out = fma(right, next_high, second_other);
+    const real in_next = fma(c.as[0], next_low, second_other), out_next = fma(c.bs[1], high, first_other);
+    c.ss[0] = fma(c.as[0], in, high), c.ss[1] = fma(c.as[1], in_next, next_high);
+    c.zs[0] = fma(c.bs[0], out_next, low), c.zs[1] = fma(c.bs[1], out, next_low);
+    c.gains[0] = of_whole * back, c.gains[1] = of_whole * pivot;
+    c.keeps[0] = c.gains[0] * fma(left, low, out_next), c.keeps[1] = c.gains[1] * fma(right, next_high, in_next);
+    if (!one) c.ss[0] = c.zs[0] = c.gains[0] = c.keeps[0] = 0;
+    if (!two) c.ss[1] = c.zs[1] = c.gains[1] = c.keeps[1] = 0;
+}
+
+// Rotations of the next part and its numbers, while others are waited for.
 QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& family, real g) {
     const real coupling = w.t < family.count ? family.coupling[w.t] : real(0);
     const real growth = w.t < family.count ? family.growth[w.t] : real(0);
     const real rate = real(0.25) * g * coupling, angle = real(0.25) * g * growth;
-    const int first = w.at * w.rows + w.warp * ROWS;
+    const int first = w.at * w.rows + w.group * ROWS, warm = x.reach[2 * w.chunks + w.at];
     cplx* room = w.room + threadIdx.x;
+    if (warm >= 0) cayley_pivots(w, x, warm, rate);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const real t = angle * x.inverse_r[first + r], root = x.root[first + r];
@@ -82,12 +176,7 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
         const real one = fma(-t, t, real(1)) * scale, two = real(2) * t * scale;
         room[r * w.threads] = {one + two, one - two};
     }
-    const int warm = x.reach[2 * w.chunks + w.at];
-    if (warm >= 0) {
-        const CayleyEnds e = cayley_ends(x, first, warm, rate);
-        room[ROWS * w.threads] = {e.beyond[0], e.beyond[1]};
-        room[(ROWS + 1) * w.threads] = {e.above[0], e.above[1]};
-    } else {
+    if (warm < 0) {
         const CayleyAlike c = cayley_uniform(rate * x.inverse_slope[first]);
         room[ROWS * w.threads] = {c.one_a, c.one_b};
         room[(ROWS + 1) * w.threads] = {c.one_s, c.one_z};
@@ -97,7 +186,7 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
 
 // What a launch does at a time: part k - 1 of the steps, the one after which is prepared.
 struct Part {
-    const Family *family, *next;  // next: null if it is none of pairs
+    const Family *family, *next;  // next: null if there is nothing to prepare
     real g, next_g;
     bool odd, told, completed;
     int window;
@@ -126,7 +215,7 @@ QSIM_DEVICE bool cayley_exchange(const Warps& w, const Mix& x, const Part& part,
 
 // A Cayley step of the pairs of a family; false if the launch ends before it is complete.
 QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
-    const int first = w.at * w.rows + w.warp * ROWS, warm = x.reach[2 * w.chunks + w.at];
+    const int first = w.at * w.rows + w.group * ROWS, warm = x.reach[2 * w.chunks + w.at];
     const cplx* room = w.room + threadIdx.x;
     cplx sum[ROWS], difference[ROWS], turn[ROWS];
 #pragma unroll
@@ -148,9 +237,8 @@ QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cpl
     } else {
         const real rate = w.t < part.family->count ? real(0.25) * part.g * part.family->coupling[w.t] : real(0);
         CayleyRows sums, differences;
-        const cplx beyond = room[ROWS * w.threads], above = room[(ROWS + 1) * w.threads];
-        cayley_rows(x, first, beyond.re, above.re, rate, sums);
-        cayley_rows(x, first, beyond.im, above.im, -rate, differences);
+        cayley_two(x, first, beside(w, 0), rate, sums);
+        cayley_two(x, first, beside(w, 1), -rate, differences);
         whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
     }
     if (!whole) return false;
@@ -187,7 +275,15 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
     cplx a[ROWS], b[ROWS];
     load_rows(w, state, a, b);
-    const Prefix prefix = radial_prefix(w, t);
+    const auto factor = [&](int direction, int lane, int q) {
+        const cplx* own = tables + direction * size + q * ROWS * w.lanes + lane;
+        cplx product = own[0];
+#pragma unroll
+        for (int r = 1; r < ROWS; ++r) product *= own[r * w.lanes];
+        return product;
+    };
+    const Family* ready = nullptr;  // what is in `room`, for which g
+    real ready_g = 0;
     for (int k = s.first;; ++k) {
         if (k > 0) {
             const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
@@ -197,21 +293,28 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
             part.g = move[-3], part.next_g = move[0];
             part.odd = kind == 1, part.told = k != s.first, part.completed = k <= s.last;
             part.window = s.window, part.tag = (uint32)(s.base + k);
-            if ((k == s.first || k == 1) && kind >= 0) cayley_prepare(w, x, *part.family, part.g);
+            if (kind >= 0 && (ready != part.family || ready_g != part.g)) {  // the first part of a launch
+                cayley_prepare(w, x, *part.family, part.g);
+                __syncthreads();
+                ready = part.family, ready_g = part.g;
+            }
+            if (part.next == ready && part.next_g == ready_g) part.next = nullptr;  // the odd pairs before and after a radial step
+            if (part.next) ready = part.next, ready_g = part.next_g;
             if (kind == RADIAL_STEP) {
-                const cplx* own = tables + w.warp * ROWS * w.lanes + w.t;
+                const cplx* own = tables + w.group * ROWS * w.lanes + w.t;
+                const Prefix prefix = radial_prefix(w, t);
                 if (w.active) {
 #pragma unroll
                     for (int side = 0; side < 2; ++side) {
                         cplx down, up;
                         const cplx* mine = own + side * w.pairs;
                         radial_fold(mine, mine + size, w.lanes, side ? b : a, down, up);
-                        w.ends[w.warp * w.lanes + side * w.pairs + w.t] = down;
-                        w.ends[(w.warps + w.warp) * w.lanes + side * w.pairs + w.t] = up;
+                        w.ends[w.group * w.lanes + side * w.pairs + w.t] = down;
+                        w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
                     }
                 }
                 __syncthreads();
-                radial_chain(w, t, part.told, part.tag);
+                radial_chain(w, factor, part.told, part.tag);
                 if (!part.completed) break;
                 if (part.next) cayley_prepare(w, x, *part.next, part.next_g);
                 radial_receive(w, t, s.window, part.tag);

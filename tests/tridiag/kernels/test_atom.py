@@ -233,10 +233,12 @@ def test_shapes_fit_the_device(points, lanes, members, velocity):
     resident = found.blocks == found.chunks
     if found.chunks > 1:  # blocks of a launch wait for each other: they must all be on the device at once
         each = 232_448 // (found.shared_bytes + 1024)
+        if resident or velocity:
+            each = 1
         if found.warps:
             assert found.warps_threads <= 512
             each = min(65_536 // (128 * found.warps_threads), 232_448 // (found.warps_bytes + 1024))
-        assert found.together * found.blocks <= 132 * (1 if (resident or velocity) and not found.warps else each)
+        assert found.together * found.blocks <= 132 * each
 
 
 @pytest.mark.parametrize("lanes", [2, 22, 60, 62])
