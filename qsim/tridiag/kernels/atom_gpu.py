@@ -114,7 +114,10 @@ class CudaShape:
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
         groups = self.rows // WARP_STEP
-        return 16 * (self.lanes * (4 * self.rows + max(2 * groups, self.rows) + groups + 2) + self.width * ROOM * self.rows)
+        return 16 * (
+            self.lanes * (4 * self.rows + max(2 * groups, self.rows) + groups + 2)
+            + self.width * ROOM * self.rows
+        )
 
     @property
     def width(self) -> int:
@@ -438,9 +441,7 @@ class CudaTables:
         return sum(int(one.nbytes) for one in vars(self).values() if hasattr(one, "nbytes"))
 
 
-def _before(
-    parts: list[NDArray[np.complex128]], chunks: int, lanes: int
-) -> list[NDArray[np.complex128]]:
+def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> list[NDArray[np.complex128]]:
     """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
     found = []
     for back, one in enumerate(parts):

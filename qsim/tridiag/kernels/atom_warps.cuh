@@ -212,6 +212,7 @@ template <typename T> QSIM_DEVICE cplx whole_sum(Stretches<T>& s) {
 // Sums over the groups: of the whole block, for the others; `ends` becomes what comes to each group.
 // Factor: (direction, lane, group) -> product over the rows of a group.
 template <typename Factor> QSIM_DEVICE void radial_chain(const Warps& w, const Factor& factor, bool told, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
@@ -246,6 +247,7 @@ QSIM_DEVICE Two two_blocks(const Warps& w, int direction, int k) {
 
 // What comes from the blocks before and after, into `come`; those within `window` are waited for, those within reach are summed.
 QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.listening, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs, reach = t.reach[direction * w.chunks + w.at];

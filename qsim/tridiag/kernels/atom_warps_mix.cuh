@@ -21,6 +21,7 @@ template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, 
 
 // As radial_chain, with real factors of this step; `products` become those over the groups before.
 QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
@@ -57,6 +58,7 @@ QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
 
 // As radial_receive.
 QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.listening, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
@@ -78,6 +80,7 @@ QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
 QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
     const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
     const int n = x.points, first = w.at * w.rows, after = first + w.rows;
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.pivoting, role)) continue;
         const int back = role & 1, sign = role >> 1;
@@ -162,13 +165,16 @@ QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, Cayley
 }
 
 // Rotations of the next part and its numbers, while others are waited for.
-QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& family, real g) {
+QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, int warm, const Family& family, real g) {
     const real coupling = w.t < family.count ? family.coupling[w.t] : real(0);
     const real growth = w.t < family.count ? family.growth[w.t] : real(0);
     const real rate = real(0.25) * g * coupling, angle = real(0.25) * g * growth;
-    const int first = w.at * w.rows + w.group * ROWS, warm = x.reach[2 * w.chunks + w.at];
+    const int first = w.at * w.rows + w.group * ROWS;
     cplx* room = w.room + threadIdx.x;
-    if (warm >= 0) cayley_pivots(w, x, warm, rate);
+    if (warm >= 0) {
+        cayley_pivots(w, x, warm, rate);
+        room[(ROWS + 3) * w.threads] = {rate, 0};
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const real t = angle * x.inverse_r[first + r], root = x.root[first + r];
@@ -184,70 +190,57 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
     }
 }
 
-// What a launch does at a time: part k - 1 of the steps, the one after which is prepared.
-struct Part {
-    const Family *family, *next;  // next: null if there is nothing to prepare
-    real g, next_g;
-    bool odd, told, completed;
-    int window;
-    uint32 tag;
+// A Cayley step on its way: sums and differences of pairs, their numbers, and the rotation.
+struct Mixed {
+    CayleyRows sums, differences;
+    cplx sum[ROWS], difference[ROWS], turn[ROWS];
 };
 
-template <typename T>
-QSIM_DEVICE bool cayley_exchange(const Warps& w, const Mix& x, const Part& part, const T& sums, const T& differences,
-                                 cplx (&sum)[ROWS], cplx (&difference)[ROWS]) {
-    if (w.active) {
-        cayley_fold(w, sums, sum, w.t);
-        cayley_fold(w, differences, difference, w.pairs + w.t);
-    }
-    __syncthreads();
-    cayley_chain(w, part.told, part.tag);
-    if (!part.completed) return false;
-    if (part.next) cayley_prepare(w, x, *part.next, part.next_g);
-    cayley_receive(w, part.window, part.tag);
-    __syncthreads();
-    if (w.active) {
-        cayley_apply(w, sums, sum, w.t);
-        cayley_apply(w, differences, difference, w.pairs + w.t);
-    }
-    return true;
-}
-
-// A Cayley step of the pairs of a family; false if the launch ends before it is complete.
-QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
-    const int first = w.at * w.rows + w.group * ROWS, warm = x.reach[2 * w.chunks + w.at];
+// Sums and differences of the pairs of the thread, turned, with the numbers that were prepared; what the group has for others.
+QSIM_DEVICE void cayley_begin(const Warps& w, const Mix& x, int warm, bool odd, const cplx (&a)[ROWS], const cplx (&b)[ROWS], Mixed& m) {
     const cplx* room = w.room + threadIdx.x;
-    cplx sum[ROWS], difference[ROWS], turn[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        turn[r] = room[r * w.threads];
+        const cplx turn = m.turn[r] = room[r * w.threads];
         cplx lower = a[r], upper = b[r];
-        if (part.odd) {
+        if (odd) {
             upper = from_next(a[r]), lower = b[r];
             if (w.t + 1 >= w.pairs) upper = {0, 0};
         }
-        sum[r] = cfma(turn[r].re, lower, turn[r].im * upper);
-        difference[r] = cfma(turn[r].im, lower, -turn[r].re * upper);
+        m.sum[r] = cfma(turn.re, lower, turn.im * upper);
+        m.difference[r] = cfma(turn.im, lower, -turn.re * upper);
     }
-    bool whole;
     if (warm < 0) {
         const cplx one = room[ROWS * w.threads], two = room[(ROWS + 1) * w.threads], three = room[(ROWS + 2) * w.threads];
-        const CayleyAlike sums = {one.re, one.im, two.re, two.im, three.re, three.im};
-        whole = cayley_exchange(w, x, part, sums, sums.other(), sum, difference);
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {  // of the differences: the same with the directions changed
+            m.sums.as[r] = m.differences.bs[r] = one.re, m.sums.bs[r] = m.differences.as[r] = one.im;
+            m.sums.ss[r] = m.differences.zs[r] = two.re, m.sums.zs[r] = m.differences.ss[r] = two.im;
+            m.sums.gains[r] = m.differences.gains[r] = three.re, m.sums.keeps[r] = m.differences.keeps[r] = three.im;
+        }
     } else {
-        const real rate = w.t < part.family->count ? real(0.25) * part.g * part.family->coupling[w.t] : real(0);
-        CayleyRows sums, differences;
-        cayley_two(x, first, beside(w, 0), rate, sums);
-        cayley_two(x, first, beside(w, 1), -rate, differences);
-        whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
+        const real rate = room[(ROWS + 3) * w.threads].re;
+        const int first = w.at * w.rows + w.group * ROWS;
+        cayley_two(x, first, beside(w, 0), rate, m.sums);
+        cayley_two(x, first, beside(w, 1), -rate, m.differences);
     }
-    if (!whole) return false;
+    if (!w.active) return;
+    cayley_fold(w, m.sums, m.sum, w.t);
+    cayley_fold(w, m.differences, m.difference, w.pairs + w.t);
+}
+
+// The pairs after the step; half: r' / 2 of the rows.
+QSIM_DEVICE void cayley_finish(const Warps& w, bool odd, const real (&half)[ROWS], Mixed& m, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+    if (w.active) {
+        cayley_apply(w, m.sums, m.sum, w.t);
+        cayley_apply(w, m.differences, m.difference, w.pairs + w.t);
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const real root = x.root[first + r], half = real(0.5) * root * root;
-        const cplx lower = half * cfma(turn[r].im, sum[r], turn[r].re * difference[r]);
-        cplx upper = half * cfma(turn[r].re, sum[r], -turn[r].im * difference[r]);
-        if (part.odd) {
+        const cplx turn = m.turn[r];
+        const cplx lower = half[r] * cfma(turn.im, m.sum[r], turn.re * m.difference[r]);
+        cplx upper = half[r] * cfma(turn.re, m.sum[r], -turn.im * m.difference[r]);
+        if (odd) {
             b[r] = lower;
             upper = from_last(upper);
             if (w.t > 0) a[r] = upper;
@@ -255,16 +248,16 @@ QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cpl
             a[r] = lower, b[r] = upper;
         }
     }
-    return true;
 }
 
+// Part k - 1 of the steps ends in sweep k, while part k is prepared.  A launch that ends before the last sweep sends what the next needs.
 QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o, uint4* mail) {
     extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes;
+    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes, warm = x.reach[2 * w.chunks + w.at];
     cplx* tables = w.tables;
     for (int i = threadIdx.x; i < size; i += blockDim.x) {
         const int64 from = (int64)w.at * size + i;
@@ -273,36 +266,42 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     }
     __syncthreads();
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
-    cplx a[ROWS], b[ROWS];
-    load_rows(w, state, a, b);
+    const cplx* own = tables + w.group * ROWS * w.lanes + w.t;
     const auto factor = [&](int direction, int lane, int q) {
-        const cplx* own = tables + direction * size + q * ROWS * w.lanes + lane;
-        cplx product = own[0];
+        const cplx* mine = tables + direction * size + q * ROWS * w.lanes + lane;
+        cplx product = mine[0];
 #pragma unroll
-        for (int r = 1; r < ROWS; ++r) product *= own[r * w.lanes];
+        for (int r = 1; r < ROWS; ++r) product *= mine[r * w.lanes];
         return product;
     };
-    const Family* ready = nullptr;  // what is in `room`, for which g
-    real ready_g = 0;
+    cplx a[ROWS], b[ROWS];
+    real half[ROWS];
+    load_rows(w, state, a, b);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const real root = x.root[w.at * w.rows + w.group * ROWS + r];
+        half[r] = real(0.5) * root * root;
+    }
+    // kinds and g of the part that ends and of the next one, read before they are needed
+    const real* g = s.moves + (int64)member * (s.steps + 1) * 3;
+    int kind = s.first > 0 ? o.kinds[s.first - 1] : NOTHING, next = o.kinds[s.first];
+    real next_g = g[3 * s.first];
+    int ready = s.first > 0 ? kind : next;  // of which family `room` has the numbers, for which g
+    real ready_g = s.first > 0 ? g[3 * (s.first - 1)] : next_g;
+    if (ready >= 0) cayley_prepare(w, x, warm, families[ready], ready_g);
+    __syncthreads();
     for (int k = s.first;; ++k) {
+        const int action = o.actions[k], sample = s.samples[k], ahead = k < s.steps ? o.kinds[k + 1] : NOTHING;
+        const real ahead_g = k < s.steps ? g[3 * (k + 1)] : real(0);
         if (k > 0) {
-            const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
-            const int kind = o.kinds[k - 1], next = o.kinds[k];
-            Part part;
-            part.family = kind >= 0 ? families + kind : nullptr, part.next = next >= 0 ? families + next : nullptr;
-            part.g = move[-3], part.next_g = move[0];
-            part.odd = kind == 1, part.told = k != s.first, part.completed = k <= s.last;
-            part.window = s.window, part.tag = (uint32)(s.base + k);
-            if (kind >= 0 && (ready != part.family || ready_g != part.g)) {  // the first part of a launch
-                cayley_prepare(w, x, *part.family, part.g);
-                __syncthreads();
-                ready = part.family, ready_g = part.g;
-            }
-            if (part.next == ready && part.next_g == ready_g) part.next = nullptr;  // the odd pairs before and after a radial step
-            if (part.next) ready = part.next, ready_g = part.next_g;
-            if (kind == RADIAL_STEP) {
-                const cplx* own = tables + w.group * ROWS * w.lanes + w.t;
-                const Prefix prefix = radial_prefix(w, t);
+            const uint32 tag = (uint32)(s.base + k);
+            const bool radial = kind == RADIAL_STEP;
+            Mixed m;
+            Prefix prefix;
+            if (!radial) {
+                cayley_begin(w, x, warm, kind == 1, a, b, m);
+            } else {
+                prefix = radial_prefix(w, t);
                 if (w.active) {
 #pragma unroll
                     for (int side = 0; side < 2; ++side) {
@@ -313,25 +312,33 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
                         w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
                     }
                 }
-                __syncthreads();
-                radial_chain(w, factor, part.told, part.tag);
-                if (!part.completed) break;
-                if (part.next) cayley_prepare(w, x, *part.next, part.next_g);
-                radial_receive(w, t, s.window, part.tag);
-                __syncthreads();
-                if (w.active) {
+            }
+            __syncthreads();
+            if (radial)
+                radial_chain(w, factor, k != s.first, tag);
+            else
+                cayley_chain(w, k != s.first, tag);
+            if (k > s.last) break;
+            if (next >= 0 && (next != ready || next_g != ready_g)) {  // odd pairs turn alike before and after a radial step
+                cayley_prepare(w, x, warm, families[next], next_g);
+                ready = next, ready_g = next_g;
+            }
+            if (radial)
+                radial_receive(w, t, s.window, tag);
+            else
+                cayley_receive(w, s.window, tag);
+            __syncthreads();
+            if (!radial) {
+                cayley_finish(w, kind == 1, half, m, a, b);
+            } else if (w.active) {
 #pragma unroll
-                    for (int side = 0; side < 2; ++side) {
-                        const cplx* mine = own + side * w.pairs;
-                        radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
-                                    radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
-                    }
+                for (int side = 0; side < 2; ++side) {
+                    const cplx* mine = own + side * w.pairs;
+                    radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
+                                radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
                 }
-            } else if (!cayley_step(w, x, part, a, b)) {
-                break;
             }
         }
-        const int action = o.actions[k], sample = s.samples[k];
         if ((action & 1) && w.at * w.rows < o.inner_rows) {
             __syncthreads();  // all have read `ends`
             store_rows(w, w.f, a, b);
@@ -343,6 +350,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
         if (action & 2) mask_rows(w, s.mask, a, b);
         if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, a, b);
         if (k == s.steps) break;
+        kind = next, next = ahead, next_g = ahead_g;
     }
     store_rows(w, state, a, b);
 }
