@@ -22,6 +22,7 @@
 #ifndef THREADS
 #define THREADS 512
 #endif
+#define GROUP 8    // parts that a thread adds up
 #define FAMILIES 4  // of disjoint pairs of lanes, at most
 #define SUMS 6      // norm, two components of dipole and force, norm of the last l
 
@@ -56,12 +57,22 @@ QSIM_DEVICE cplx read_shared_by_blocks(const cplx* from) {  // past the cache of
 #endif
 }
 
+QSIM_DEVICE real read_real_of_blocks(const real* from) {
+#ifdef __CUDACC__
+    return __ldcg(from);
+#else
+    return *from;
+#endif
+}
+
 // Tables of the radial step, (rows of all chunks, lanes) unless said; rows beyond the grid hold zeros.
 struct Radial {
     const cplx *alpha, *beta, *gain, *keep;
     const cplx *alpha_part, *beta_part;    // products over the rows of a thread, (parts of all chunks, lanes)
     const cplx *alpha_chunk, *beta_chunk;  // over a chunk, (chunks, lanes)
     const int* reach;                      // (2, chunks): chunks before and after that are felt
+    const cplx* more;  // products over GROUP parts (2, groups of all chunks, lanes), then over the parts of the chunk before a part,
+                       // and after it (2, parts of all chunks, lanes)
 };
 
 // Disjoint pairs of lanes that one rotation couples, lower l first.
@@ -74,7 +85,8 @@ struct Family {
 };
 
 struct Chunk {
-    cplx *f, *ends;         // shared: state (rows, lanes); sums of threads' rows, then what comes to them, (2, parts, lanes)
+    cplx *f, *ends;         // shared: state (rows, lanes); sums of threads' rows, then those of all before, (2, parts, lanes)
+    cplx* come;             // shared: what comes from other chunks, (2, lanes); in a chunk of one part, over `ends`
     int lanes, rows, parts, chunks, at;  // `at`: which chunk
     uint32 magic;           // ceil(2^32 / lanes)
 };
@@ -117,12 +129,24 @@ QSIM_DEVICE void store_chunk(const Chunk& m, cplx* state) {
     __syncthreads();
 }
 
+// What a block that goes on to another chunk must keep: sums of threads' rows, kept (chunks, 2, parts, lanes).
+QSIM_DEVICE void load_ends(const Chunk& m, const cplx* kept) {
+    const int size = 2 * m.parts * m.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) m.ends[i] = kept[(int64)m.at * size + i];
+    __syncthreads();
+}
+
+QSIM_DEVICE void store_ends(const Chunk& m, cplx* kept) {
+    const int size = 2 * m.parts * m.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) kept[(int64)m.at * size + i] = m.ends[i];
+}
+
 // ------------------------------------------------------------------------------------- radial step
 
-// Sums of the rows of each thread from zero.
-QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) {
+// Sums of the rows of each thread from zero, of parts begin ... end - 1.
+QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t, int begin_part, int end_part) {
     const int64 first = (int64)m.at * m.rows * m.lanes;
-    for (int i = threadIdx.x; i < m.parts * m.lanes; i += blockDim.x) {
+    for (int i = begin_part * m.lanes + threadIdx.x; i < end_part * m.lanes; i += blockDim.x) {
         const int part = divided(i, m.lanes, m.magic), lane = i - part * m.lanes;
         const int begin = part * ROWS * m.lanes + lane;
         const cplx *a = t.alpha + first, *b = t.beta + first;
@@ -139,26 +163,65 @@ QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) {
     __syncthreads();
 }
 
-// Sums of the whole chunk from zero, for the others: tips (2, chunks, lanes).
-QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
-    const int64 first = (int64)m.at * m.parts * m.lanes;
-    for (int i = threadIdx.x; i < 2 * m.lanes; i += blockDim.x) {
-        const bool back = i >= m.lanes;
-        const int lane = back ? i - m.lanes : i;
-        const cplx* products = (back ? t.beta_part : t.alpha_part) + first + lane;
-        const cplx* ends = m.ends + (back ? m.parts * m.lanes : 0) + lane;
-        cplx sum = {0, 0};
-        for (int k = 0; k < m.parts; ++k) {
-            const int part = (back ? m.parts - 1 - k : k) * m.lanes;
-            sum = cfma(products[part], sum, ends[part]);
-        }
-        tips[((back ? m.chunks : 0) + m.at) * m.lanes + lane] = sum;
-    }
+QSIM_DEVICE void radial_ends(const Chunk& m, const Radial& t) { radial_ends(m, t, 0, m.parts); }
+
+// A lane of a chain along the parts of a chunk: groups of GROUP parts, in its direction.
+struct Link {
+    int direction, lane, group, begin, end, parts;
+    QSIM_MEMBER int part(int k) const { return direction ? parts - 1 - k : k; }
+};
+
+QSIM_DEVICE int groups_of(int parts) { return (parts + GROUP - 1) / GROUP; }
+
+QSIM_DEVICE Link link_of(int i, int width, int parts) {
+    const int groups = groups_of(parts), lane = i % width, group = i / width % groups;
+    return {i / width / groups, lane, group, group * GROUP, min((group + 1) * GROUP, parts), parts};
 }
 
-// What comes to each thread's rows from all rows before: over `ends`.
-QSIM_DEVICE void radial_carries(const Chunk& m, const Radial& t, const cplx* tips) {
+// Sums of the whole chunk from zero, for the others: tips (2, chunks, lanes), null if they have it; `ends` becomes the sum of all parts
+// before.  A thread adds up a group, then one per lane the groups: the sum of a group waits in the place of its last part.
+QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
+    const int groups = groups_of(m.parts), threads = 2 * groups * m.lanes;
     const int64 first = (int64)m.at * m.parts * m.lanes;
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, m.lanes, m.parts);
+        const cplx* factors = (l.direction ? t.beta_part : t.alpha_part) + first + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = {0, 0};
+        for (int k = l.begin; k < l.end; ++k) sum = cfma(factors[l.part(k) * m.lanes], sum, ends[l.part(k) * m.lanes]);
+        ends[l.part(l.end - 1) * m.lanes] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * m.lanes; i += blockDim.x) {
+        const int direction = i >= m.lanes, lane = i - direction * m.lanes;
+        const cplx* factors = t.more + ((int64)direction * m.chunks + m.at) * groups * m.lanes + lane;
+        cplx *ends = m.ends + direction * m.parts * m.lanes + lane, sum = {0, 0};
+        for (int group = 0; group < groups; ++group) {
+            const int k = min((group + 1) * GROUP, m.parts) - 1;
+            cplx* place = ends + (direction ? m.parts - 1 - k : k) * m.lanes;
+            const cplx own = *place;
+            *place = sum;
+            sum = cfma(factors[group * m.lanes], sum, own);
+        }
+        if (tips) tips[(direction * m.chunks + m.at) * m.lanes + lane] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, m.lanes, m.parts);
+        const cplx* factors = (l.direction ? t.beta_part : t.alpha_part) + first + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = ends[l.part(l.end - 1) * m.lanes];
+        for (int k = l.begin; k + 1 < l.end; ++k) {
+            const int place = l.part(k) * m.lanes;
+            const cplx own = ends[place];
+            ends[place] = sum;
+            sum = cfma(factors[place], sum, own);
+        }
+        ends[l.part(l.end - 1) * m.lanes] = sum;
+    }
+    __syncthreads();
+}
+
+// What comes from other chunks, into `come`.
+QSIM_DEVICE void radial_come(const Chunk& m, const Radial& t, const cplx* tips) {
     for (int i = threadIdx.x; i < 2 * m.lanes; i += blockDim.x) {
         const bool back = i >= m.lanes;
         const int lane = back ? i - m.lanes : i;
@@ -170,25 +233,23 @@ QSIM_DEVICE void radial_carries(const Chunk& m, const Radial& t, const cplx* tip
             sum = cfma(chunk[c * m.lanes + lane], sum,
                        read_shared_by_blocks(tips + ((back ? m.chunks : 0) + c) * m.lanes + lane));
         }
-        const cplx* products = (back ? t.beta_part : t.alpha_part) + first + lane;
-        cplx* ends = m.ends + (back ? m.parts * m.lanes : 0) + lane;
-        for (int k = 0; k < m.parts; ++k) {
-            const int part = (back ? m.parts - 1 - k : k) * m.lanes;
-            const cplx own = ends[part];
-            ends[part] = sum;
-            sum = cfma(products[part], sum, own);
-        }
+        m.come[i] = sum;
     }
     __syncthreads();
 }
 
-// f' from f and what comes to the rows of each thread.
-QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) {
-    const int64 first = (int64)m.at * m.rows * m.lanes;
-    for (int i = threadIdx.x; i < m.parts * m.lanes; i += blockDim.x) {
+// f' from f and what comes to the rows of each thread, of parts begin ... end - 1.
+QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t, int begin_part, int end_part) {
+    const int64 first = (int64)m.at * m.rows * m.lanes, all = (int64)m.chunks * m.parts * m.lanes;
+    const cplx* prefix = t.more + (2 * (int64)groups_of(m.parts) * m.chunks + (int64)m.at * m.parts) * m.lanes;
+    for (int i = begin_part * m.lanes + threadIdx.x; i < end_part * m.lanes; i += blockDim.x) {
         const int part = divided(i, m.lanes, m.magic), lane = i - part * m.lanes;
         const int begin = part * ROWS * m.lanes + lane;
-        cplx z[ROWS], f[ROWS], down = m.ends[i], up = m.ends[m.parts * m.lanes + i];
+        cplx z[ROWS], f[ROWS], down = m.come[lane], up = m.come[m.lanes + lane];
+        if (m.parts > 1) {
+            down = cfma(prefix[i], down, m.ends[i]);
+            up = cfma(prefix[all + i], up, m.ends[m.parts * m.lanes + i]);
+        }
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) {
             const int j = begin + k * m.lanes;
@@ -205,6 +266,8 @@ QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) {
     }
     __syncthreads();
 }
+
+QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t) { radial_finish(m, t, 0, m.parts); }
 
 // --------------------------------------------------------------------------------- couplings of lanes
 
@@ -304,6 +367,7 @@ struct Steps {
     const real *weight, *force, *edge;
     real* sums;                     // (members, places, chunks, SUMS)
     int lanes, rows, chunks, blocks, window, families, first, last, steps, base, places, members;
+    cplx* kept;                     // (members of the launch, chunks, 2, parts, lanes), where a block does several chunks
 };
 
 QSIM_DEVICE Family family_of(const Steps& s, int which) {
@@ -314,19 +378,21 @@ QSIM_DEVICE Family family_of(const Steps& s, int which) {
             count > 0 ? 0xffffffffu / (uint32)count + 1u : 0u};
 }
 
-// Complete step k and begin the next one: the couplings of both, and between them what needs the whole state.
+// Complete step k and begin the next one: the couplings of both; r: of the first row.
+QSIM_DEVICE void turn_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, const real* r) {
+    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+    for (int i = s.families - 1; i > 0; --i) turn_pairs(m, families[i], r, move[0]);
+    turn_pairs(m, families[0], r, move[0] + move[1]);
+    for (int i = 1; i < s.families; ++i) turn_pairs(m, families[i], r, move[1]);
+}
+
+// The same with what needs the whole state between them.
 // moves: angles per bohr of the step before and after, turns of the frame before and after a sample.
 QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, cplx* phases,
                               real* scratch) {
     const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
     const real *r = s.r + m.at * m.rows, here = move[0], after = move[1];
     const int sample = s.samples[k];
-    if (!s.mask && !s.momenta && sample < 0 && k < s.steps) {
-        for (int i = s.families - 1; i > 0; --i) turn_pairs(m, families[i], r, here);
-        turn_pairs(m, families[0], r, here + after);
-        for (int i = 1; i < s.families; ++i) turn_pairs(m, families[i], r, after);
-        return;
-    }
     for (int i = s.families - 1; i >= 0; --i) turn_pairs(m, families[i], r, here);
     if (s.mask && k > 0) multiply_rows(m, s.mask + m.at * m.rows);
     if (s.momenta) turn_frame(m, s.momenta, move[2], phases);
@@ -353,22 +419,38 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     m.f = (cplx*)raw;
     m.ends = m.f + s.rows * s.lanes;
     cplx* phases = m.ends + 2 * m.parts * s.lanes;
+    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
+    cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
-                if (!resident || k == s.first) radial_ends(m, t);
+                if (!resident) load_ends(m, kept);
+                if (resident && k == s.first) {
+                    radial_ends(m, t);
+                    radial_tips(m, t, nullptr);
+                }
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
-                radial_carries(m, t, s.tips + ((int64)((k - 1) & 1) * s.members + member) * tips);
-                radial_finish(m, t);
+                radial_come(m, t, s.tips + ((int64)((k - 1) & 1) * s.members + member) * tips);
             }
-            couple_lanes(m, s, families, member, k, phases, scratch);
+            const bool simple = !s.mask && !s.momenta && s.samples[k] < 0 && k < s.steps;
+            const int width = simple && !resident ? 1 : m.parts;  // part by part, while its tables are in the caches
+            for (int part = 0; part < m.parts; part += width) {
+                Chunk here = m;
+                here.f += part * ROWS * m.lanes, here.rows = width * ROWS;
+                if (k > 0) radial_finish(m, t, part, part + width);
+                if (simple)
+                    turn_lanes(here, s, families, member, k, s.r + m.at * m.rows + part * ROWS);
+                else
+                    couple_lanes(m, s, families, member, k, phases, scratch);
+                if (k < s.steps) radial_ends(m, t, part, part + width);
+            }
             if (k < s.steps) {
-                radial_ends(m, t);
                 radial_tips(m, t, s.tips + ((int64)(k & 1) * s.members + member) * tips);
+                if (!resident) store_ends(m, kept);
                 publish(flags, m.at, s.base + k + 1);
             }
             if (!resident || k == s.last) store_chunk(m, state);

@@ -44,18 +44,20 @@ __all__ = [
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
 THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of atom_launch.py
-PORT = 12  # numbers that a segment tells of a Cayley step of velocity gauge
+GROUP = 8  # segments that a thread adds up
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP_LANES, WARP_ROWS = 64, 32  # most of a block whose warps hold ROWS rows of all lanes each
-MAIL, ROOM = (
-    3,
-    8,
-)  # numbers of a message between such blocks; complex numbers that a thread finds ahead of time
+WARP_LANES, WARP_ROWS = 62, 32  # most of a block that keeps its rows in registers
+WARP_STEP = 2  # rows of all lanes that a warp of it holds
+MAIL = 3  # numbers of a message between such blocks
+ROOM = 3  # complex numbers that a thread of it finds ahead of time, per row
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
-NEGLIGIBLE = 1e-18
+NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
+OTHERS = (
+    3  # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
+)
 STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
 FLOOR = -1e4  # of logarithms
 
@@ -101,8 +103,9 @@ class CudaShape:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: its state, the ends of threads' rows, a phase per lane."""
-        return 16 * self.lanes * (self.rows + 2 * (self.rows // ROWS) + 1)
+        """Dynamic shared memory of a block: its state, the ends of threads' rows, `OTHERS` per lane."""
+        others = OTHERS if self.rows > ROWS else 1
+        return 16 * self.lanes * (self.rows + 2 * (self.rows // ROWS) + others)
 
     @property
     def warps_bytes(self) -> int:
@@ -110,8 +113,26 @@ class CudaShape:
 
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
-        warps = self.rows // ROWS
-        return 16 * (self.lanes * (5 * self.rows + 3 * warps + 2) + 32 * ROOM * warps)
+        groups = self.rows // WARP_STEP
+        return 16 * (
+            self.lanes * (4 * self.rows + max(2 * groups, self.rows) + groups + 2)
+            + self.width * ROOM * self.rows
+        )
+
+    @property
+    def width(self) -> int:
+        """Threads of a group of such a block, each of which has two lanes."""
+        return 16 if self.lanes <= 32 else 32
+
+    @property
+    def resident(self) -> int:
+        """Such blocks whose registers a multiprocessor has."""
+        return 32 // self.width
+
+    @property
+    def warps_threads(self) -> int:
+        """Threads of such a block."""
+        return self.width * (self.rows // WARP_STEP)
 
 
 def shape(
@@ -149,30 +170,40 @@ def shape(
 
     def most(limit: int) -> int:
         """Return the largest number of rows, a multiple of `ROWS`, within a number of bytes."""
-        return ROWS * int((limit - STATIC - 16 * lanes) // (16 * lanes * (ROWS + 2)))
+        rows = ROWS * int((limit - STATIC - 16 * OTHERS * lanes) // (16 * lanes * (ROWS + 2)))
+        return max(rows, ROWS * (limit - STATIC >= 16 * lanes * (ROWS + 3)))
 
     if most(shared) < 1:
         raise DeviceError(
             f"{ROWS} radial points of {lanes} channels do not fit in the {shared} bytes of shared memory of a CUDA block",
             hint="run.device: cpu, or a lower grid.lmax",
         )
+    if warps and lanes <= WARP_LANES and waits:
+        found = _of_rows(points, lanes, WARP_ROWS, waits=waits)
+        at_once = processors * min(found.resident, shared // (found.warps_bytes + STATIC))
+        if found.chunks <= at_once:
+            together = members if found.chunks == 1 else min(members, at_once // found.chunks)
+            return replace(found, together=together, warps=True)
     each = max(1, processors // members)
-    rows = max(-(-points // each), WARP_ROWS if warps and lanes <= WARP_LANES else LEAST_ROWS)
-    rows = min(-(-rows // ROWS) * ROWS, most(shared))
-    chunks = -(-points // rows)
-    if chunks <= processors:
-        rows = -(-points // (chunks * ROWS)) * ROWS
-        chunks = -(-points // rows)
-        together = members if chunks == 1 else min(members, processors // chunks)
-        found = CudaShape(points, lanes, rows, chunks, chunks, THREADS, together, waits)
-        warps = warps and lanes <= WARP_LANES and rows <= WARP_ROWS
-        return replace(found, warps=warps and found.warps_bytes + STATIC <= shared)
+    rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
+    found = _of_rows(points, lanes, rows, waits=waits)
+    if found.chunks <= processors:
+        at_once = members if found.chunks == 1 else processors // found.chunks
+        return replace(found, together=min(members, at_once))
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
-    two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + 1) + STATIC) <= shared
+    two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
     return CudaShape(
         points, lanes, rows, chunks, min(chunks, (1 + two) * processors), STREAMED_THREADS, 1, waits
     )
+
+
+def _of_rows(points: int, lanes: int, most: int, *, waits: bool) -> CudaShape:
+    """Return chunks of at most that many rows, of about the same size, for one member."""
+    chunks = -(-points // most)
+    rows = -(-points // (chunks * ROWS)) * ROWS
+    chunks = -(-points // rows)
+    return CudaShape(points, lanes, rows, chunks, chunks, THREADS, 1, waits)
 
 
 def radial_tables(
@@ -274,8 +305,10 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            ports = (1,) if found.warps else (2, members, PORT, segments, found.lanes)
-            self.ports = device.xp.zeros(ports)
+            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)  # and groups of them
+            parts = (1,) if found.warps else (members, 2, segments, found.lanes)
+            self.products = device.xp.zeros(parts)
+            self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
             self.lost = device.xp.zeros((members, found.chunks))
         self._felt: dict[int, tuple[Any, int]] = {}
 
@@ -310,7 +343,7 @@ class Mixing:
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
         enough = -0.5 * math.log(NEGLIGIBLE)
-        inner = np.arange(0, rows + 1, ROWS)[:, None] + first
+        inner = np.arange(0, rows + 1, WARP_STEP)[:, None] + first
         low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
         high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
         warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
@@ -361,9 +394,13 @@ class CudaTables:
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
-        parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
+        each = WARP_STEP if found.warps else ROWS
+        parts = [one.reshape(-1, each, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
-        whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
+        self.more = put(
+            np.stack(_before(parts, chunks, lanes)) if found.warps else _more(parts, chunks, lanes)
+        )
+        whole = [one.reshape(chunks, rows // each, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
@@ -384,8 +421,11 @@ class CudaTables:
         with device.use():
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
-            wide = (members, 2, 2, chunks, lanes, MAIL, 4) if found.warps else (members, 1)
-            self.mail = xp.zeros(wide, dtype=np.uint32)
+            several = found.blocks < chunks
+            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            self.kept = xp.zeros(wide, dtype=np.complex128)
+            letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
+            self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None
 
@@ -399,6 +439,31 @@ class CudaTables:
     def nbytes(self) -> int:
         """Bytes on the device."""
         return sum(int(one.nbytes) for one in vars(self).values() if hasattr(one, "nbytes"))
+
+
+def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> list[NDArray[np.complex128]]:
+    """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
+    found = []
+    for back, one in enumerate(parts):
+        each = one.reshape(chunks, -1, lanes)
+        each = each[:, ::-1] if back else each
+        before = np.ones_like(each)
+        before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
+        found.append(before[:, ::-1] if back else before)
+    return found
+
+
+def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
+    """Return products over groups of parts, in the direction of each sum, and those of `_before`, flat."""
+    found = []
+    for back, one in enumerate(parts):
+        each = one.reshape(chunks, -1, lanes)
+        each = each[:, ::-1] if back else each
+        count = -(-each.shape[1] // GROUP)
+        wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
+        wide[:, : each.shape[1]] = each
+        found.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
+    return np.concatenate([one.ravel() for one in found + _before(parts, chunks, lanes)])
 
 
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:

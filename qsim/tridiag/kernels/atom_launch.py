@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS
+from qsim.tridiag.kernels.atom_gpu import ROWS, WARP_STEP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -207,7 +207,7 @@ def launch_velocity(
     extra, threads = _place(kernel, tables, MIX_THREADS)
     middle = [
         *extra, tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
-        put(actions), mix.ports, mix.lost, mix.inner, np.int32(mix.inner_rows),
+        put(actions), mix.products, mix.wholes, mix.lost, mix.inner, np.int32(mix.inner_rows),
     ]  # fmt: skip
     sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), threads)
     return sums, mix.lost.sum(axis=1)
@@ -217,7 +217,7 @@ def _place(kernel: tuple[str, str], tables: CudaTables, threads: int) -> tuple[l
     """Return what a kernel gets for its exchange beside others, and its threads per block."""
     if kernel[0] != WARPS:
         return [], threads
-    return [tables.mail], 32 * (tables.shape.rows // ROWS)
+    return [tables.mail], tables.shape.warps_threads
 
 
 def _launch(
@@ -240,7 +240,8 @@ def _launch(
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
         shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
-        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=shared)
+        macros = {"ROWS": WARP_STEP, "WIDTH": found.width} if kernel[0] == WARPS else {"ROWS": ROWS}
+        run = kernels.function("tridiag/kernels", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
@@ -256,9 +257,9 @@ def _launch(
                 arguments = (
                     s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,
-                    tables.reach, tables.pairs, tables.counts, tables.coupling, tables.r,
+                    tables.reach, tables.more, tables.pairs, tables.counts, tables.coupling, tables.r,
                     null if tables.mask is None else tables.mask, *frame, moved[low:high], taken,
-                    tables.weight, tables.force, tables.edge, sums[low:high], *inner,
+                    tables.weight, tables.force, tables.edge, sums[low:high], tables.kept, *inner,
                     *(np.int32(number) for number in numbers),
                 )  # fmt: skip
                 if waits:

@@ -1,74 +1,11 @@
-// Velocity gauge on a GPU: the Cayley step of A d/dr of the pairs of one family, and the sweeps of both polarisations.
-//
-// A pair (l, l+1) turns by g c (l+1) / (2r), its sum and difference make (M1 + k D / r') v' = (M1 - k D / r') v with k = +-g c / 4,
-// v = f / sqrt(r'), and it turns again.  The matrices change with every step.  A thread eliminates ROWS rows by themselves: its
-// first and last value are linear in what its neighbours put into its first and last row ("port").  A thread per pair and sign
-// goes along the ports of a chunk, from as many segments before it as are felt and back from those after it, and
-// finds what the neighbours put in; then all threads substitute.  Ports are the only thing that chunks exchange.
+// Velocity gauge on a GPU: the Cayley steps of atom_cayley.cuh in chunks of rows, and the sweeps of both polarisations.
 #ifndef QSIM_ATOM_MIX_CUH
 #define QSIM_ATOM_MIX_CUH
-#include "atom.cuh"
+#include "atom_cayley.cuh"
 
 #define MIX_THREADS 256  // with twice the registers of THREADS
-#define PORT 12  // alpha_first, alpha_last, v_first, v_last (complex), beta_first, gamma_first, beta_last, gamma_last
 #define RADIAL_STEP (-1)
 #define NOTHING (-2)
-
-struct Mix {
-    const real *inverse_r, *inverse_slope, *root;  // (rows of all chunks): 1/r, 1/r', sqrt(r'); 0 beyond the grid
-    const int* reach;   // (2, chunks): segments before and after a chunk that are felt
-    int points;
-};
-
-struct Port {
-    cplx first, last, v_first, v_last;  // values without what the neighbours put in; v before the step
-    real first_left, first_right, last_left, last_right;  // per unit put into the first row, into the last row
-};
-
-struct Bond {  // between the last row of one segment and the first of the next: off-diagonals, before (r) and after the step
-    real lower, upper, lower_r, upper_r;
-};
-
-struct Row {
-    real lower, diagonal, upper, lower_r, diagonal_r, upper_r;  // r: of the right-hand side
-};
-
-QSIM_DEVICE Row row_of(const Mix& x, int j, real k) {
-    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
-    if (j >= x.points) return {0, 1, 0, 0, 0, 0};
-    const real low = j > 0 ? k * x.inverse_slope[j - 1] : real(0);
-    const real high = j + 1 < x.points ? k * x.inverse_slope[j + 1] : real(0);
-    real m = 4 * sixth, mid = 0;
-    if (j == 0) m = (4 + corner) * sixth, mid = corner * k * x.inverse_slope[0];
-    if (j == x.points - 1) m = (4 + corner) * sixth, mid = -corner * k * x.inverse_slope[j];
-    return {sixth - low, m + mid, sixth + high, sixth + low, m - mid, sixth - high};
-}
-
-QSIM_DEVICE Bond bond_of(const Mix& x, int next, real k) {  // next: the row after it
-    if (next >= x.points) return {0, 0, 0, 0};
-    const real sixth = real(1.0 / 6.0), low = k * x.inverse_slope[next - 1], high = k * x.inverse_slope[next];
-    return {sixth - low, sixth + high, sixth + low, sixth - high};
-}
-
-QSIM_DEVICE void write_port(real* ports, int64 stride, const Port& p) {
-    const real values[PORT] = {p.first.re,   p.first.im,   p.last.re,    p.last.im,     p.v_first.re, p.v_first.im,
-                               p.v_last.re,  p.v_last.im,  p.first_left, p.first_right, p.last_left,  p.last_right};
-#pragma unroll
-    for (int i = 0; i < PORT; ++i) ports[i * stride] = values[i];
-}
-
-QSIM_DEVICE Port read_port(const real* ports, int64 stride) {
-    real v[PORT];
-#pragma unroll
-    for (int i = 0; i < PORT; ++i) {
-#ifdef __CUDACC__
-        v[i] = __ldcg(ports + i * stride);
-#else
-        v[i] = ports[i * stride];
-#endif
-    }
-    return {{v[0], v[1]}, {v[2], v[3]}, {v[4], v[5]}, {v[6], v[7]}, v[8], v[9], v[10], v[11]};
-}
 
 // Sums and differences of a pair in the rows of a segment, turned, and divided by sqrt(r').
 QSIM_DEVICE void load_pair(const Chunk& m, const Mix& x, int lower, int upper, real angle, int begin, cplx (&sum)[ROWS],
@@ -86,167 +23,164 @@ QSIM_DEVICE void load_pair(const Chunk& m, const Mix& x, int lower, int upper, r
     }
 }
 
-// Eliminate the rows of a segment: y = right-hand side after it, without neighbours' parts; inverse pivots p; upper off-diagonals u.
-QSIM_DEVICE void eliminate_rows(const Mix& x, int j, real k, const cplx (&z)[ROWS], cplx before, cplx after, real (&p)[ROWS],
-                                real (&u)[ROWS], real (&e)[ROWS], cplx (&y)[ROWS]) {
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const Row row = row_of(x, j + i, k);
-        cplx b = row.diagonal_r * z[i];
-        if (i > 0) b = cfma(row.lower_r, z[i - 1], b);
-        if (i < ROWS - 1) b = cfma(row.upper_r, z[i + 1], b);
-        if (i == 0) b += before;
-        if (i == ROWS - 1) b += after;
-        u[i] = row.upper;
-        if (i == 0) {
-            p[0] = inverse(row.diagonal);
-            y[0] = b;
-            e[0] = 1;
-        } else {
-            const real w = -row.lower * p[i - 1];
-            p[i] = inverse(fma(w, u[i - 1], row.diagonal));
-            y[i] = cfma(w, y[i - 1], b);
-            e[i] = w * e[i - 1];
-        }
-    }
+// What a thread does with the rows of a part: sums at the lanes `pair`, differences at `count + pair`.
+struct MixPlace {
+    int part, pair, lower, upper, first;
+    real angle, rate;
+};
+
+QSIM_DEVICE MixPlace mix_place(const Chunk& m, const Family& family, real g, int i) {
+    MixPlace p;
+    p.part = divided(i, family.count, family.magic), p.pair = i - p.part * family.count;
+    p.lower = family.lanes[p.pair], p.upper = family.lanes[family.count + p.pair];
+    p.first = m.at * m.rows + p.part * ROWS;
+    p.angle = real(0.25) * g * family.growth[p.pair], p.rate = real(0.25) * g * family.coupling[p.pair];
+    return p;
 }
 
-// Ports of all segments of the chunk: ports (PORT, segments of all chunks, 2 pairs), sums before differences.
-QSIM_DEVICE void mix_begin(const Chunk& m, const Mix& x, const Family& family, real g, real* ports, int64 stride) {
+template <typename T>
+QSIM_DEVICE void mix_fold(const Chunk& m, const T& c, const cplx (&v)[ROWS], int part, int lane, real* products) {
+    const int here = part * m.lanes + lane, there = m.parts * m.lanes + here;
+    const int64 stride = (int64)m.chunks * m.parts * m.lanes;
+    cplx down, up;
+    real along, back;
+    cayley_sums(c, v, down, up, along, back);
+    m.ends[here] = down, m.ends[there] = up;
+    real* to = products + (int64)m.at * m.parts * m.lanes + here;
+    to[0] = along, to[stride] = back;
+}
+
+// Sums of each thread's rows from zero, for the pairs of a family; products: (2, parts of all chunks, lanes).
+QSIM_DEVICE void mix_ends(const Chunk& m, const Mix& x, const Family& family, real g, real* products) {
+    const int warm = x.reach[2 * m.chunks + m.at];
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
-        const int part = divided(i, family.count, family.magic), pair = i - part * family.count;
-        cplx z[2][ROWS];
-        load_pair(m, x, family.lanes[pair], family.lanes[family.count + pair], real(0.25) * g * family.growth[pair],
-                  part * ROWS, z[0], z[1]);
-        const real rate = real(0.25) * g * family.coupling[pair];
-#pragma unroll
-        for (int sign = 0; sign < 2; ++sign) {
-            real p[ROWS], u[ROWS], e[ROWS];
-            cplx y[ROWS];
-            const cplx none = {0, 0};
-            eliminate_rows(x, m.at * m.rows + part * ROWS, sign ? -rate : rate, z[sign], none, none, p, u, e, y);
-            Port out;
-            out.v_first = z[sign][0], out.v_last = z[sign][ROWS - 1];
-            const real end = p[ROWS - 1];
-            cplx value = end * y[ROWS - 1];
-            real left = end * e[ROWS - 1], right = end;
-            out.last = value, out.last_left = left, out.last_right = right;
-#pragma unroll
-            for (int k = ROWS - 2; k >= 0; --k) {
-                value = p[k] * cfma(-u[k], value, y[k]);
-                left = p[k] * fma(-u[k], left, e[k]);
-                right = -p[k] * u[k] * right;
-            }
-            out.first = value, out.first_left = left, out.first_right = right;
-            const int64 segment = (int64)m.at * m.parts + part;
-            write_port(ports + segment * m.lanes + sign * family.count + pair, stride, out);
-        }
-    }
-}
-
-// What neighbours put into the first and last rows of the segments of the chunk: sources (2, parts, lanes), in shared memory.
-QSIM_DEVICE void mix_join(const Chunk& m, const Mix& x, const Family& family, real g, const real* ports, int64 stride,
-                          cplx* sources) {
-    const int own = m.at * m.parts, total = m.chunks * m.parts;
-    cplx *put_left = sources, *put_right = sources + m.parts * m.lanes;
-    for (int i = threadIdx.x; i < 2 * family.count; i += blockDim.x) {
-        const int pair = i < family.count ? i : i - family.count;
-        const real magnitude = real(0.25) * g * family.coupling[pair], k = i < family.count ? magnitude : -magnitude;
-        const real* mine = ports + i;
-        int s = own - x.reach[m.at];
-        s = s < 0 ? 0 : s;
-        const int start = s;
-        // the value of the last row is a + c (what is put into it)
-        Port p = read_port(mine + (int64)s * m.lanes, stride);
-        cplx a = p.last, before = p.v_last;
-        real c = p.last_right;
-        for (++s; s < own + m.parts; ++s) {
-            p = read_port(mine + (int64)s * m.lanes, stride);
-            if (s >= own) {
-                put_left[(s - own) * m.lanes + i] = a;
-                put_right[(s - own) * m.lanes + i] = {c, 0};
-            }
-            const Bond b = bond_of(x, s * ROWS, k);
-            const cplx t = cfma(b.lower_r, before, (-b.lower) * cfma(c * b.upper_r, p.v_first, a));
-            const real back = b.lower * c * b.upper, h = inverse(fma(-p.first_left, back, real(1)));
-            const cplx first = h * cfma(p.first_left, t, p.first);
-            a = cfma(p.last_left, cfma(back, first, t), p.last);
-            c = fma(p.last_left * back * h, p.first_right, p.last_right);
-            before = p.v_last;
-        }
-        // the other way round: the value of the first row is a_after + c_after (what is put into it)
-        cplx put = {0, 0};
-        int last = own + m.parts - 1 + x.reach[m.chunks + m.at];
-        last = last >= total ? total - 1 : last;
-        if (last >= own + m.parts) {
-            Port q = read_port(mine + (int64)last * m.lanes, stride);
-            cplx a_after = q.first, after = q.v_first;
-            real c_after = q.first_left;
-            for (s = last - 1; s >= own + m.parts; --s) {
-                q = read_port(mine + (int64)s * m.lanes, stride);
-                const Bond b = bond_of(x, (s + 1) * ROWS, k);
-                const cplx t = cfma(b.upper_r, after, (-b.upper) * cfma(c_after * b.lower_r, q.v_last, a_after));
-                const real back = b.upper * c_after * b.lower, h = inverse(fma(-q.last_right, back, real(1)));
-                const cplx end = h * cfma(q.last_right, t, q.last);
-                a_after = cfma(q.first_right, cfma(back, end, t), q.first);
-                c_after = fma(q.first_right * back * h, q.last_left, q.first_left);
-                after = q.v_first;
-            }
-            const Bond b = bond_of(x, (own + m.parts) * ROWS, k);
-            const cplx t = cfma(b.upper_r, after, (-b.upper) * cfma(c_after * b.lower_r, before, a_after));
-            const real back = b.upper * c_after * b.lower;
-            put = inverse(fma(-back, c, real(1))) * cfma(back, a, t);
-        }
-        for (s = own + m.parts - 1; s >= own; --s) {
-            const int at = (s - own) * m.lanes + i;
-            if (s == start) {  // only where the grid begins
-                put_left[at] = {0, 0};
-                put_right[at] = put;
-                break;
-            }
-            p = read_port(mine + (int64)s * m.lanes, stride);
-            before = read_port(mine + (int64)(s - 1) * m.lanes, stride).v_last;
-            a = put_left[at], c = put_right[at].re;
-            const Bond b = bond_of(x, s * ROWS, k);
-            const cplx t = cfma(b.lower_r, before, (-b.lower) * cfma(c * b.upper_r, p.v_first, a));
-            const real back = b.lower * c * b.upper;
-            const cplx first =
-                inverse(fma(-p.first_left, back, real(1))) * cfma(p.first_right, put, cfma(p.first_left, t, p.first));
-            put_left[at] = cfma(back, first, t);
-            put_right[at] = put;
-            put = cfma(b.upper_r, p.v_first, (-b.upper) * first);
+        const MixPlace p = mix_place(m, family, g, i);
+        cplx sum[ROWS], difference[ROWS];
+        load_pair(m, x, p.lower, p.upper, p.angle, p.part * ROWS, sum, difference);
+        if (warm < 0) {
+            const CayleyAlike c = cayley_uniform(p.rate * x.inverse_slope[p.first]);
+            mix_fold(m, c, sum, p.part, p.pair, products);
+            mix_fold(m, c.other(), difference, p.part, family.count + p.pair, products);
+        } else {
+            const CayleyEnds e = cayley_ends(x, p.first, warm, p.rate);
+            CayleyRows c;
+            cayley_rows(x, p.first, e.beyond[0], e.above[0], p.rate, c);
+            mix_fold(m, c, sum, p.part, p.pair, products);
+            cayley_rows(x, p.first, e.beyond[1], e.above[1], -p.rate, c);
+            mix_fold(m, c, difference, p.part, family.count + p.pair, products);
         }
     }
     __syncthreads();
 }
 
+// As radial_tips, with the factors of this step: wholes (2, chunks, lanes), their product over the chunk, for the others; `products`
+// becomes that over all parts before.
+QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, cplx* tips, real* wholes) {
+    const int groups = groups_of(m.parts), width = 2 * family.count, threads = 2 * groups * width;
+    real* of_groups = products + ((int64)2 * m.chunks * m.parts + (int64)m.at * groups) * m.lanes;  // direction 0
+    const int64 other = (int64)m.chunks * groups * m.lanes;
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, width, m.parts);
+        const real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = {0, 0};
+        real product = 1;
+        for (int k = l.begin; k < l.end; ++k) {
+            const real factor = factors[l.part(k) * m.lanes];
+            sum = cfma(factor, sum, ends[l.part(k) * m.lanes]), product *= factor;
+        }
+        ends[l.part(l.end - 1) * m.lanes] = sum;
+        of_groups[l.direction * other + l.group * m.lanes + l.lane] = product;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
+        const int direction = i >= width, lane = i - direction * width;
+        real* factors = of_groups + direction * other + lane;
+        cplx *ends = m.ends + direction * m.parts * m.lanes + lane, sum = {0, 0};
+        real product = 1;
+        for (int group = 0; group < groups; ++group) {
+            const int k = min((group + 1) * GROUP, m.parts) - 1;
+            cplx* place = ends + (direction ? m.parts - 1 - k : k) * m.lanes;
+            const cplx own = *place;
+            const real factor = factors[group * m.lanes];
+            *place = sum, factors[group * m.lanes] = product;
+            sum = cfma(factor, sum, own), product *= factor;
+        }
+        const int to = (direction * m.chunks + m.at) * m.lanes + lane;
+        if (tips) tips[to] = sum, wholes[to] = product;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < threads; i += blockDim.x) {
+        const Link l = link_of(i, width, m.parts);
+        real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
+        cplx *ends = m.ends + l.direction * m.parts * m.lanes + l.lane, sum = ends[l.part(l.end - 1) * m.lanes];
+        real product = of_groups[l.direction * other + l.group * m.lanes + l.lane];
+        for (int k = l.begin; k < l.end; ++k) {
+            const int place = l.part(k) * m.lanes;
+            const real factor = factors[place];
+            const cplx own = ends[place];
+            ends[place] = sum, factors[place] = product;
+            sum = cfma(factor, sum, own), product *= factor;  // after the last part, not used
+        }
+    }
+    __syncthreads();
+}
+
+// As radial_come.
+QSIM_DEVICE void mix_come(const Chunk& m, const Mix& x, const Family& family, const cplx* tips, const real* wholes) {
+    const int width = 2 * family.count;
+    for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
+        const bool back = i >= width;
+        const int lane = back ? i - width : i;
+        const int reach = (x.reach[(back ? m.chunks : 0) + m.at] + m.parts - 1) / m.parts;
+        cplx sum = {0, 0};
+        for (int k = reach; k > 0; --k) {
+            const int c = back ? m.at + k : m.at - k;
+            if (c < 0 || c >= m.chunks) continue;
+            const int place = ((back ? m.chunks : 0) + c) * m.lanes + lane;
+            sum = cfma(read_real_of_blocks(wholes + place), sum, read_shared_by_blocks(tips + place));
+        }
+        m.come[(back ? m.lanes : 0) + lane] = sum;
+    }
+    __syncthreads();
+}
+
+// What comes to the rows of a part.
+QSIM_DEVICE cplx mix_carry(const Chunk& m, const real* products, int direction, int part, int lane) {
+    if (m.parts == 1) return m.come[direction * m.lanes + lane];
+    const real factor = products[((int64)(direction * m.chunks + m.at) * m.parts + part) * m.lanes + lane];
+    return cfma(factor, m.come[direction * m.lanes + lane], m.ends[(direction * m.parts + part) * m.lanes + lane]);
+}
+
 // f' of the pairs of the family.
-QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, real g, const cplx* sources) {
+QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, real g, const real* products) {
+    const int warm = x.reach[2 * m.chunks + m.at];
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
-        const int part = divided(i, family.count, family.magic), pair = i - part * family.count;
-        const int lower = family.lanes[pair], upper = family.lanes[family.count + pair];
-        const real angle = real(0.25) * g * family.growth[pair], rate = real(0.25) * g * family.coupling[pair];
-        cplx z[2][ROWS];
-        load_pair(m, x, lower, upper, angle, part * ROWS, z[0], z[1]);
-#pragma unroll
-        for (int sign = 0; sign < 2; ++sign) {
-            real p[ROWS], u[ROWS], e[ROWS];
-            cplx y[ROWS];
-            const int at = part * m.lanes + sign * family.count + pair;
-            eliminate_rows(x, m.at * m.rows + part * ROWS, sign ? -rate : rate, z[sign], sources[at],
-                           sources[m.parts * m.lanes + at], p, u, e, y);
-            z[sign][ROWS - 1] = p[ROWS - 1] * y[ROWS - 1];
-#pragma unroll
-            for (int k = ROWS - 2; k >= 0; --k) z[sign][k] = p[k] * cfma(-u[k], z[sign][k + 1], y[k]);
+        const MixPlace p = mix_place(m, family, g, i);
+        cplx sum[ROWS], difference[ROWS];
+        load_pair(m, x, p.lower, p.upper, p.angle, p.part * ROWS, sum, difference);
+        const int there = family.count + p.pair;
+        const cplx down = mix_carry(m, products, 0, p.part, p.pair), up = mix_carry(m, products, 1, p.part, p.pair);
+        const cplx other_down = mix_carry(m, products, 0, p.part, there), other_up = mix_carry(m, products, 1, p.part, there);
+        if (warm < 0) {
+            const CayleyAlike c = cayley_uniform(p.rate * x.inverse_slope[p.first]);
+            cayley_values(c, sum, down, up);
+            cayley_values(c.other(), difference, other_down, other_up);
+        } else {
+            const CayleyEnds e = cayley_ends(x, p.first, warm, p.rate);
+            CayleyRows c;
+            cayley_rows(x, p.first, e.beyond[0], e.above[0], p.rate, c);
+            cayley_values(c, sum, down, up);
+            cayley_rows(x, p.first, e.beyond[1], e.above[1], -p.rate, c);
+            cayley_values(c, difference, other_down, other_up);
         }
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) {
-            const int row = part * ROWS + k, j = m.at * m.rows + row;
-            const real t = angle * x.inverse_r[j], scale = real(0.5) * x.root[j] * inverse(fma(t, t, real(1)));
+            const int row = p.part * ROWS + k, j = m.at * m.rows + row;
+            const real t = p.angle * x.inverse_r[j], scale = real(0.5) * x.root[j] * inverse(fma(t, t, real(1)));
             const real c = fma(-t, t, real(1)) * scale, s = real(2) * t * scale;
-            const cplx a = z[0][k] + z[1][k], b = z[0][k] - z[1][k];
-            m.f[row * m.lanes + lower] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
-            m.f[row * m.lanes + upper] = {fma(s, a.re, c * b.re), fma(s, a.im, c * b.im)};
+            const cplx a = sum[k] + difference[k], b = sum[k] - difference[k];
+            m.f[row * m.lanes + p.lower] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
+            m.f[row * m.lanes + p.upper] = {fma(s, a.re, c * b.re), fma(s, a.im, c * b.im)};
         }
     }
     __syncthreads();
@@ -274,7 +208,8 @@ QSIM_DEVICE void clear_core(const Chunk& m, const real* inner, int inner_rows, r
 struct Operations {
     const int* kinds;    // (operations + 1): family, RADIAL_STEP or NOTHING
     const int* actions;  // (operations + 1): before it begins: 1 clears the core, 2 multiplies by the mask
-    real *ports, *lost;  // (2, members, PORT, segments, lanes); (members, chunks)
+    real *products, *wholes;  // of Cayley steps: (members, 2, parts of all chunks, lanes); (2, members, 2, chunks, lanes)
+    real* lost;               // (members, chunks)
     const real* inner;
     int inner_rows;
 };
@@ -293,9 +228,12 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     m.f = (cplx*)raw;
     m.ends = m.f + s.rows * s.lanes;
     cplx* phases = m.ends + 2 * m.parts * s.lanes;
+    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
-    const int64 tips = 2 * (int64)s.chunks * s.lanes, stride = (int64)s.chunks * m.parts * s.lanes;
+    const int64 tips = 2 * (int64)s.chunks * s.lanes;
+    real* products = o.products + member * tips * (m.parts + groups_of(m.parts));
+    cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
         const int ends = k > 0 ? o.kinds[k - 1] : NOTHING, begins = o.kinds[k];
@@ -303,15 +241,24 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
-                if (ends == RADIAL_STEP && (!resident || k == s.first)) radial_ends(m, t);
+                if (!resident) load_ends(m, kept);
+                if (resident && k == s.first) {
+                    if (ends == RADIAL_STEP) {
+                        radial_ends(m, t);
+                        radial_tips(m, t, nullptr);
+                    } else if (ends >= 0 && move[-3] != real(0)) {
+                        mix_ends(m, x, families[ends], move[-3], products);
+                        mix_tips(m, families[ends], products, nullptr, nullptr);
+                    }
+                }
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
             }
             if (ends == RADIAL_STEP) {
-                radial_carries(m, t, s.tips + before * tips);
+                radial_come(m, t, s.tips + before * tips);
                 radial_finish(m, t);
             } else if (ends >= 0 && move[-3] != real(0)) {
-                mix_join(m, x, families[ends], move[-3], o.ports + before * PORT * stride, stride, m.ends);
-                mix_finish(m, x, families[ends], move[-3], m.ends);
+                mix_come(m, x, families[ends], s.tips + before * tips, o.wholes + before * tips);
+                mix_finish(m, x, families[ends], move[-3], products);
             }
             if (o.actions[k] & 1) clear_core(m, o.inner, o.inner_rows, scratch, o.lost + member * s.chunks + m.at);
             if (o.actions[k] & 2) multiply_rows(m, s.mask + m.at * m.rows);
@@ -324,8 +271,11 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (begins == RADIAL_STEP) {
                 radial_ends(m, t);
                 radial_tips(m, t, s.tips + now * tips);
+                if (!resident) store_ends(m, kept);
             } else if (begins >= 0 && move[0] != real(0)) {
-                mix_begin(m, x, families[begins], move[0], o.ports + now * PORT * stride, stride);
+                mix_ends(m, x, families[begins], move[0], products);
+                mix_tips(m, families[begins], products, s.tips + now * tips, o.wholes + now * tips);
+                if (!resident) store_ends(m, kept);
             }
             if (k < s.steps) publish(flags, m.at, s.base + k + 1);
             if (!resident || k == s.last) store_chunk(m, state);

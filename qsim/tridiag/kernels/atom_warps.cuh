@@ -1,29 +1,36 @@
-// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 64 lanes and
+// Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 62 lanes and
 // 32 rows per block.  What counts is the latency of a step, not the work.
 //
-// A warp holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd pairs are brought together by
-// shuffles.  The radial step is made of the recurrences of atom.cuh.
+// A group of threads (a warp, or half of one) holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd
+// pairs are brought together by shuffles.  The radial step is made of the recurrences of atom.cuh.
 //
 // Blocks exchange the ends of their sums once per part of a step, by numbers that carry the count of the part in their own 16 bytes:
-// whoever finds the count has the number, and no fence or flag is needed.
+// whoever finds the count has the number, and no fence or flag is needed.  Four groups each find what the block sends, and what comes;
+// the sums that its own groups need are found after that is sent, as are the numbers of the next part, while others are waited for.
 #ifndef QSIM_ATOM_WARPS_CUH
 #define QSIM_ATOM_WARPS_CUH
 #include "atom.cuh"
 
-#define MOST_WARPS 8
-#define LAUNCHED (QSIM_WARP * MOST_WARPS)
-#define ROOM 8  // complex numbers of a thread that are found ahead of time
+#ifndef WIDTH
+#define WIDTH 32  // threads of a group, which holds ROWS rows of all lanes: 16 up to 32 lanes, two groups in a warp
+#endif
+#define MOST_ROWS 32
+#define LAUNCHED (WIDTH * MOST_ROWS / ROWS)
+#define RESIDENT (QSIM_WARP / WIDTH)  // blocks that shall find registers on a multiprocessor
+#define ROOM (3 * ROWS)  // complex numbers of a thread that are found ahead of time
 #define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
 
 struct Warps {
-    int at, warp, t, pairs, lanes, warps, chunks, rows, threads;
+    int at, group, t, pairs, lanes, groups, chunks, rows, threads;
     bool active;      // whether the thread has lanes
-    cplx *f;          // shared: (rows, lanes)
-    cplx *ends;       // (2, warps, lanes): sums of each warp from zero, then what comes to it from the warps before
+    int adding, listening, pivoting;  // roles of the thread, a bit each
+    cplx *f;          // shared: (rows, lanes), over `ends`, which are free when the state is looked at
+    cplx *ends;       // (2, groups, lanes): sums of each group from zero, then what comes to it from the groups before
     cplx *come;       // (2, lanes): what comes from the blocks before and after
-    real *products;   // (2, warps, lanes): of velocity gauge: of a and of b over a warp, then over the warps before
+    real *products;   // (2, groups, lanes): of velocity gauge: of a and of b over a group, then over the groups before
     cplx *room;       // (ROOM, threads): what each thread finds ahead of time
-    cplx *tables;     // (4, rows, lanes): alpha, beta, gain and keep, of velocity gauge
+    cplx *tables;     // of length gauge: gain, keep (rows, lanes) each, products of alpha and of beta over the groups before and over
+                      // each group, (2, groups, lanes) each; of velocity gauge: alpha, beta, gain and keep (rows, lanes)
     uint4* mail;      // (2, 2, chunks, lanes, MAIL): by the parity of the count and the direction
 };
 
@@ -55,19 +62,26 @@ QSIM_DEVICE uint4 look(const uint4* from) {
 
 QSIM_DEVICE real number(uint4 v) { return (real)__longlong_as_double((int64)(((uint64)v.z << 32) | v.x)); }
 
-// The first COUNT numbers of a message, when all are there.
-template <int COUNT> QSIM_DEVICE void receive(const uint4* from, uint32 tag, real (&x)[MAIL]) {
-    uint4 a[COUNT];
+// The first COUNT numbers of two messages, when all are there: looked for together, as each look takes the way to the second cache
+// and back.  A message that is not asked for (null) is zeros.
+template <int COUNT>
+QSIM_DEVICE void receive(const uint4* one, const uint4* two, uint32 tag, real (&x)[MAIL], real (&y)[MAIL]) {
+    uint4 a[COUNT], b[COUNT];
     uint32 wrong;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) a[i] = b[i] = make_uint4(0, tag, 0, tag);
     do {
         wrong = 0;
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) a[i] = look(from + i);
+        for (int i = 0; i < COUNT; ++i) {
+            if (one) a[i] = look(one + i);
+            if (two) b[i] = look(two + i);
+        }
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag);
+        for (int i = 0; i < COUNT; ++i) wrong |= (a[i].y ^ tag) | (a[i].w ^ tag) | (b[i].y ^ tag) | (b[i].w ^ tag);
     } while (wrong != 0);
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]);
+    for (int i = 0; i < COUNT; ++i) x[i] = number(a[i]), y[i] = number(b[i]);
 }
 
 QSIM_DEVICE uint4* mailbox(const Warps& w, int direction, int chunk, int lane, uint32 tag) {
@@ -79,20 +93,26 @@ QSIM_DEVICE void send_sum(uint4* to, cplx value, uint32 tag) {
     send(to + 1, value.im, tag);
 }
 
-// Sums along the warps, and what comes from other blocks, are the work of a warp per direction and side: the even lanes, the odd ones.
+// Work that a group does for all: by direction (the lowest bit) and side, the even lanes or the odd ones.
 #define ROLES 4
-QSIM_DEVICE bool adds(const Warps& w, int role) { return w.active && w.warp == role % w.warps; }
-QSIM_DEVICE bool listens(const Warps& w, int role) { return w.active && w.warp == (role + ROLES) % w.warps; }
+QSIM_DEVICE bool has(int roles, int role) { return (roles >> role & 1) != 0; }
 
-QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1)}; }
-QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1)}; }
+// Roles of a group, those of each kind in other warps than those of another if there are enough.
+QSIM_DEVICE int roles_of(int group, int groups, int kind) {
+    int found = 0;
+    for (int role = 0; role < ROLES; ++role) found |= (group == (kind * ROLES + role) * RESIDENT % groups) << role;
+    return found;
+}
+
+QSIM_DEVICE cplx from_next(cplx a) { return {__shfl_down_sync(QSIM_ALL_LANES, a.re, 1, WIDTH), __shfl_down_sync(QSIM_ALL_LANES, a.im, 1, WIDTH)}; }
+QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re, 1, WIDTH), __shfl_up_sync(QSIM_ALL_LANES, a.im, 1, WIDTH)}; }
 
 // ----------------------------------------------------------------------------------------------- state
 
 QSIM_DEVICE void load_rows(const Warps& w, const cplx* from, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const int row = (w.warp * ROWS + r) * w.lanes + w.t;
+        const int row = (w.group * ROWS + r) * w.lanes + w.t;
         a[r] = w.active ? from[row] : make_cplx(0, 0);
         b[r] = w.active ? from[row + w.pairs] : make_cplx(0, 0);
     }
@@ -102,30 +122,27 @@ QSIM_DEVICE void store_rows(const Warps& w, cplx* to, const cplx (&a)[ROWS], con
     if (!w.active) return;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const int row = (w.warp * ROWS + r) * w.lanes + w.t;
+        const int row = (w.group * ROWS + r) * w.lanes + w.t;
         to[row] = a[r], to[row + w.pairs] = b[r];
     }
 }
 
 // ----------------------------------------------------------------------------------------- radial step
 
-// Products of alpha over the warps before and of beta over those after: what comes to the block times these comes to the warp.
+// Products of alpha over the groups before and of beta over those after: what comes to the block times these comes to the group.
 struct Prefix {
     cplx down[2], up[2];  // of the two lanes
 };
 
 QSIM_DEVICE Prefix radial_prefix(const Warps& w, const Radial& t) {
-    Prefix p = {{{1, 0}, {1, 0}}, {{1, 0}, {1, 0}}};
+    Prefix p = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
     if (!w.active) return p;
-    for (int side = 0; side < 2; ++side) {
-        const int64 at = (int64)w.at * w.warps * w.lanes + w.t + side * w.pairs;
-        for (int q = 0; q < w.warp; ++q) p.down[side] *= t.alpha_part[at + q * w.lanes];
-        for (int q = w.warps - 1; q > w.warp; --q) p.up[side] *= t.beta_part[at + q * w.lanes];
-    }
+    const int64 all = (int64)w.chunks * w.groups * w.lanes, at = ((int64)w.at * w.groups + w.group) * w.lanes + w.t;
+    for (int side = 0; side < 2; ++side) p.down[side] = t.more[at + side * w.pairs], p.up[side] = t.more[all + at + side * w.pairs];
     return p;
 }
 
-// Sums of the rows of the warp from zero; alpha, beta: (ROWS) of the lane, `stride` apart.
+// Sums of the rows of the group from zero; alpha, beta: (ROWS) of the lane, `stride` apart.
 QSIM_DEVICE void radial_fold(const cplx* alpha, const cplx* beta, int stride, const cplx (&f)[ROWS], cplx& down, cplx& up) {
     down = f[0], up = f[ROWS - 1];
 #pragma unroll
@@ -135,7 +152,7 @@ QSIM_DEVICE void radial_fold(const cplx* alpha, const cplx* beta, int stride, co
     }
 }
 
-QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* gain, const cplx* keep, int stride,
+QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, int stride, const cplx* gain, const cplx* keep, int step,
                              cplx (&f)[ROWS], cplx down, cplx up) {
     cplx z[ROWS];
 #pragma unroll
@@ -144,58 +161,117 @@ QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, const cplx* ga
     for (int r = ROWS - 1; r >= 0; --r) {
         const cplx beyond = beta[r * stride] * up;
         up = f[r] + beyond;
-        f[r] = cfma(gain[r * stride], z[r] + beyond, -(keep[r * stride] * f[r]));
+        f[r] = cfma(gain[r * step], z[r] + beyond, -(keep[r * step] * f[r]));
     }
 }
 
-// Sum over the warps: of the whole block, for the others; `ends` becomes what comes to each warp.
-QSIM_DEVICE void radial_chain(const Warps& w, const Radial& t, bool told, uint32 tag) {
+// Sums along the groups of a block in one direction, in STRETCHES side by side, as each link waits for the one before it.
+#define STRETCHES 4
+#define LINKS (MOST_ROWS / ROWS / STRETCHES)
+
+template <typename T> struct Stretches {
+    cplx sum[STRETCHES];  // of each stretch from zero, then what comes to it
+    T over[STRETCHES];    // products over each
+};
+
+QSIM_DEVICE cplx times(cplx a, cplx b) { return a * b; }
+QSIM_DEVICE real times(real a, real b) { return a * b; }
+
+// Factor: (group) -> product over the rows of a group.
+template <typename T, typename Factor>
+QSIM_DEVICE Stretches<T> stretches(const Warps& w, int direction, const cplx* ends, const Factor& factor, T one) {
+    Stretches<T> s;
+#pragma unroll
+    for (int i = 0; i < STRETCHES; ++i) s.sum[i] = {0, 0}, s.over[i] = one;
+#pragma unroll
+    for (int k = 0; k < LINKS; ++k) {
+#pragma unroll
+        for (int i = 0; i < STRETCHES; ++i) {
+            const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
+            if (link >= w.groups) continue;
+            const T own = factor(q);
+            s.sum[i] = cfma(own, s.sum[i], ends[q * w.lanes]);
+            s.over[i] = times(own, s.over[i]);
+        }
+    }
+    return s;
+}
+
+// The sum of the block; the stretches are given what comes to them.
+template <typename T> QSIM_DEVICE cplx whole_sum(Stretches<T>& s) {
+    cplx sum = {0, 0};
+#pragma unroll
+    for (int i = 0; i < STRETCHES; ++i) {
+        const cplx own = s.sum[i];
+        s.sum[i] = sum;
+        sum = cfma(s.over[i], sum, own);
+    }
+    return sum;
+}
+
+// Sums over the groups: of the whole block, for the others; `ends` becomes what comes to each group.
+// Factor: (direction, lane, group) -> product over the rows of a group.
+template <typename Factor> QSIM_DEVICE void radial_chain(const Warps& w, const Factor& factor, bool told, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
-        if (!adds(w, role)) continue;
+        if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        const cplx* products = (direction ? t.beta_part : t.alpha_part) + (int64)w.at * w.warps * w.lanes + lane;
-        cplx *ends = w.ends + direction * w.warps * w.lanes + lane, sum = {0, 0};
-        for (int begin = 0; begin < w.warps; begin += 4) {
-            cplx own[4], factor[4];
+        cplx* ends = w.ends + direction * w.groups * w.lanes + lane;
+        const auto own = [&](int q) { return factor(direction, lane, q); };
+        Stretches<cplx> s = stretches(w, direction, ends, own, make_cplx(1, 0));
+        const cplx sum = whole_sum(s);
+        if (told) send_sum(mailbox(w, direction, w.at, lane, tag), sum, tag);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q >= 0 && q < w.warps) own[i] = ends[q * w.lanes], factor[i] = products[q * w.lanes];
-            }
+        for (int k = 0; k < LINKS; ++k) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q < 0 || q >= w.warps) continue;
-                ends[q * w.lanes] = sum;
-                sum = cfma(factor[i], sum, own[i]);
+            for (int i = 0; i < STRETCHES; ++i) {
+                const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
+                if (link >= w.groups) continue;
+                const cplx here = ends[q * w.lanes];
+                ends[q * w.lanes] = s.sum[i];
+                s.sum[i] = cfma(own(q), s.sum[i], here);
             }
         }
-        if (told) send_sum(mailbox(w, direction, w.at, lane, tag), sum, tag);
     }
+}
+
+// Two blocks before (direction 0) or after this one, `k` and `k - 1` away: which they are, -1 for none.
+struct Two {
+    int far, near;
+};
+
+QSIM_DEVICE Two two_blocks(const Warps& w, int direction, int k) {
+    const int far = direction ? w.at + k : w.at - k, near = direction ? far - 1 : far + 1;
+    return {far >= 0 && far < w.chunks ? far : -1, k > 1 && near >= 0 && near < w.chunks ? near : -1};
 }
 
 // What comes from the blocks before and after, into `come`; those within `window` are waited for, those within reach are summed.
 QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
-        if (!listens(w, role)) continue;
+        if (!has(w.listening, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs, reach = t.reach[direction * w.chunks + w.at];
         const cplx* products = (direction ? t.beta_chunk : t.alpha_chunk) + lane;
         cplx sum = {0, 0};
-        for (int k = window; k > 0; --k) {
-            const int c = direction ? w.at + k : w.at - k;
-            if (c < 0 || c >= w.chunks) continue;
-            real own[MAIL];
-            receive<2>(mailbox(w, direction, c, lane, tag), tag, own);
-            if (k <= reach) sum = cfma(products[c * w.lanes], sum, make_cplx(own[0], own[1]));
+        for (int k = window; k > 0; k -= 2) {
+            const Two c = two_blocks(w, direction, k);
+            const bool far = c.far >= 0 && k <= reach, near = c.near >= 0 && k - 1 <= reach;
+            const cplx over_far = far ? products[c.far * w.lanes] : make_cplx(0, 0);
+            const cplx over_near = near ? products[c.near * w.lanes] : make_cplx(0, 0);
+            real x[MAIL], y[MAIL];
+            receive<2>(c.far >= 0 ? mailbox(w, direction, c.far, lane, tag) : nullptr,
+                       c.near >= 0 ? mailbox(w, direction, c.near, lane, tag) : nullptr, tag, x, y);
+            if (far) sum = cfma(over_far, sum, make_cplx(x[0], x[1]));
+            if (near) sum = cfma(over_near, sum, make_cplx(y[0], y[1]));
         }
         w.come[direction * w.lanes + lane] = sum;
     }
 }
 
-// What comes to the warp: from the warps before, and from the blocks before.
+// What comes to the group: from the groups before, and from the blocks before.
 QSIM_DEVICE cplx radial_carry(const Warps& w, int direction, int side, cplx prefix) {
     const int lane = side * w.pairs + w.t;
-    return cfma(prefix, w.come[direction * w.lanes + lane], w.ends[(direction * w.warps + w.warp) * w.lanes + lane]);
+    return cfma(prefix, w.come[direction * w.lanes + lane], w.ends[(direction * w.groups + w.group) * w.lanes + lane]);
 }
 
 // ------------------------------------------------------------------------------------------ couplings
@@ -238,7 +314,7 @@ QSIM_DEVICE void turn_even(const Warps& w, const cplx* room, cplx (&a)[ROWS], cp
 QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
-        const real factor = mask[w.at * w.rows + w.warp * ROWS + k];
+        const real factor = mask[w.at * w.rows + w.group * ROWS + k];
         a[k] = factor * a[k], b[k] = factor * b[k];
     }
 }
@@ -246,13 +322,14 @@ QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cp
 // The chunk as the functions of atom.cuh have it: the state in shared memory.
 QSIM_DEVICE Chunk chunk_of(const Warps& w) {
     Chunk m;
-    m.f = w.f, m.ends = w.ends, m.lanes = w.lanes, m.rows = w.rows, m.parts = w.warps, m.chunks = w.chunks, m.at = w.at;
+    m.f = w.f, m.ends = w.ends, m.lanes = w.lanes, m.rows = w.rows, m.parts = w.groups, m.chunks = w.chunks, m.at = w.at;
     m.magic = 0xffffffffu / (uint32)w.lanes + 1u;
     return m;
 }
 
 QSIM_DEVICE void warp_sums(const Warps& w, const Steps& s, const Family* families, int member, int sample, real* scratch,
                            const cplx (&a)[ROWS], const cplx (&b)[ROWS]) {
+    __syncthreads();  // all have read `ends`
     store_rows(w, w.f, a, b);
     __syncthreads();
     const int first = w.at * w.rows;
@@ -265,15 +342,19 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     Warps w;
     const int member = blockIdx.x / s.blocks;
     w.at = blockIdx.x - member * s.blocks;
-    w.warp = threadIdx.x / QSIM_WARP, w.t = threadIdx.x % QSIM_WARP;
-    w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.warps = s.rows / ROWS, w.chunks = s.chunks;
-    w.active = w.t < w.pairs, w.threads = w.warps * QSIM_WARP;
-    w.f = (cplx*)raw;
-    w.ends = w.f + w.rows * w.lanes;
-    w.come = w.ends + 2 * w.warps * w.lanes;
-    w.room = w.come + 2 * w.lanes;
+    w.group = threadIdx.x / WIDTH, w.t = threadIdx.x % WIDTH;
+    w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.groups = s.rows / ROWS, w.chunks = s.chunks;
+    w.adding = w.listening = w.pivoting = 0;
+    if (w.t < w.pairs) {
+        w.adding = roles_of(w.group, w.groups, 0), w.listening = roles_of(w.group, w.groups, 1);
+        w.pivoting = roles_of(w.group, w.groups, 2);
+    }
+    w.active = w.t < w.pairs, w.threads = w.groups * WIDTH;
+    w.f = w.ends = (cplx*)raw;
+    w.come = w.ends + max(2 * w.groups, w.rows) * w.lanes;
+    w.products = (real*)(w.come + 2 * w.lanes);
+    w.room = w.come + (2 + w.groups) * w.lanes;
     w.tables = w.room + ROOM * w.threads;
-    w.products = (real*)(w.tables + 4 * w.rows * w.lanes);
     w.mail = mail + (int64)member * 4 * w.chunks * w.lanes * MAIL;
     return w;
 }
@@ -292,21 +373,27 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * w.rows * w.lanes;
     const real even = w.t < families[0].count ? families[0].coupling[w.t] : real(0);
     const real odd = w.t < families[1].count ? families[1].coupling[w.t] : real(0);
-    cplx alpha[2][ROWS], beta[2][ROWS], gain[2][ROWS], keep[2][ROWS], a[ROWS], b[ROWS];
+    cplx alpha[2][ROWS], beta[2][ROWS], a[ROWS], b[ROWS];  // gain and keep: in shared memory, as registers are few
     const int64 first = (int64)w.at * w.rows * w.lanes;
     load_rows(w, t.alpha + first, alpha[0], alpha[1]);
     load_rows(w, t.beta + first, beta[0], beta[1]);
-    load_rows(w, t.gain + first, gain[0], gain[1]);
-    load_rows(w, t.keep + first, keep[0], keep[1]);
+    const int size = w.rows * w.lanes;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) w.tables[i] = t.gain[first + i], w.tables[size + i] = t.keep[first + i];
+    const cplx *gain = w.tables + w.group * ROWS * w.lanes + w.t, *keep = gain + size;
     load_rows(w, state, a, b);
-    const real* r = s.r + w.at * w.rows + w.warp * ROWS;
-    cplx* prefix = w.tables + w.warp * w.lanes + w.t;  // (2, warps, lanes): in shared memory, as registers are few
-    if (w.active) {
-        const Prefix p = radial_prefix(w, t);
-        prefix[0] = p.down[0], prefix[w.pairs] = p.down[1];
-        prefix[w.warps * w.lanes] = p.up[0], prefix[w.warps * w.lanes + w.pairs] = p.up[1];
+    const real* r = s.r + w.at * w.rows + w.group * ROWS;
+    const int ends = w.groups * w.lanes;
+    cplx *prefixes = w.tables + 2 * size, *parts = prefixes + 2 * ends;
+    for (int i = threadIdx.x; i < ends; i += blockDim.x) {
+        const int64 from = (int64)w.at * ends + i;
+        prefixes[i] = t.more[from], prefixes[ends + i] = t.more[(int64)w.chunks * ends + from];
+        parts[i] = t.alpha_part[from], parts[ends + i] = t.beta_part[from];
     }
-    cplx *even_turn = w.room, *odd_turn = w.room + ROWS * w.threads;  // odd: the same before and after a radial step
+    const cplx* prefix = prefixes + w.group * w.lanes + w.t;
+    const auto factor = [&](int direction, int lane, int q) { return parts[direction * ends + q * w.lanes + lane]; };
+    __syncthreads();
+    // of the odd pairs, those of a step serve before and after its radial step
+    cplx *even_turn = w.room, *odd_turn = even_turn + ROWS * w.threads, *next_turn = odd_turn + ROWS * w.threads;
     for (int k = s.first;; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
         const bool merged = k <= s.last && !s.mask && s.samples[k] < 0 && k < s.steps;
@@ -317,23 +404,24 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
                 for (int side = 0; side < 2; ++side) {
                     cplx down, up;
                     radial_fold(alpha[side], beta[side], 1, side ? b : a, down, up);
-                    w.ends[w.warp * w.lanes + side * w.pairs + w.t] = down;
-                    w.ends[(w.warps + w.warp) * w.lanes + side * w.pairs + w.t] = up;
+                    w.ends[w.group * w.lanes + side * w.pairs + w.t] = down;
+                    w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
                 }
             }
             __syncthreads();
-            radial_chain(w, t, k != s.first, tag);
+            radial_chain(w, factor, k != s.first, tag);
             if (k > s.last) break;
             find_turns(w, r, even * (merged ? move[0] + move[1] : move[0]), even_turn);  // while others are waited for
             if (k == s.first) find_turns(w, r, odd * move[0], odd_turn);
+            find_turns(w, r, odd * move[1], next_turn);
             radial_receive(w, t, s.window, tag);
             __syncthreads();
             if (w.active) {
-                const cplx* back = prefix + w.warps * w.lanes;
-                radial_rows(alpha[0], beta[0], gain[0], keep[0], 1, a, radial_carry(w, 0, 0, prefix[0]),
+                const cplx* back = prefix + ends;
+                radial_rows(alpha[0], beta[0], 1, gain, keep, w.lanes, a, radial_carry(w, 0, 0, prefix[0]),
                             radial_carry(w, 1, 0, back[0]));
-                radial_rows(alpha[1], beta[1], gain[1], keep[1], 1, b, radial_carry(w, 0, 1, prefix[w.pairs]),
-                            radial_carry(w, 1, 1, back[w.pairs]));
+                radial_rows(alpha[1], beta[1], 1, gain + w.pairs, keep + w.pairs, w.lanes, b,
+                            radial_carry(w, 0, 1, prefix[w.pairs]), radial_carry(w, 1, 1, back[w.pairs]));
             }
             turn_odd(w, odd_turn, a, b);
             turn_even(w, even_turn, a, b);
@@ -348,8 +436,10 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
             find_turns(w, r, even * move[1], even_turn);
             turn_even(w, even_turn, a, b);
         }
-        find_turns(w, r, odd * move[1], odd_turn);
-        turn_odd(w, odd_turn, a, b);
+        if (k == 0) find_turns(w, r, odd * move[1], next_turn);
+        turn_odd(w, next_turn, a, b);
+        cplx* const swap = odd_turn;
+        odd_turn = next_turn, next_turn = swap;
     }
     store_rows(w, state, a, b);
 }

@@ -1,207 +1,180 @@
-// Velocity gauge of atom_warps.cuh.  Cayley step of A d/dr: with T = M1 + k D / r', T- = M1 - k D / r' and the pivots P, Q of T from
-// either end, the inverse of a tridiagonal matrix being products along rows and columns,
-//
-//     v'_j = D_j v_j + G_j (Y_j + Z_j),   Y_(j+1) = s_j v_j + a_j Y_j,   Z_(j-1) = z_j v_j + b_j Z_j,   G_j = 1 / (P_j + Q_j - T_jj),
-//     a_j = -T_(j+1,j) / P_j,   b_j = -T_(j-1,j) / Q_j,   D_j = G_j (T-_jj + a_(j-1) T-_(j-1,j) + b_(j+1) T-_(j+1,j)),
-//     s_j = T-_(j+1,j) + a_j (T-_jj + a_(j-1) T-_(j-1,j)),   z_j = T-_(j-1,j) + b_j (T-_jj + b_(j+1) T-_(j+1,j)),
-//
-// two recurrences of first order, as the radial step has them.  Where the grid is uniform, pivots have a closed form; elsewhere each warp
-// finds them from `warm` rows before and after its own, beyond which they are not felt.
+// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a group holding ROWS rows of all pairs.
 #ifndef QSIM_ATOM_WARPS_MIX_CUH
 #define QSIM_ATOM_WARPS_MIX_CUH
 #include "atom_mix.cuh"
 #include "atom_warps.cuh"
 
-// The numbers of a Cayley step in the rows of a warp, of the sums or of the differences of pairs (see above): row by row, or those of
-// all rows where 1 / r' is the same in all rows that are felt.
-struct CayleyRows {
-    real as[ROWS], bs[ROWS], ss[ROWS], zs[ROWS], gains[ROWS], keeps[ROWS];
-    QSIM_MEMBER real a(int r) const { return as[r]; }
-    QSIM_MEMBER real b(int r) const { return bs[r]; }
-    QSIM_MEMBER real s(int r) const { return ss[r]; }
-    QSIM_MEMBER real z(int r) const { return zs[r]; }
-    QSIM_MEMBER real gain(int r) const { return gains[r]; }
-    QSIM_MEMBER real keep(int r) const { return keeps[r]; }
-};
-
-struct CayleyAlike {
-    real one_a, one_b, one_s, one_z, one_gain, one_keep;
-    QSIM_MEMBER real a(int) const { return one_a; }
-    QSIM_MEMBER real b(int) const { return one_b; }
-    QSIM_MEMBER real s(int) const { return one_s; }
-    QSIM_MEMBER real z(int) const { return one_z; }
-    QSIM_MEMBER real gain(int) const { return one_gain; }
-    QSIM_MEMBER real keep(int) const { return one_keep; }
-};
-
-QSIM_DEVICE CayleyAlike cayley_uniform(real k) {
-    const real sixth = real(1.0 / 6.0), third = real(1.0 / 3.0), root = sqrt(fma(k, k, real(1.0 / 12.0)));
-    const real pivot = -inverse(third + root), gain = real(0.5) * inverse(root), low = sixth - k, high = sixth + k;
-    const real a = low * pivot, b = high * pivot;
-    return {a, b, fma(a, fma(a, low, 2 * third), high), fma(b, fma(b, high, 2 * third), low), gain,
-            gain * fma(a, low, fma(b, high, 2 * third))};
-}
-
-QSIM_DEVICE real cayley_diagonal(const Mix& x, int j, real k) {
-    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
-    if (j > 0 && j < x.points - 1) return 4 * sixth;
-    return fma(j == x.points - 1 ? -corner : corner, k * x.inverse_slope[j], (4 + corner) * sixth);
-}
-
-// T_(j+1,j) T_(j,j+1)
-QSIM_DEVICE real cayley_bond(const Mix& x, int j, real k) {
-    const real sixth = real(1.0 / 6.0);
-    return fma(-k, x.inverse_slope[j], sixth) * fma(k, x.inverse_slope[j + 1], sixth);
-}
-
-// Pivot of row `to` in an elimination that begins at row `from`, by determinants.
-QSIM_DEVICE real cayley_pivot(const Mix& x, int from, int to, real k) {
-    const int step = from < to ? 1 : -1;
-    real before = 1, here = cayley_diagonal(x, from, k);
-    for (int j = from; j != to; j += step) {
-        const real next = fma(cayley_diagonal(x, j + step, k), here, -cayley_bond(x, step > 0 ? j : j - 1, k) * before);
-        before = here, here = next;
-    }
-    return here * inverse(before);
-}
-
-QSIM_DEVICE void cayley_rows(const Mix& x, int first, int warm, real k, CayleyRows& c) {
-    const real sixth = real(1.0 / 6.0);
-    const int n = x.points;
-    real p[ROWS], q[ROWS];  // pivots from either end
-    real beyond = 0, above = 0;  // inverse pivots of the row before the first and of the row after the last
-    if (first > 0 && first < n) beyond = inverse(cayley_pivot(x, first - 1 - warm > 0 ? first - 1 - warm : 0, first - 1, k));
-    const int after = first + ROWS;
-    if (after < n) above = inverse(cayley_pivot(x, after + warm < n - 1 ? after + warm : n - 1, after, k));
-    real last = beyond;
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        p[r] = 1;
-        if (j < n) p[r] = cayley_diagonal(x, j, k) - (j > 0 ? cayley_bond(x, j - 1, k) * last : real(0));
-        c.as[r] = last = inverse(p[r]);
-    }
-    last = above;
-#pragma unroll
-    for (int r = ROWS - 1; r >= 0; --r) {
-        const int j = first + r;
-        q[r] = 1;
-        if (j < n) q[r] = cayley_diagonal(x, j, k) - (j + 1 < n ? cayley_bond(x, j, k) * last : real(0));
-        c.bs[r] = last = j < n ? inverse(q[r]) : real(0);
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        const real slope = j < n ? x.inverse_slope[j] : real(0);
-        const real low = fma(-k, slope, sixth), high = fma(k, slope, sixth);
-        c.as[r] = j + 1 < n ? -low * c.as[r] : real(0);
-        c.bs[r] = j > 0 && j < n ? -high * c.bs[r] : real(0);
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int j = first + r;
-        if (j >= n) {
-            c.ss[r] = c.zs[r] = c.gains[r] = c.keeps[r] = 0;
-            continue;
-        }
-        const real slope = x.inverse_slope[j], low = fma(-k, slope, sixth), high = fma(k, slope, sixth);
-        const real diagonal = cayley_diagonal(x, j, k), other = cayley_diagonal(x, j, -k);
-        real left = 0, right = 0;  // a_(j-1) and b_(j+1)
-        if (j > 0) left = r > 0 ? c.as[r > 0 ? r - 1 : 0] : -fma(-k, x.inverse_slope[j - 1], sixth) * beyond;
-        if (j + 1 < n) right = r + 1 < ROWS ? c.bs[r + 1 < ROWS ? r + 1 : r] : -fma(k, x.inverse_slope[j + 1], sixth) * above;
-        c.ss[r] = fma(c.as[r], fma(left, low, other), high);
-        c.zs[r] = fma(c.bs[r], fma(right, high, other), low);
-        c.gains[r] = inverse(p[r] + q[r] - diagonal);
-        c.keeps[r] = c.gains[r] * fma(left, low, fma(right, high, other));
-    }
-}
-
 template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, const cplx (&v)[ROWS], int lane) {
-    cplx down = c.s(0) * v[0], up = c.z(ROWS - 1) * v[ROWS - 1];
-    real along = c.a(0), back = c.b(ROWS - 1);
-#pragma unroll
-    for (int r = 1; r < ROWS; ++r) {
-        const int u = ROWS - 1 - r;
-        down = cfma(c.a(r), down, c.s(r) * v[r]), along *= c.a(r);
-        up = cfma(c.b(u), up, c.z(u) * v[u]), back *= c.b(u);
-    }
-    w.ends[w.warp * w.lanes + lane] = down, w.products[w.warp * w.lanes + lane] = along;
-    w.ends[(w.warps + w.warp) * w.lanes + lane] = up, w.products[(w.warps + w.warp) * w.lanes + lane] = back;
+    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
+    cplx down, up;
+    real along, back;
+    cayley_sums(c, v, down, up, along, back);
+    w.ends[here] = down, w.ends[there] = up;
+    w.products[here] = along, w.products[there] = back;
 }
 
 template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, cplx (&v)[ROWS], int lane) {
-    const int here = w.warp * w.lanes + lane, there = (w.warps + w.warp) * w.lanes + lane;
-    cplx down = cfma(w.products[here], w.come[lane], w.ends[here]);
-    cplx up = cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]);
-    cplx out[ROWS];
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        out[r] = cfma(c.gain(r), down, c.keep(r) * v[r]);
-        down = cfma(c.a(r), down, c.s(r) * v[r]);
-    }
-#pragma unroll
-    for (int r = ROWS - 1; r >= 0; --r) {
-        out[r] = cfma(c.gain(r), up, out[r]);
-        up = cfma(c.b(r), up, c.z(r) * v[r]);
-        v[r] = out[r];
-    }
+    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
+    cayley_values(c, v, cfma(w.products[here], w.come[lane], w.ends[here]),
+                  cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]));
 }
 
-// As radial_chain, with real factors of this step; `products` become those over the warps before.
+// As radial_chain, with real factors of this step; `products` become those over the groups before.
 QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
-        if (!adds(w, role)) continue;
+        if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx *ends = w.ends + direction * w.warps * w.lanes + lane, sum = {0, 0};
-        real *products = w.products + direction * w.warps * w.lanes + lane, product = 1;
-        for (int begin = 0; begin < w.warps; begin += 4) {
-            cplx own[4];
-            real factor[4];
+        cplx* ends = w.ends + direction * w.groups * w.lanes + lane;
+        real* products = w.products + direction * w.groups * w.lanes + lane;
+        const auto own = [&](int q) { return products[q * w.lanes]; };
+        Stretches<real> s = stretches(w, direction, ends, own, real(1));
+        const cplx sum = whole_sum(s);
+        real product = 1;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q >= 0 && q < w.warps) own[i] = ends[q * w.lanes], factor[i] = products[q * w.lanes];
-            }
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int q = direction ? w.warps - 1 - begin - i : begin + i;
-                if (q < 0 || q >= w.warps) continue;
-                ends[q * w.lanes] = sum, products[q * w.lanes] = product;
-                sum = cfma(factor[i], sum, own[i]), product *= factor[i];
-            }
+        for (int i = 0; i < STRETCHES; ++i) {
+            const real over = s.over[i];
+            s.over[i] = product, product *= over;
         }
         if (told) {
             uint4* to = mailbox(w, direction, w.at, lane, tag);
             send_sum(to, sum, tag);
             send(to + 2, product, tag);
         }
+#pragma unroll
+        for (int k = 0; k < LINKS; ++k) {
+#pragma unroll
+            for (int i = 0; i < STRETCHES; ++i) {
+                const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
+                if (link >= w.groups) continue;
+                const cplx here = ends[q * w.lanes];
+                const real factor = products[q * w.lanes];
+                ends[q * w.lanes] = s.sum[i], products[q * w.lanes] = s.over[i];
+                s.sum[i] = cfma(factor, s.sum[i], here), s.over[i] *= factor;
+            }
+        }
     }
 }
 
 // As radial_receive.
 QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
+#pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
-        if (!listens(w, role)) continue;
+        if (!has(w.listening, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
         cplx sum = {0, 0};
-        for (int k = window; k > 0; --k) {
-            const int c = direction ? w.at + k : w.at - k;
-            if (c < 0 || c >= w.chunks) continue;
-            real own[MAIL];
-            receive<3>(mailbox(w, direction, c, lane, tag), tag, own);
-            sum = cfma(own[2], sum, make_cplx(own[0], own[1]));
+        for (int k = window; k > 0; k -= 2) {
+            const Two c = two_blocks(w, direction, k);
+            real x[MAIL], y[MAIL];
+            receive<3>(c.far >= 0 ? mailbox(w, direction, c.far, lane, tag) : nullptr,
+                       c.near >= 0 ? mailbox(w, direction, c.near, lane, tag) : nullptr, tag, x, y);
+            sum = cfma(x[2], sum, make_cplx(x[0], x[1]));
+            if (c.near >= 0) sum = cfma(y[2], sum, make_cplx(y[0], y[1]));
         }
         w.come[direction * w.lanes + lane] = sum;
     }
 }
 
-// Rotations of the next step, and its numbers where the grid is uniform, while others are waited for.
-QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& family, real g) {
+// Inverse pivots of the rows beside each group, of both signs of the rate, by determinants along the rows of the block and, before,
+// along as many as pivots feel (`warm`): into `room`, for the threads of each pair.  A direction and a sign are a role.
+QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
+    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
+    const int n = x.points, first = w.at * w.rows, after = first + w.rows;
+#pragma unroll 1
+    for (int role = 0; role < ROLES; ++role) {
+        if (!has(w.pivoting, role)) continue;
+        const int back = role & 1, sign = role >> 1;
+        // going back, the two elements of a bond change places, as with the other sign
+        const real rate = sign != back ? -k : k, edge = sign ? -k : k;
+        real before = 0, here = 1, low = 0;  // determinants; 1/6 - rate / r' of the row before
+        const auto go_on = [&](int j, real slope) {
+            real diagonal = 4 * sixth;
+            if (j == 0 || j == n - 1) diagonal = fma(j == 0 ? corner : -corner, edge * slope, (4 + corner) * sixth);
+            const real next = fma(diagonal, here, -(low * fma(rate, slope, sixth)) * before);
+            before = here, here = next, low = fma(-rate, slope, sixth);
+        };
+        const int begin = back ? min(after + warm, n - 1) : max(first - 1 - warm, 0), count = back ? begin - after + 1 : first - begin;
+#pragma unroll 4
+        for (int i = 0; i < count; ++i) {
+            const int j = back ? begin - i : begin + i;
+            go_on(j, x.inverse_slope[j]);
+            if (i % 64 == 63) {  // determinants grow as powers
+                const real scale = inverse(here);
+                before *= scale, here = 1;
+            }
+        }
+        for (int i = 0; i <= w.groups; ++i) {
+            const int q = back ? w.groups - i : i;  // rows of all groups before q, or of q and all after, are done
+            const bool outer = q == (back ? 0 : w.groups);
+            cplx* to = w.room + w.t + (outer ? (ROWS + 2) * w.threads + (back ? 0 : q - 1) * WIDTH
+                                             : (ROWS + back) * w.threads + (back ? q - 1 : q) * WIDTH);
+            ((real*)to)[sign] = before * inverse(here);
+            if (i == w.groups) break;
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const int j = first + (back ? q * ROWS - 1 - r : q * ROWS + r);
+                if (j < n) go_on(j, x.inverse_slope[j]);
+            }
+        }
+    }
+}
+
+// Inverse pivots around the two rows of a group: of the row before and of the last row, from the first row of the grid on; of the first
+// row and of the row after, from the last row of the grid on.
+struct Beside {
+    real before, last, first, after;
+};
+
+// What cayley_pivots has found for this thread.
+QSIM_DEVICE Beside beside(const Warps& w, int sign) {
+    const real* room = (const real*)(w.room + threadIdx.x) + sign;
+    const int row = 2 * w.threads, next = 2 * WIDTH;
+    Beside b;
+    b.before = room[ROWS * row], b.after = room[(ROWS + 1) * row];
+    b.last = w.group + 1 < w.groups ? room[ROWS * row + next] : room[(ROWS + 2) * row];
+    b.first = w.group > 0 ? room[(ROWS + 1) * row - next] : room[(ROWS + 2) * row];
+    return b;
+}
+
+// The numbers of the two rows of a group, with one division.
+QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, CayleyRows& c) {
+    static_assert(ROWS == 2, "rows of a group");
+    const real sixth = real(1.0 / 6.0);
+    const int n = x.points;
+    const bool start = j == 0, one = j < n, two = j + 1 < n, more = j + 2 < n;
+    const real before = start ? real(0) : x.inverse_slope[j - 1], after = more ? x.inverse_slope[j + 2] : real(0);
+    const real here = x.inverse_slope[j], next = x.inverse_slope[j + 1];  // 0 beyond the grid
+    const real low = fma(-k, here, sixth), high = fma(k, here, sixth), next_low = fma(-k, next, sixth), next_high = fma(k, next, sixth);
+    const real before_low = fma(-k, before, sixth), after_high = fma(k, after, sixth);
+    const real first = one ? cayley_diagonal(x, j, k) : real(1), second = two ? cayley_diagonal(x, j + 1, k) : real(1);
+    const real first_other = one ? cayley_diagonal(x, j, -k) : real(1), second_other = two ? cayley_diagonal(x, j + 1, -k) : real(1);
+    const real left = start ? real(0) : -before_low * p.before, right = more ? -after_high * p.after : real(0);
+    const real pivot = fma(left, high, first), back = fma(right, next_low, second);  // P_j, Q_(j+1)
+    const real both = pivot * back, whole = two ? fma(-low, next_high, both) : both;
+    const real w = inverse(both * whole), of_both = w * whole, of_whole = w * both;
+    c.as[0] = two ? -low * (of_both * back) : real(0), c.as[1] = more ? -next_low * p.last : real(0);
+    c.bs[0] = start || !one ? real(0) : -high * p.first, c.bs[1] = two ? -next_high * (of_both * pivot) : real(0);
+    const real in = fma(left, low, first_other), out = fma(right, next_high, second_other);
+    const real in_next = fma(c.as[0], next_low, second_other), out_next = fma(c.bs[1], high, first_other);
+    c.ss[0] = fma(c.as[0], in, high), c.ss[1] = fma(c.as[1], in_next, next_high);
+    c.zs[0] = fma(c.bs[0], out_next, low), c.zs[1] = fma(c.bs[1], out, next_low);
+    c.gains[0] = of_whole * back, c.gains[1] = of_whole * pivot;
+    c.keeps[0] = c.gains[0] * fma(left, low, out_next), c.keeps[1] = c.gains[1] * fma(right, next_high, in_next);
+    if (!one) c.ss[0] = c.zs[0] = c.gains[0] = c.keeps[0] = 0;
+    if (!two) c.ss[1] = c.zs[1] = c.gains[1] = c.keeps[1] = 0;
+}
+
+// Rotations of the next part and its numbers, while others are waited for.
+QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, int warm, const Family& family, real g) {
     const real coupling = w.t < family.count ? family.coupling[w.t] : real(0);
     const real growth = w.t < family.count ? family.growth[w.t] : real(0);
     const real rate = real(0.25) * g * coupling, angle = real(0.25) * g * growth;
-    const int first = w.at * w.rows + w.warp * ROWS;
+    const int first = w.at * w.rows + w.group * ROWS;
     cplx* room = w.room + threadIdx.x;
+    if (warm >= 0) {
+        cayley_pivots(w, x, warm, rate);
+        room[(ROWS + 3) * w.threads] = {rate, 0};
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const real t = angle * x.inverse_r[first + r], root = x.root[first + r];
@@ -209,7 +182,7 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
         const real one = fma(-t, t, real(1)) * scale, two = real(2) * t * scale;
         room[r * w.threads] = {one + two, one - two};
     }
-    if (x.reach[2 * w.chunks + w.at] < 0) {
+    if (warm < 0) {
         const CayleyAlike c = cayley_uniform(rate * x.inverse_slope[first]);
         room[ROWS * w.threads] = {c.one_a, c.one_b};
         room[(ROWS + 1) * w.threads] = {c.one_s, c.one_z};
@@ -217,71 +190,57 @@ QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, const Family& fami
     }
 }
 
-// What a launch does at a time: part k - 1 of the steps, the one after which is prepared.
-struct Part {
-    const Family *family, *next;  // next: null if it is none of pairs
-    real g, next_g;
-    bool odd, told, completed;
-    int window;
-    uint32 tag;
+// A Cayley step on its way: sums and differences of pairs, their numbers, and the rotation.
+struct Mixed {
+    CayleyRows sums, differences;
+    cplx sum[ROWS], difference[ROWS], turn[ROWS];
 };
 
-template <typename T>
-QSIM_DEVICE bool cayley_exchange(const Warps& w, const Mix& x, const Part& part, const T& sums, const T& differences,
-                                 cplx (&sum)[ROWS], cplx (&difference)[ROWS]) {
-    if (w.active) {
-        cayley_fold(w, sums, sum, w.t);
-        cayley_fold(w, differences, difference, w.pairs + w.t);
-    }
-    __syncthreads();
-    cayley_chain(w, part.told, part.tag);
-    if (!part.completed) return false;
-    if (part.next) cayley_prepare(w, x, *part.next, part.next_g);
-    cayley_receive(w, part.window, part.tag);
-    __syncthreads();
-    if (w.active) {
-        cayley_apply(w, sums, sum, w.t);
-        cayley_apply(w, differences, difference, w.pairs + w.t);
-    }
-    return true;
-}
-
-// A Cayley step of the pairs of a family; false if the launch ends before it is complete.
-QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
-    const int first = w.at * w.rows + w.warp * ROWS, warm = x.reach[2 * w.chunks + w.at];
+// Sums and differences of the pairs of the thread, turned, with the numbers that were prepared; what the group has for others.
+QSIM_DEVICE void cayley_begin(const Warps& w, const Mix& x, int warm, bool odd, const cplx (&a)[ROWS], const cplx (&b)[ROWS], Mixed& m) {
     const cplx* room = w.room + threadIdx.x;
-    cplx sum[ROWS], difference[ROWS], turn[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        turn[r] = room[r * w.threads];
+        const cplx turn = m.turn[r] = room[r * w.threads];
         cplx lower = a[r], upper = b[r];
-        if (part.odd) {
+        if (odd) {
             upper = from_next(a[r]), lower = b[r];
             if (w.t + 1 >= w.pairs) upper = {0, 0};
         }
-        sum[r] = cfma(turn[r].re, lower, turn[r].im * upper);
-        difference[r] = cfma(turn[r].im, lower, -turn[r].re * upper);
+        m.sum[r] = cfma(turn.re, lower, turn.im * upper);
+        m.difference[r] = cfma(turn.im, lower, -turn.re * upper);
     }
-    bool whole;
     if (warm < 0) {
         const cplx one = room[ROWS * w.threads], two = room[(ROWS + 1) * w.threads], three = room[(ROWS + 2) * w.threads];
-        const CayleyAlike sums = {one.re, one.im, two.re, two.im, three.re, three.im};
-        const CayleyAlike differences = {one.im, one.re, two.im, two.re, three.re, three.im};
-        whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {  // of the differences: the same with the directions changed
+            m.sums.as[r] = m.differences.bs[r] = one.re, m.sums.bs[r] = m.differences.as[r] = one.im;
+            m.sums.ss[r] = m.differences.zs[r] = two.re, m.sums.zs[r] = m.differences.ss[r] = two.im;
+            m.sums.gains[r] = m.differences.gains[r] = three.re, m.sums.keeps[r] = m.differences.keeps[r] = three.im;
+        }
     } else {
-        const real rate = w.t < part.family->count ? real(0.25) * part.g * part.family->coupling[w.t] : real(0);
-        CayleyRows sums, differences;
-        cayley_rows(x, first, warm, rate, sums);
-        cayley_rows(x, first, warm, -rate, differences);
-        whole = cayley_exchange(w, x, part, sums, differences, sum, difference);
+        const real rate = room[(ROWS + 3) * w.threads].re;
+        const int first = w.at * w.rows + w.group * ROWS;
+        cayley_two(x, first, beside(w, 0), rate, m.sums);
+        cayley_two(x, first, beside(w, 1), -rate, m.differences);
     }
-    if (!whole) return false;
+    if (!w.active) return;
+    cayley_fold(w, m.sums, m.sum, w.t);
+    cayley_fold(w, m.differences, m.difference, w.pairs + w.t);
+}
+
+// The pairs after the step; half: r' / 2 of the rows.
+QSIM_DEVICE void cayley_finish(const Warps& w, bool odd, const real (&half)[ROWS], Mixed& m, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
+    if (w.active) {
+        cayley_apply(w, m.sums, m.sum, w.t);
+        cayley_apply(w, m.differences, m.difference, w.pairs + w.t);
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const real root = x.root[first + r], half = real(0.5) * root * root;
-        const cplx lower = half * cfma(turn[r].im, sum[r], turn[r].re * difference[r]);
-        cplx upper = half * cfma(turn[r].re, sum[r], -turn[r].im * difference[r]);
-        if (part.odd) {
+        const cplx turn = m.turn[r];
+        const cplx lower = half[r] * cfma(turn.im, m.sum[r], turn.re * m.difference[r]);
+        cplx upper = half[r] * cfma(turn.re, m.sum[r], -turn.im * m.difference[r]);
+        if (odd) {
             b[r] = lower;
             upper = from_last(upper);
             if (w.t > 0) a[r] = upper;
@@ -289,16 +248,16 @@ QSIM_DEVICE bool cayley_step(const Warps& w, const Mix& x, const Part& part, cpl
             a[r] = lower, b[r] = upper;
         }
     }
-    return true;
 }
 
+// Part k - 1 of the steps ends in sweep k, while part k is prepared.  A launch that ends before the last sweep sends what the next needs.
 QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o, uint4* mail) {
     extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes;
+    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes, warm = x.reach[2 * w.chunks + w.at];
     cplx* tables = w.tables;
     for (int i = threadIdx.x; i < size; i += blockDim.x) {
         const int64 from = (int64)w.at * size + i;
@@ -307,51 +266,81 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     }
     __syncthreads();
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
+    const cplx* own = tables + w.group * ROWS * w.lanes + w.t;
+    const auto factor = [&](int direction, int lane, int q) {
+        const cplx* mine = tables + direction * size + q * ROWS * w.lanes + lane;
+        cplx product = mine[0];
+#pragma unroll
+        for (int r = 1; r < ROWS; ++r) product *= mine[r * w.lanes];
+        return product;
+    };
     cplx a[ROWS], b[ROWS];
+    real half[ROWS];
     load_rows(w, state, a, b);
-    const Prefix prefix = radial_prefix(w, t);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const real root = x.root[w.at * w.rows + w.group * ROWS + r];
+        half[r] = real(0.5) * root * root;
+    }
+    // kinds and g of the part that ends and of the next one, read before they are needed
+    const real* g = s.moves + (int64)member * (s.steps + 1) * 3;
+    int kind = s.first > 0 ? o.kinds[s.first - 1] : NOTHING, next = o.kinds[s.first];
+    real next_g = g[3 * s.first];
+    int ready = s.first > 0 ? kind : next;  // of which family `room` has the numbers, for which g
+    real ready_g = s.first > 0 ? g[3 * (s.first - 1)] : next_g;
+    if (ready >= 0) cayley_prepare(w, x, warm, families[ready], ready_g);
+    __syncthreads();
     for (int k = s.first;; ++k) {
+        const int action = o.actions[k], sample = s.samples[k], ahead = k < s.steps ? o.kinds[k + 1] : NOTHING;
+        const real ahead_g = k < s.steps ? g[3 * (k + 1)] : real(0);
         if (k > 0) {
-            const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
-            const int kind = o.kinds[k - 1], next = o.kinds[k];
-            Part part;
-            part.family = kind >= 0 ? families + kind : nullptr, part.next = next >= 0 ? families + next : nullptr;
-            part.g = move[-3], part.next_g = move[0];
-            part.odd = kind == 1, part.told = k != s.first, part.completed = k <= s.last;
-            part.window = s.window, part.tag = (uint32)(s.base + k);
-            if ((k == s.first || k == 1) && kind >= 0) cayley_prepare(w, x, *part.family, part.g);
-            if (kind == RADIAL_STEP) {
-                const cplx* own = tables + w.warp * ROWS * w.lanes + w.t;
+            const uint32 tag = (uint32)(s.base + k);
+            const bool radial = kind == RADIAL_STEP;
+            Mixed m;
+            Prefix prefix;
+            if (!radial) {
+                cayley_begin(w, x, warm, kind == 1, a, b, m);
+            } else {
+                prefix = radial_prefix(w, t);
                 if (w.active) {
 #pragma unroll
                     for (int side = 0; side < 2; ++side) {
                         cplx down, up;
                         const cplx* mine = own + side * w.pairs;
                         radial_fold(mine, mine + size, w.lanes, side ? b : a, down, up);
-                        w.ends[w.warp * w.lanes + side * w.pairs + w.t] = down;
-                        w.ends[(w.warps + w.warp) * w.lanes + side * w.pairs + w.t] = up;
+                        w.ends[w.group * w.lanes + side * w.pairs + w.t] = down;
+                        w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
                     }
                 }
-                __syncthreads();
-                radial_chain(w, t, part.told, part.tag);
-                if (!part.completed) break;
-                if (part.next) cayley_prepare(w, x, *part.next, part.next_g);
-                radial_receive(w, t, s.window, part.tag);
-                __syncthreads();
-                if (w.active) {
+            }
+            __syncthreads();
+            if (radial)
+                radial_chain(w, factor, k != s.first, tag);
+            else
+                cayley_chain(w, k != s.first, tag);
+            if (k > s.last) break;
+            if (next >= 0 && (next != ready || next_g != ready_g)) {  // odd pairs turn alike before and after a radial step
+                cayley_prepare(w, x, warm, families[next], next_g);
+                ready = next, ready_g = next_g;
+            }
+            if (radial)
+                radial_receive(w, t, s.window, tag);
+            else
+                cayley_receive(w, s.window, tag);
+            __syncthreads();
+            if (!radial) {
+                cayley_finish(w, kind == 1, half, m, a, b);
+            } else if (w.active) {
 #pragma unroll
-                    for (int side = 0; side < 2; ++side) {
-                        const cplx* mine = own + side * w.pairs;
-                        radial_rows(mine, mine + size, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
-                                    radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
-                    }
+                for (int side = 0; side < 2; ++side) {
+                    const cplx* mine = own + side * w.pairs;
+                    radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
+                                radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
                 }
-            } else if (!cayley_step(w, x, part, a, b)) {
-                break;
             }
         }
-        const int action = o.actions[k], sample = s.samples[k];
         if ((action & 1) && w.at * w.rows < o.inner_rows) {
+            __syncthreads();  // all have read `ends`
             store_rows(w, w.f, a, b);
             __syncthreads();
             clear_core(chunk_of(w), o.inner, o.inner_rows, scratch, o.lost + member * w.chunks + w.at);
@@ -361,6 +350,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
         if (action & 2) mask_rows(w, s.mask, a, b);
         if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, a, b);
         if (k == s.steps) break;
+        kind = next, next = ahead, next_g = ahead_g;
     }
     store_rows(w, state, a, b);
 }

@@ -43,7 +43,7 @@ MOST_POINTS = 5_000_000  # of a box whose levels are looked for before a run
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
 # arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
 # the tips of chunks, in velocity gauge also the ports of segments
-CUDA_TABLES, CUDA_TIPS, PADDING = 4.7, {"length": 0.6, "velocity": 3.3}, 1.05
+CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
 CUDA_MAKING = {"length": 16, "velocity": 40}  # of those on the host while the tables are made
 FLOPS = 40.0  # of a step, per point and l
 SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
