@@ -28,6 +28,7 @@ from bench.qmc import (  # noqa: E402
     crystal_parts,  # noqa: F401
     crystal_shares,  # noqa: F401
     crystals,  # noqa: F401
+    molecules,  # noqa: F401
     optimiser,  # noqa: F401
     peers,  # noqa: F401
     shares,  # noqa: F401

@@ -7,28 +7,23 @@ and launch are those of a run (:mod:`qsim.qmc.kernels.crystal_parts`), and what 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.interpolate import BSpline
 
-from bench.harness import Bench, Cost, Timing, case, kernel
+from bench.harness import Bench, Cost, case, replayed
 from bench.qmc import problem
 from bench.qmc.crystals import GPU_COUNTS, MOVES, diamond64, of_deck
-from qsim.core.device.kernels import Graph
 from qsim.qmc.kernels import crystal_parts
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qsim.core.device.device import Array, Device
 
 #: Points of an axis: 0.18 and 1.3 GB of 128 functions.
 MESHES = {"beyond the L2 cache": 67, "far beyond it": 134}
 POINTS = 65536
-LAUNCHES = 10  # that are timed together
 CHECKED = 8  # points, and walkers, that NumPy makes, too
 SPLINE_GOAL, UPDATE_GOAL = 0.90, 0.85  # of the ceiling
 UPDATES = {"diamond 16": 16384, "diamond 64": 8192}  # walkers
@@ -65,18 +60,9 @@ def splines(bench: Bench) -> None:
         _check_values(points[:CHECKED], device.to_host(out[:CHECKED, 0]), table, device)
         text = f"{channels} functions, {table.nbytes / 1e9:.2f} GB, {label}: value, gradient, Laplacian"
         cost = Cost(0.0, 4.0 * channels * (64 + 5) * len(points))
-        bench.row(text, _timed(device, work), cost, points=len(points))
+        bench.row(text, replayed(device, work), cost, points=len(points))
         fraction = bench.rows[-1]["fraction"]
         bench.goal(f"splines, {label}: fraction of the ceiling", fraction, SPLINE_GOAL, at_least=True)
-
-
-def _timed(device: Device, launch: Callable[[], None]) -> Timing:
-    """Time a launch among others that are replayed as one: what the host needs for a launch would be seen."""
-    with Graph.capture(device) as graph:
-        for _ in range(LAUNCHES):
-            launch()
-    found = kernel(device, graph.launch)
-    return replace(found, seconds=found.seconds / LAUNCHES, best=found.best / LAUNCHES)
 
 
 def _check_values(points: Array, found: Array, table: Any, device: Device) -> None:
@@ -113,7 +99,7 @@ def updates(bench: Bench) -> None:
         _check_inverses(matrices[..., :n], device.to_host(walkers.state.inverse[:CHECKED, 0, :n, :n]))
         row_by_row = 4.0 * count * window * (2 * n * n + n)
         text = f"{n} orbitals, {count} walkers: new rows of each inverse, {window} at once"
-        bench.row(text, _timed(device, work), Cost(0.0, row_by_row), walkers=count, rows_of_a_window=window)
+        bench.row(text, replayed(device, work), Cost(0.0, row_by_row), walkers=count, rows_of_a_window=window)
         fraction = bench.rows[-1]["fraction"]
         bench.goal(f"updates, {n} orbitals: fraction of the ceiling", fraction, UPDATE_GOAL, at_least=True)
 
