@@ -171,6 +171,9 @@ def main() -> None:
     parts = Parts()
     told, sys.argv = Path(sys.argv[1]), ["qsim", *sys.argv[2:]]
     with parts.part("import"):
+        from qsim.core.device.blas import start_with_one_thread
+
+        start_with_one_thread()  # as the program does, before it loads libraries
         watch(parts)
         from qsim.__main__ import main as command
     code: Any = 0

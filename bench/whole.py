@@ -213,7 +213,9 @@ def command(
         words += ["--device", device, "--threads", str(threads)]
         words += [word for change in changes for word in ("--set", change)]
         packages = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environ = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(packages)}
+        # bytecode of qsim is kept as in an installation, whatever this process does with its own
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environ = {**kept, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(packages)}
         if device == "cuda":
             environ["CUPY_CACHE_DIR"] = cache
         start = time.perf_counter()

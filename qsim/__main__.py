@@ -2,6 +2,7 @@
 
 import sys
 
+from qsim.core.device.blas import start_with_one_thread
 from qsim.core.run.signals import before_the_work
 from qsim.methods import TABLE
 
@@ -9,6 +10,7 @@ from qsim.methods import TABLE
 def main() -> None:
     """Run the command line and exit with its code."""
     before_the_work(sys.argv[1:], TABLE)
+    start_with_one_thread()
     from qsim.cli import main as command_line
 
     command_line()

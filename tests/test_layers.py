@@ -24,6 +24,15 @@ METHODS = methods.available()
 MODULES = sorted(QSIM.rglob("*.py"))
 KERNEL_SOURCES = sorted(path for path in QSIM.rglob("*.cu") if path != QSIM / "core/device/selftest.cu")
 HEAVY = {"numpy", "scipy", "numba", "h5py", "matplotlib", "pydantic", "yaml", "cupy", "mpi4py"}
+SOME_DECKS = {
+    *(
+        f"scipy.{name}"
+        for name in ("fft", "integrate", "interpolate", "ndimage", "optimize", "signal", "sparse", "stats")
+    ),
+    "qsim.tridiag.kernels.atom",
+    "matplotlib",
+    "rich",
+}
 MAX_LINES = 600
 
 
@@ -33,7 +42,12 @@ def name(path: Path) -> str:
 
 def imported_by(code: str) -> set[str]:
     """Top-level names of the packages that a fresh interpreter holds after running `code`."""
-    report = "import sys, json; print('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+    return {module.partition(".")[0] for module in modules_after(code)}
+
+
+def modules_after(code: str) -> set[str]:
+    """Names of the modules that a fresh interpreter holds after running `code`."""
+    report = "import sys, json; print('\\n' + json.dumps(sorted(sys.modules)))"
     reply = subprocess.run(
         [sys.executable, "-c", f"{code}\n{report}"],
         cwd=ROOT,
@@ -81,6 +95,15 @@ def test_decks_load_without_solvers(method):
 def test_output_loads_without_kernels(method):
     """`qsim plot` works on a laptop that has a results file and nothing else."""
     assert not imported_by(f"import qsim.{method}.output") & {"numba", "matplotlib", "cupy", "mpi4py"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stages_load_no_package_that_few_decks_need(method):
+    """Each takes a tenth of a second of every command, or more; the functions that use them load them."""
+    stages = ", ".join(f"qsim.{method}.{stage}" for stage in ("build", "run", "output"))
+    loaded = modules_after(f"import {stages}")
+    assert f"qsim.{method}.run" in loaded
+    assert not loaded & SOME_DECKS
 
 
 def test_no_module_imports_a_device_or_mpi_library():

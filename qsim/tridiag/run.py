@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.tridiag.atom.problem import AtomProblem
-from qsim.tridiag.atom.scan import AtomScan
-from qsim.tridiag.problem import Propagation, SolveProblem
+from qsim.tridiag.problem import Propagation, ScalingProblem, SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -24,14 +22,6 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     """Propagate, solve, or measure the scaling of the solver."""
     for text in problem.notices:
         monitor.note(text)
-    if isinstance(problem, AtomProblem):
-        from qsim.tridiag.tasks.atom import run_atom
-
-        return run_atom(problem, monitor)
-    if isinstance(problem, AtomScan):
-        from qsim.tridiag.tasks.atom_scan import run_scan
-
-        return run_scan(problem, monitor)
     if isinstance(problem, Propagation):
         from qsim.tridiag.tasks.propagate import run_propagation
 
@@ -40,6 +30,16 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.tasks.solve import run_solve
 
         return run_solve(problem, monitor)
-    from qsim.tridiag.tasks.scaling import run_scaling
+    if isinstance(problem, ScalingProblem):
+        from qsim.tridiag.tasks.scaling import run_scaling
 
-    return run_scaling(problem, monitor)
+        return run_scaling(problem, monitor)
+    from qsim.tridiag.atom.problem import AtomProblem  # only atoms load the kernels of atoms
+
+    if isinstance(problem, AtomProblem):
+        from qsim.tridiag.tasks.atom import run_atom
+
+        return run_atom(problem, monitor)
+    from qsim.tridiag.tasks.atom_scan import run_scan
+
+    return run_scan(problem, monitor)

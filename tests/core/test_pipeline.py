@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import qsim
 from qsim.core.device.footprint import INTERPRETER
@@ -271,6 +272,26 @@ def test_a_deck_of_another_method(counter, run):
 
 
 # --- dry run --------------------------------------------------------------------------------------
+
+
+def test_a_plan_and_its_run_have_one_blas_thread(run, counter, monkeypatch):
+    """Sturmian's plan computes bases: small matrices, for which threads only wait for each other."""
+    import qsim.counter.build as stage
+
+    def blas_threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def noted(name, plain):
+        return lambda *given: (seen.update({name: blas_threads()}), plain(*given))[1]
+
+    seen = {}
+    for name in ("plan", "build"):
+        monkeypatch.setattr(stage, name, noted(name, getattr(stage, name)))
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        run(counter.deck())
+        assert blas_threads() == before
+    assert seen == {"plan": {1}, "build": {1}}
 
 
 def test_a_dry_run_tells_and_leaves_nothing(counter, run, no_work):

@@ -1,5 +1,9 @@
 """Threads: all ranges once whatever their number, errors, calls within calls; BLAS within and outside a run."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -134,3 +138,32 @@ def test_blas_has_one_thread_in_a_run_and_all_for_large_matrices():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == before
+
+
+def test_programs_start_with_one_blas_thread_and_get_more_when_they_ask():
+    script = (
+        "import json\n"
+        "from qsim.core.device import blas\n"
+        "blas.start_with_one_thread()\n"
+        "import scipy.linalg\n"
+        "from threadpoolctl import threadpool_info\n"
+        "def now(): return [x['num_threads'] for x in threadpool_info() if x['internal_api'] == 'openblas']\n"
+        "found = [now()]\n"
+        "with blas.small_matrices(2), blas.large_matrices(blas.LARGE): found.append(now())\n"
+        "print(json.dumps([*found, now()]))"
+    )
+    plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    plain["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=plain
+    )
+    found = json.loads(done.stdout)
+    if not found[0]:
+        pytest.skip("NumPy and SciPy bring no OpenBLAS here")
+    assert [set(threads) for threads in found] == [{1}, {2}, {1}]
+
+
+def test_the_user_says_how_many_threads_blas_starts():
+    environ = {"OPENBLAS_NUM_THREADS": "3"}
+    blas.start_with_one_thread(environ)
+    assert environ == {"OPENBLAS_NUM_THREADS": "3"}

@@ -14,6 +14,7 @@ from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.tdse import absorbers, potentials, spectra, states
 from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -509,3 +510,33 @@ def test_harmonics_of_soft_core_hydrogen():
     for h, tolerance in ((1, 0.1), (17, 0.3), (21, 0.3)):
         exact = REFERENCE["C3_hhg_1e14_odd_a"]["values"]["S"][str(h)]
         assert s[np.argmin(np.abs(order - h))] == pytest.approx(exact, rel=tolerance)
+
+
+# ------------------------------------------------------------------------------------ integrals of traces
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 400])
+def test_running_integrals_of_parabolas_are_exact(n):
+    x = np.cumsum(np.random.default_rng(n).uniform(0.5, 1.5, n)) / n
+    found = running_integral(np.stack([3.0 * x**2 - 2.0 * x + 1.0, x]), x)
+    exact = np.stack([x**3 - x**2 + x, 0.5 * x**2])
+    assert (found[:, 0] == 0.0).all()
+    np.testing.assert_allclose(found, exact - exact[:, :1], rtol=0, atol=10 * n * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 100])
+def test_running_integrals_are_those_of_scipy(n):
+    from scipy.integrate import cumulative_simpson
+
+    generator = np.random.default_rng(n)
+    x, y = np.cumsum(generator.uniform(0.5, 1.5, n)), generator.standard_normal((2, n))
+    known = cumulative_simpson(y, x=x, initial=0.0, axis=-1) if n > 1 else np.zeros((2, 1))
+    np.testing.assert_allclose(running_integral(y, x), known, rtol=0, atol=10 * n * np.finfo(float).eps)
+
+
+def test_running_integrals_converge_with_the_fourth_power():
+    def error(n):
+        x = np.linspace(0.0, 1.0, n)
+        return np.abs(running_integral(np.exp(x), x) - np.expm1(x)).max()
+
+    assert error(41) / error(81) == pytest.approx(16.0, rel=0.1)

@@ -2,26 +2,36 @@
 
 A BLAS with many threads wakes all of them for products of a few thousand numbers, and they spin between calls: on 16 cores a run
 of small products takes three times as long as on one.  A run therefore begins with one BLAS thread, and the few places where
-matrices are large take more with `large_matrices`.
+matrices are large take more with `large_matrices`.  OpenBLAS also starts its threads when it is loaded, once for NumPy and once
+for SciPy, and each spins for a while before it sleeps: `start_with_one_thread` lets the program begin without them.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, MutableMapping
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["LARGE", "large_matrices", "small_matrices"]
+__all__ = ["LARGE", "large_matrices", "small_matrices", "start_with_one_thread"]
 
 LARGE = 400
 """Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
 
 _most: int | None = None  # threads of the run; None outside a run, where the libraries stay as they are
+
+
+def start_with_one_thread(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let OpenBLAS start without threads, unless its user has said how many; it makes them when `large_matrices` asks for them.
+
+    It counts for libraries that are loaded afterwards, and for child processes: it is for programs, not for ``import qsim``.
+    """
+    environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @cache

@@ -235,7 +235,8 @@ def _plan(job: _Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     """
     loaded, settings = job.loaded, job.loaded.deck.run
     compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
-    plan = job.method.build.plan(loaded)
+    with small_matrices(1):  # a plan takes fractions of a second: what it computes is small
+        plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     require_share(loaded, plan, comm)
     device, notices = select(

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from qsim.core.errors import InvalidInput
 
@@ -123,6 +122,8 @@ class Cell:
 
     def images(self, reach: float) -> NDArray[np.float64]:
         """Return the lattice vectors (n, 3) that can bring a folded vector within `reach`; the first one is zero."""
+        from scipy.optimize import lsq_linear
+
         a = self.reduced
         outer = reach + 0.5 * float(np.linalg.norm(a, axis=1).sum())
         found = [np.zeros(3)]

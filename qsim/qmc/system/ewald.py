@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import erfc
 
 from qsim.qmc.system.cell import points_within
 
@@ -47,6 +46,8 @@ class _Sums:
 
     def values(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return v at displacements (n, 3), none of them a lattice vector."""
+        from scipy.special import erfc
+
         folded = self.cell.fold(d)
         out = np.full(len(d), self.constant)
         step = max(1, CHUNK // max(len(self.T), len(self.k)))
@@ -60,6 +61,8 @@ class _Sums:
     @property
     def self_image(self) -> float:
         """Xi."""
+        from scipy.special import erfc
+
         r = np.sqrt((self.T**2).sum(1))
         r = r[r > 0.0]
         near = float((erfc(self.eta * r) / r).sum()) - 2.0 * self.eta / float(np.sqrt(np.pi))

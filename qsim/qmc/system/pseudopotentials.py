@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from qsim.core.errors import FileError
 from qsim.core.results.reading import read_bytes, reading
@@ -167,6 +166,8 @@ class _Product:
     """``r V + Zeff`` from a table of r V."""
 
     def __init__(self, r: NDArray[np.float64], values: NDArray[np.float64], charge: float) -> None:
+        from scipy.interpolate import CubicSpline
+
         self.spline = CubicSpline(r, values + charge)
         self.last = float(r[-1])
 
@@ -180,6 +181,8 @@ class _Quotient:
     """A potential V from a table of r V."""
 
     def __init__(self, r: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        from scipy.interpolate import CubicSpline
+
         self.spline = CubicSpline(r, values)
         self.last = float(r[-1])
         # next to r = 0, where the quotient of splines loses digits, V is even: a + b r^2 + c r^4 through the first points

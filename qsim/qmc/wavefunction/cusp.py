@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from qsim.qmc.system.radial import KNOTS, Jet, RadialFunction, Terms
 from qsim.qmc.wavefunction.orbitals import Y00, OrbitalSet, Shell
@@ -117,6 +116,8 @@ def fit_correction(chi: Terms, Z: float) -> Correction | None:
 
 def _at_radius(chi: Terms, Z: float, sign: float, rc: float) -> Correction:
     """Return the correction that joins at rc: ``exp(p(r))`` with five conditions on the polynomial p."""
+    from scipy.optimize import minimize_scalar
+
     r = _midpoints(rc)
     weight = (r * chi(r).value) ** 2
     value, slope, curvature = (float(part[0]) for part in chi(np.array([rc])))

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import BPoly
-from scipy.special import spherical_jn
 
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
 
@@ -104,6 +102,8 @@ class MuffinTins:
         self, table: NDArray[np.float64], d: NDArray[np.float64], r: NDArray[np.float64], h: float
     ) -> NDArray[np.float64]:
         """Return values, gradients and Laplacians (n, 5, C) of the channels at vectors (n, 3) from an ion."""
+        from scipy.interpolate import BPoly
+
         knots = h * np.arange(len(table))
         radial = BPoly.from_derivatives(knots, np.moveaxis(table, 2, 1))
         U, dU, ddU = radial(r), radial.derivative()(r), radial.derivative(2)(r)  # (n, LM, C)
@@ -223,6 +223,8 @@ def _expand(
 
 def reduced_bessel(l: int, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``j_l(x) / x^l``."""
+    from scipy.special import spherical_jn
+
     small = np.zeros_like(x)
     odd = math.prod(range(2 * l + 1, 0, -2))  # (2l + 1)!!
     term = np.full_like(x, 1.0 / odd)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.fft import next_fast_len
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc.system.twists import twists_of
@@ -203,6 +202,8 @@ def _plane_waves(
 ) -> tuple[NDArray[np.int64], NDArray[np.complex128], float]:
     """Return G vectors (n, 3), normalised coefficients (bands, n) and the largest part of a norm that is beyond the cutoff."""
     lattice = np.array(cell.lattice_vectors())
+    from scipy.fft import next_fast_len
+
     B = 2.0 * np.pi * np.linalg.inv(lattice).T
     edges = np.linalg.norm(lattice, axis=1)
     # twice the cutoff, so that the values between the points are those of the orbital

@@ -11,6 +11,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.tasks.atom_quantities import NUMBERS, SPECTRA
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, traces
+from qsim.tridiag.tdse.integrals import running_integral
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,10 +95,8 @@ class AtomResult:
         acceleration = np.asarray(-force - electric)
         if name == "acceleration":
             return acceleration
-        from scipy.integrate import cumulative_simpson
-
         start = self.frames["velocity"][0][:, None]
-        return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
+        return np.asarray(start + running_integral(acceleration, time))
 
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, or the first component of what `components` knows, along the fine trace, a.u."""

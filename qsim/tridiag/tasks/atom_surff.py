@@ -18,6 +18,7 @@ from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.observables import by_momentum
 from qsim.tridiag.atom.spectra import Photoelectrons
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
+from qsim.tridiag.tdse.integrals import running_integral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,11 +203,9 @@ def _field(
     problem: AtomProblem, time: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return times of samples, the components of A, and their integrals, (1 or 2, samples)."""
-    from scipy.integrate import cumulative_simpson
-
     fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
     a = problem.vector(fine)
-    alpha = cumulative_simpson(a, x=fine, initial=0.0, axis=-1)
+    alpha = running_integral(a, fine)
     return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.tridiag.tasks.laser_quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
+from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.lattice import PSI_LIMIT
 
 if TYPE_CHECKING:
@@ -82,10 +83,8 @@ class Propagated:
         if name == "acceleration":
             return acceleration
         # Ehrenfest: the integral of the acceleration, which holds no flux into the absorber
-        from scipy.integrate import cumulative_simpson
-
         start = float(self.frames["velocity"][0])
-        return np.asarray(start + cumulative_simpson(acceleration, x=time, initial=0.0))
+        return np.asarray(start + running_integral(acceleration, time))
 
 
 Q = Quantity[Propagated]

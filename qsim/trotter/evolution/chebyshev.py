@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import jv
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.kernels.apply import Operator, apply_h, operator
@@ -216,6 +215,8 @@ def constant(hamiltonian: Hamiltonian | Model) -> Model:
 
 def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float]:
     """Return ``(2 - delta_k0) J_k(x)`` up to the k beyond which the sum of sizes is below the tolerance, and that sum."""
+    from scipy.special import jv
+
     size = abs(x)
     most = int(size + 40 + 20 * size ** (1 / 3))
     values = 2.0 * jv(np.arange(most), x)

@@ -25,7 +25,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.driven import half_maps, pieces, stages
@@ -296,6 +295,8 @@ class Drive:
 
     def _samples(self, dt: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return starts of steps and how many steps each of them stands for."""
+        from scipy.ndimage import maximum_filter1d
+
         width = self.end / CELLS
         window = max(1, min(CELLS, math.ceil(dt / width)))
         back = (

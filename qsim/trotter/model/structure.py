@@ -25,7 +25,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 from qsim.core.deck.expression import Expression, Instruction
 from qsim.core.errors import NumericsError
@@ -115,6 +114,8 @@ def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[f
 
 def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
     """Return the kinks and jumps of a formula."""
+    from scipy.ndimage import maximum_filter1d
+
     times = np.linspace(0.0, end, CELLS + 1)
     values = many(f, times)
     bend = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
@@ -244,6 +245,8 @@ class _Whole:
 
 def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tuple[float, float]], int]:
     """Search for narrow pulses at random times and around the features of the formula; see :func:`pulses`."""
+    from scipy.ndimage import maximum_filter1d
+
     edges = np.linspace(0.0, end, CELLS + 1)
     values = many(f, edges)
     generator = np.random.default_rng(SEED)

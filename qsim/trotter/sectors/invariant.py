@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from qsim.trotter.kernels.orbit_series import orbits_of
 from qsim.trotter.sectors.choice import mixing
@@ -95,6 +94,8 @@ class Orbits:
     @cached_property
     def matrix(self) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """Values, columns and first entries of the rows of the flips, and the diagonal."""
+        from scipy.sparse import coo_array
+
         place, first = self.numbered
         found, model = self.strings[first], self.model
         flip = np.triu((model.J[0] + model.J[1]) / 4.0, 1)

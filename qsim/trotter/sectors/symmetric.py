@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.orbits import entries_of_orbits, images_of, representatives
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.sectors import SectorBlock
@@ -355,6 +355,8 @@ class StoredOperator:
     @cached_property
     def matrix(self) -> csr_array:
         """H, (D, D)."""
+        from scipy.sparse import csr_array
+
         found, norms = self.sector.orbits
         flip = np.triu((self.model.J[0] + self.model.J[1]) / 4.0, 1)
         j, k = np.nonzero(flip)
