@@ -4,7 +4,9 @@ Each moment of the main thread counts for one part, the innermost of those that 
 kernels, `build` (plan and set-up), `kernels` (compiled functions that are called from Python, with the threads they wait for),
 `write` (results, figures), and `host`, all else: Python, NumPy, libraries of linear algebra.  With ``--device cuda`` the time in
 which kernels are launched and waited for, or numbers of theirs are copied to the host, counts for `kernels`, too, and what their
-compiler takes for `compile`.  What is missing to the wall time is start and end of the interpreter.
+compiler takes for `compile`.  That holds for CuPy's own kernels, and for its calls of cuBLAS and cuSOLVER, as well: every
+function and operator of its arrays counts, with the start of a library in its first call.  What is missing to the wall time is
+start and end of the interpreter.
 """
 
 from __future__ import annotations
@@ -16,11 +18,36 @@ import json
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 PARTS = ("import", "compile", "build", "kernels", "write", "host")
+OPERATORS = (
+    *(
+        f"__{kind}{name}__"
+        for name in ("add", "sub", "mul", "truediv", "pow", "matmul")
+        for kind in ("", "r", "i")
+    ),
+    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "getitem", "setitem")),
+    *(f"__{name}__" for name in ("bool", "int", "float", "complex")),
+    *(
+        "astype",
+        "copy",
+        "fill",
+        "conj",
+        "dot",
+        "item",
+        "max",
+        "mean",
+        "min",
+        "ravel",
+        "reshape",
+        "sum",
+        "take",
+    ),
+)
 STAGES = {"build": "build", "write": "write", "figures": "write"}
 
 
@@ -151,6 +178,11 @@ def watch_cuda(parts: Parts) -> None:
     from qsim.core.device import kernels
     from qsim.core.device.device import Device
 
+    watch_arrays(parts, cupy)
+    compiler: Any = cupy.cuda.compiler
+    name = "_compile_module_with_cache"  # of its own kernels; it loads those that are on the disk
+    if hasattr(compiler, name):
+        setattr(compiler, name, parts.counted("compile", getattr(compiler, name)))
     device, array, graph, loader = Device, cupy.ndarray, kernels.Graph, kernels
     whole: Any = device
     whole.synchronize = parts.counted("kernels", device.synchronize)
@@ -164,6 +196,20 @@ def watch_cuda(parts: Parts) -> None:
     made = functools.cache(lambda kernel: Launched(kernel, parts))
     compiled = parts.counted("compile", loader.function)
     changed.function = lambda *names, **more: made(compiled(*names, **more))
+
+
+def watch_arrays(parts: Parts, library: Any) -> None:
+    """Let the functions of a library of arrays count, and the operators of its `ndarray`: they launch kernels or wait."""
+    for place in (library, getattr(library, "linalg", None), getattr(library, "fft", None)):
+        for name, found in list(vars(place).items()) if place is not None else []:
+            if name.startswith("_") or not callable(found) or isinstance(found, type):
+                continue
+            plain = isinstance(found, types.FunctionType)
+            setattr(place, name, parts.counted("kernels", found) if plain else Launched(found, parts))
+    array: Any = library.ndarray
+    for name in OPERATORS:
+        if hasattr(array, name):
+            setattr(array, name, parts.counted("kernels", getattr(array, name)))
 
 
 def main() -> None:

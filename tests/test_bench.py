@@ -1,9 +1,11 @@
 """The bench: every case can be imported and is listed; the page on measured speed is that of the records."""
 
+import itertools
 import json
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,42 @@ def test_each_moment_counts_for_the_innermost_part():
     total = found.total()  # 36 is the end of the build, 49 now
     assert total["wall"] == {"import": 5, "compile": 0, "build": 21, "kernels": 9, "write": 0, "host": 14}
     assert sum(total["cpu"].values()) == 7
+
+
+def test_functions_and_operators_of_arrays_count_for_kernels():
+    """A library like CuPy: functions, universal functions, types, arrays with operators."""
+
+    class Array(np.ndarray):
+        pass
+
+    def like(values):
+        return np.asarray(values, float).view(Array)
+
+    library = types.ModuleType("library")
+    library.ndarray, library.asarray, library.add, library.float64 = Array, like, np.add, np.float64
+    library.linalg = types.SimpleNamespace(inv=np.linalg.inv)
+    ticks = itertools.count()
+    found = parts.Parts(lambda: (float(next(ticks)), 0.0))
+    parts.watch_arrays(found, library)
+    assert library.float64 is np.float64
+    works = {
+        "a function": lambda: library.asarray([1.0, 2.0]),
+        "a universal function": lambda: library.add(1.0, 2.0),
+        "an operator": lambda: x @ x,
+        "one with a number first": lambda: 2.0 * x,
+        "in place": lambda: x.__iadd__(1.0),
+        "linear algebra": lambda: library.linalg.inv(np.eye(2)),
+        "a sum": lambda: x.sum(),
+    }
+    x = like([1.0, 2.0])
+    for name, work in works.items():
+        before = found.total()["wall"]["kernels"]
+        work()
+        assert found.total()["wall"]["kernels"] == before + 1, (
+            name
+        )  # of the clock's ticks: nested ones cost none
+    assert library.add.reduce([1.0, 2.0]) == 3.0
+    assert (2.0 * x).tolist() == [4.0, 6.0]
 
 
 def test_the_parts_of_a_command_are_its_time(tmp_path):

@@ -16,7 +16,7 @@ from qsim.sturmian.radial.potentials import OneBody
 from qsim.sturmian.radial.sturmians import Orbitals, orbitals
 from qsim.sturmian.two_electron import reference
 from qsim.sturmian.two_electron.angular import angular
-from qsim.sturmian.two_electron.davidson import lowest
+from qsim.sturmian.two_electron.davidson import _orthonormal, lowest
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 from qsim.sturmian.two_electron.observables import observe, wall_derivative
 
@@ -295,6 +295,21 @@ def test_matrix_elements_of_sharp_potentials(text, function):
         ends = sorted({*grid.bounds, 1.37, 2.0, 2.05, 2.1, 2.15, 2.2})
         exact = sum(quad(integrand, a, b, limit=200)[0] for a, b in pairwise(ends))
         assert V[i, j] == pytest.approx(exact, abs=3e-3 * max(1.0, abs(exact)) if "heavi" in text else 1e-8)
+
+
+def test_new_directions_are_orthonormal_and_span_the_block():
+    """Zero vectors are dropped, as are those within the space: ranks and projectors by singular values."""
+    rng = np.random.default_rng(3)
+    block, V = rng.standard_normal((5, 2, 3, 4)), np.linalg.qr(rng.standard_normal((24, 3)))[0].T
+    block[1] = 0.0
+    block[3] = (rng.standard_normal(3) @ V).reshape(2, 3, 4)
+    T = _orthonormal(np, block, V.reshape(3, 2, 3, 4)).reshape(-1, 24)
+    outside = block.reshape(5, 24) @ (np.eye(24) - V.T @ V)
+    _, singular, rows = np.linalg.svd(outside, full_matrices=False)
+    span = rows[singular > 1e-10]
+    assert T.shape == span.shape == (3, 24)
+    np.testing.assert_allclose(T @ T.T, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(T.T @ T, span.T @ span, atol=1e-13)
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])

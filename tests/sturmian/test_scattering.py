@@ -17,7 +17,17 @@ from qsim.core.errors import NumericsError
 from qsim.sturmian import output
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.scattering import angles, continuum, driven, known, krylov, observed, sources, spectra
+from qsim.sturmian.scattering import (
+    amplitudes,
+    angles,
+    continuum,
+    driven,
+    known,
+    krylov,
+    observed,
+    sources,
+    spectra,
+)
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
 from tests.changes import change
@@ -172,6 +182,60 @@ def test_the_dense_route_gives_the_solution_of_the_krylov_solver():
         dense, krylov = solve_dense(operator, s, E), driven.solve(operator, s, E, tolerance=1e-11)
         assert dense.residuals[0] < 1e-9
         assert np.abs(dense.u - krylov.u).max() < 1e-8 * np.abs(krylov.u).max()
+
+
+# ----------------------------------------------------------------------------------- functions, sources, boxes
+
+
+def test_functions_do_not_depend_on_the_threads():
+    numbers = Numbers(R=30.0, order=11, angle=0.3, length=20.0)
+    pairs = [(0, 1), (1, 2), (2, 3)]
+    one, two = (Setup(cpu(n), numbers, 2.0, potentials.OneBody(None, 2.0)) for n in (1, 2))
+    first, second = (setup.operator(1, 0, pairs, 0.5) for setup in (one, two))
+    for l in range(4):
+        np.testing.assert_array_equal(first.orbitals[l].C, second.orbitals[l].C)
+        np.testing.assert_array_equal(first.orbitals[l].e, second.orbitals[l].e)
+    assert sorted(one.planes) == sorted(two.planes) == first.multipoles
+    for l in first.multipoles:
+        np.testing.assert_array_equal(one.planes[l], two.planes[l])
+        np.testing.assert_array_equal(one.planes[l], one.grid.poisson(l))
+
+
+@pytest.mark.parametrize("gauge", ["length", "velocity", "acceleration"])
+def test_the_source_of_a_photon_is_the_operator_on_the_state(gauge):
+    """Of ``f(r1) f(r2)`` with a polynomial f on the first elements, whose derivative the basis holds exactly."""
+    grid = RadialGrid(contour_bounds(element_bounds(30.0, 1.0), 0.3, 20.0), 11)
+    a = grid.bounds[4].real
+    r, root, omega, Z = grid.r, np.sqrt(grid.w), 1.7, 2.0
+    inside = (r.real <= a) & grid.is_real
+    x = np.where(inside, r.real, 0.0)
+    f, slope = x**2 * (a - x) ** 2, 2.0 * x * (a - x) * (a - 2.0 * x)
+    f, slope = np.where(inside, f, 0.0) / a**4, np.where(inside, slope, 0.0) / a**4
+    state = {(0, 0): (np.outer(f, f) * np.outer(root, root)).real}
+    made = sources.dipole(grid, [(0, 1)], 1, state, 0, gauge, omega, Z)
+    # the angle: cos(theta) between l = 0 and l = 1 is 1/sqrt(3); d/dz of it is that of d/dr - 1/r
+    right = {"length": r * f, "velocity": (slope - f / r) / omega, "acceleration": Z / r**2 * f / omega**2}[
+        gauge
+    ]
+    expected = math.sqrt(2.0) / math.sqrt(3.0) * np.outer(f * root, right * root)
+    assert np.abs(made[0] - expected).max() < 1e-11 * np.abs(expected).max()
+    assert not made[0][~inside][:, ~inside].any()
+
+
+def test_integrals_over_boxes_of_polynomials():
+    """Of x^2 y^3 (x y + i) and of x y (x y + i), which the quadrature does exactly, also in the last element."""
+    real = RadialGrid(element_bounds(20.0, 1.0, elements=9), 10, keep_last=True)
+    x = real.r
+    weights = np.array(real.w)
+    M = np.outer(x, x) + 1j
+    solution = amplitudes.Inside([(0, 1)], M[None], M[None], weights, np.array(x), 10, 0.0)
+    radii = solution.ends(0.3)
+    assert radii.size > 3
+    found = amplitudes.in_boxes(solution, np.array([x**2, x]), M, np.array([x**3, x]), radii)
+    first = radii**9 / 20.0 + 1j * radii**7 / 12.0
+    second = radii**6 / 9.0 + 1j * radii**4 / 4.0
+    assert np.abs(found[:, 0] / first - 1.0).max() < 1e-11
+    assert np.abs(found[:, 1] / second - 1.0).max() < 1e-11
 
 
 # ----------------------------------------------------------------------------------- cross sections

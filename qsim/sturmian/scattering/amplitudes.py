@@ -122,10 +122,49 @@ def inside(
     return out
 
 
-def breakup(
-    solution: Inside, continuum: Continuum, E: float, energies: ArrayLike, R: float
+def in_boxes(
+    solution: Inside,
+    left: NDArray[np.float64],
+    M: NDArray[np.complex128],
+    right: NDArray[np.float64],
+    radii: Sequence[float] | NDArray[np.float64],
 ) -> NDArray[np.complex128]:
-    """Return ``f_ab`` of the stored pairs when electron 1 takes some energies, (P, k).
+    """Return ``int_0^R int_0^R x(r1) M(r1, r2) y(r2) dr1 dr2`` of each x and its y for some R, (R, k).
+
+    A larger box begins from the sum over the rows of M within the smaller one.  Only the weight of its last node is another one,
+    as the element beyond does not count.
+
+    Parameters
+    ----------
+    solution : Inside
+        Whose nodes they are.
+    left, right : (k, n) float64
+        x and y at the nodes.
+    M : (n, n) complex128
+    radii : (R,)
+        Ends of elements, ascending, bohr.
+    """
+    out = np.empty((len(radii), left.shape[0]), complex)
+    inner = np.zeros((left.shape[0], M.shape[1]), complex)
+    done = 0
+    for k, R in enumerate(radii):
+        size, weights = solution.box(R)
+        last = size - 1
+        inner += (left[:, done:last] * weights[done:last]) @ M[done:last]
+        done = last
+        middle = inner[:, :size] + (weights[last] * left[:, last])[:, None] * M[last, :size]
+        out[k] = np.einsum("kj,kj->k", middle, right[:, :size] * weights)
+    return out
+
+
+def breakup(
+    solution: Inside,
+    continuum: Continuum,
+    E: float,
+    energies: ArrayLike,
+    radii: Sequence[float] | NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """Return ``f_ab`` of the stored pairs when electron 1 takes some energies, (R, P, k).
 
     Parameters
     ----------
@@ -136,40 +175,38 @@ def breakup(
         Energy of both electrons, hartree.
     energies : (k,)
         Of electron 1, between 0 and E.
-    R : float
-        End of an element, bohr.
+    radii : (R,)
+        Ends of elements, ascending, bohr.
     """
     e1 = np.atleast_1d(np.asarray(energies, float))
-    size, weights = solution.box(R)
-    functions: dict[tuple[int, bool], NDArray[np.float64]] = {}
-    out = np.empty((len(solution.pairs), e1.size), complex)
+    out = np.empty((len(radii), len(solution.pairs), e1.size), complex)
     for p, (a, b) in enumerate(solution.pairs):
-        for l, first in ((a, True), (b, False)):
-            if (l, first) not in functions:
-                values = continuum.functions(l, e1 if first else E - e1)
-                functions[l, first] = values[:, :size] * weights
-        middle = functions[a, True] @ solution.w[p, :size, :size]
-        out[p] = np.einsum("kj,kj->k", middle, functions[b, False])
+        first, second = continuum.functions(a, e1), continuum.functions(b, E - e1)
+        out[:, p] = in_boxes(solution, first, solution.w[p], second, radii)
     return out
 
 
 def density(
-    solution: Inside, continuum: Continuum, E: float, energies: ArrayLike, R: float
+    solution: Inside,
+    continuum: Continuum,
+    E: float,
+    energies: ArrayLike,
+    radii: Sequence[float] | NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return ``sum |f|^2 / (k1 k2)`` over ordered pairs, (k,): convention *full*.
+    """Return ``sum |f|^2 / (k1 k2)`` over ordered pairs, (R, k): convention *full*.
 
     Parameters
     ----------
-    solution, continuum, E, energies, R
+    solution, continuum, E, energies, radii
         As in `breakup`.
     """
     e1 = np.atleast_1d(np.asarray(energies, float))
-    f = breakup(solution, continuum, E, e1, R)
+    f = breakup(solution, continuum, E, e1, radii)
     different = np.array([a != b for a, b in solution.pairs])
-    total = (np.abs(f) ** 2).sum(axis=0)
+    total = (np.abs(f) ** 2).sum(axis=1)
     if different.any():  # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
-        mirrored = breakup(solution, continuum, E, E - e1, R)[different]
-        total = total + (np.abs(mirrored) ** 2).sum(axis=0)
+        mirrored = breakup(solution, continuum, E, E - e1, radii)[:, different]
+        total = total + (np.abs(mirrored) ** 2).sum(axis=1)
     return np.asarray(total / np.sqrt(4.0 * e1 * (E - e1)))
 
 
@@ -246,38 +283,26 @@ def channels(
             if not first:
                 u, w = u.T, w.T
             levels, P = continuum.levels(stays, highest - stays)
+            open_ = int(np.count_nonzero(levels < E))  # ascending
+            if not open_:
+                continue
+            levels, P = levels[:open_], P[:open_]
+            F = np.concatenate([outside.functions(leaves, [E - level]) for level in levels])
+            # what the electron outside does not see of the nucleus is taken out
+            integrals = in_boxes(solution, F, w, P, ends) - in_boxes(solution, F * shift, u, P, ends)
             for number, (level, function) in enumerate(zip(levels, P, strict=True)):
-                if level >= E:
-                    continue
                 k = math.sqrt(2.0 * (E - level))
-                F = outside.functions(leaves, [E - level])[0] * math.sqrt(0.5 * math.pi)
-                usable = [R for R in ends if continuum.held(function, R)] or [ends[-1]]
-                found = [_channel(solution, u, w, F, function, shift, k, R) for R in usable]
-                amplitude, spread = found[-1], float(np.abs(np.array(found) - found[-1]).max())
+                usable = np.array([continuum.held(function, R) for R in ends])
+                usable[-1] |= not usable.any()
+                found = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
+                amplitude, spread = complex(found[-1]), float(np.abs(found - found[-1]).max())
                 if surfaces:
-                    modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, usable)
+                    radii = ends[usable]
+                    modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, radii)
                     amplitude *= modulus / max(abs(amplitude), 1e-300)
                 spread += LEAK * abs(amplitude) * continuum.lost(function)
                 out.append(Channel(number + 1 + stays, stays, leaves, k, amplitude, spread))
     return out
-
-
-def _channel(
-    solution: Inside,
-    u: NDArray[np.complex128],
-    w: NDArray[np.complex128],
-    F: NDArray[np.float64],
-    bound: NDArray[np.float64],
-    shift: NDArray[np.float64],
-    k: float,
-    R: float,
-) -> complex:
-    """Return the amplitude of a channel from the box [0, R]; `shift` is what the electron outside does not see of the nucleus."""
-    size, weights = solution.box(R)
-    inner = slice(0, size)
-    stays = bound[inner] * weights
-    integral = (F[inner] * weights) @ (w[inner, inner] @ stays - shift[inner] * (u[inner, inner] @ stays))
-    return complex(-2.0 / k * integral)
 
 
 def _modulus(
@@ -287,7 +312,7 @@ def _modulus(
     l: int,
     charge: float,
     k: float,
-    ends: Sequence[float],
+    ends: NDArray[np.float64],
 ) -> tuple[float, float]:
     """Return the modulus of a channel from ``<P|u>`` at some radii, and its spread."""
     moduli = []

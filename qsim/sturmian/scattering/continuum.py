@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-KEPT = 64  # sets of continuum functions that are kept: those of all radii and gauges are the same
+KEPT = 256  # sets of continuum functions that are kept: those of all gauges are the same, one for each open channel
 ASYMPTOTIC = 60  # terms of the asymptotic series of a Coulomb wave
 HELD = 2e-3  # share of its largest value that a level may have left at the end of the box that holds it
 SETTLED = 1e-11  # last term of that series that counts as converged

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.pool import each_part
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.scattering.krylov import GMRES, Krylov, cocg, gmres, norms_of
@@ -86,9 +87,7 @@ class Driven:
         self._h: dict[int, Any] = {}
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
-        for l in self.multipoles:
-            if l not in planes:
-                planes[l] = np.asarray(grid.poisson(l), complex)
+        fill_planes(planes, grid, self.multipoles, device.threads)
         self._G = device.asarray(np.stack([planes[l].ravel() for l in self.multipoles]))
         self._terms = terms(device, A)
         self._entries = int(np.count_nonzero(A))
@@ -193,6 +192,19 @@ class Driven:
             r[:, p] += xp.matmul(self._h[a], u[:, p])
             r[:, p] += xp.matmul(u[:, p], self._h[b])
         return self.source(r)
+
+
+def fill_planes(
+    planes: dict[int, NDArray[np.complex128]], grid: RadialGrid, multipoles: Sequence[int], threads: int
+) -> None:
+    """Add the kernels ``r<^l / r>^(l+1)`` (n, n) of those multipoles l that a cache lacks, on some threads."""
+    missing = [l for l in multipoles if l not in planes]
+
+    def work(first: int, last: int) -> None:
+        for l in missing[first:last]:
+            planes[l] = np.asarray(grid.poisson(l), complex)
+
+    each_part(work, len(missing), len(missing) * grid.size**3, threads)
 
 
 @dataclass

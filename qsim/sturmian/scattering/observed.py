@@ -123,8 +123,8 @@ def observe(
     ends = solution.ends()
     if E > 0.0 and ("sdcs" in wants or "sigma" in wants or "unitarity" in wants):
         x, _ = spectra.energies()
-        densities = [amplitudes.density(solution, setup.continuum, E, x * E, R) for R in ends]
-        sharing = spectra.extrapolate(ends, 2.0 * math.pi * weight * E * np.array(densities))
+        densities = amplitudes.density(solution, setup.continuum, E, x * E, ends)
+        sharing = spectra.extrapolate(ends, 2.0 * math.pi * weight * E * densities)
         returned = RETURNED * reflection(math.sqrt(2.0 * E), setup)
         total_error += returned * abs(sharing.total)
         sharing = replace(
@@ -133,9 +133,7 @@ def observe(
             total_error=sharing.total_error + 2.0 * returned * abs(sharing.total),
         )
     if E > 0.0 and ejected is not None:
-        break_up = np.array(
-            [amplitudes.breakup(solution, setup.continuum, E, np.array(ejected), R) for R in ends]
-        )
+        break_up = amplitudes.breakup(solution, setup.continuum, E, ejected, ends)
     return Observed(
         L,
         S,

@@ -85,8 +85,6 @@ def outgoing(
     NumericsError
         If the grid has no complex part, or eigenvectors cannot be normalised.
     """
-    from scipy.linalg import eig, solve
-
     if not grid.is_complex:
         raise NumericsError(
             "a collision needs a complex contour, on which outgoing waves decay",
@@ -95,10 +93,12 @@ def outgoing(
     h = np.asarray(grid.kinetic(l), complex)
     h[np.diag_indices_from(h)] += V
     if c is None:
-        e, C = eig(h, check_finite=False)
+        e, C = np.linalg.eig(h)  # unlike SciPy's, it lets other threads work meanwhile
     else:
+        from scipy.linalg import solve
+
         Q, _ = np.linalg.qr(c / np.linalg.norm(c, axis=0))
-        e, x = eig(solve(Q.T @ Q, Q.T @ (h @ Q), check_finite=False), check_finite=False)
+        e, x = np.linalg.eig(solve(Q.T @ Q, Q.T @ (h @ Q), check_finite=False))
         C = Q @ x
     order = np.argsort(e.real, kind="stable")
     e, C = e[order], C[:, order]

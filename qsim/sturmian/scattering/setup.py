@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.parallel import in_shares
+from qsim.core.device.pool import each_part
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import SquareWell
 from qsim.sturmian.deck.symmetry import exchange_sign
@@ -217,8 +218,21 @@ class Setup:
 
     def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
         """Return E - H of one symmetry; the functions are those for the energy E."""
-        orbitals = {l: self.orbitals(l, E) for l in {l for pair in pairs for l in pair}}
-        return Driven(self.device, self.grid, orbitals, L, S, pairs, self.planes)
+        wanted = sorted({l for pair in pairs for l in pair})
+        self._make(wanted, E)
+        return Driven(
+            self.device, self.grid, {l: self.orbitals(l, E) for l in wanted}, L, S, pairs, self.planes
+        )
+
+    def _make(self, wanted: Sequence[int], E: float) -> None:
+        """Make the functions of some l on all threads: each is an eigenproblem of its own, too small for a BLAS with threads."""
+        missing = [l for l in wanted if (l, self.energy(E)) not in self._orbitals]
+
+        def work(first: int, last: int) -> None:
+            for l in missing[first:last]:
+                self.orbitals(l, E)
+
+        each_part(work, len(missing), len(missing) * self.grid.size**3, self.device.threads)
 
     @property
     def condition(self) -> float:

@@ -139,20 +139,22 @@ def dipole(
     -------
     (P, n, n) complex128
     """
-    slope = _slope(grid) if gauge == "velocity" else None
+    held = _held(grid, state)  # an operator that is local in the elements leaves nothing elsewhere
+    r, whole = grid.r[:held, None], _slope(grid) if gauge == "velocity" else None
+    slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
     scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
 
     def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Apply the radial operator to the first electron."""
         if gauge == "length":
-            return np.asarray(grid.r[:, None] * F)
+            return np.asarray(r * F)
         if gauge == "acceleration":
-            return np.asarray(Z / grid.r[:, None] ** 2 * F)
+            return np.asarray(Z / r**2 * F)
         assert slope is not None
         factor = -(start + 1) if to == start + 1 else start
-        return np.asarray(slope @ F + factor / grid.r[:, None] * F)
+        return np.asarray(slope @ F + factor / r * F)
 
-    return _one_body(pairs, L, state, L_initial, 1, radial, scale)
+    return _one_body(pairs, L, state, L_initial, 1, radial, scale, held)
 
 
 def gauge_steps(wanted: str, known: Collection[str]) -> tuple[str, list[str]]:
@@ -198,8 +200,9 @@ def fast_projectile(
     """
     from scipy.special import spherical_jn
 
-    real = grid.is_real
-    r = np.where(real, grid.r.real, 0.0)
+    held = _held(grid, state)
+    real = grid.is_real[:held]
+    r = np.where(real, grid.r[:held].real, 0.0)
     total = np.zeros((len(pairs), grid.size, grid.size), complex)
     for order in range(abs(L - L_initial), L + L_initial + 1):
         j = np.where(real, spherical_jn(order, q * r), 0.0)
@@ -211,7 +214,7 @@ def fast_projectile(
         ) -> NDArray[np.complex128]:
             return np.asarray(j[:, None] * F, complex)
 
-        total += _one_body(pairs, L, state, L_initial, order, radial, 1j**order * (2 * order + 1))
+        total += _one_body(pairs, L, state, L_initial, order, radial, 1j**order * (2 * order + 1), held)
     return total
 
 
@@ -223,14 +226,16 @@ def _one_body(
     order: int,
     radial: object,
     scale: complex,
+    held: int,
 ) -> NDArray[np.complex128]:
-    """Return ``sum_i C^order_0(i) f(r_i)`` applied to a state, for the stored pairs."""
+    """Return ``sum_i C^order_0(i) f(r_i)`` applied to a state, for the stored pairs; beyond the first `held` nodes it is zero."""
     assert callable(radial)
     size = next(iter(state.values())).shape
+    inner = {pair: np.ascontiguousarray(F[:held, :held]) for pair, F in state.items()}
     out = []
     for a, b in pairs:
-        total = np.zeros(size, complex)
-        for (la, lb), F in state.items():
+        total = np.zeros((held, held), complex)
+        for (la, lb), F in inner.items():
             first = tensor(order, (a, b, L), (la, lb, L_initial))
             if first != 0.0:
                 total += first * radial(a, la, F)
@@ -239,8 +244,20 @@ def _one_body(
             if second != 0.0:
                 sign = (-1) ** (a + b - L + la + lb - L_initial)
                 total += sign * second * radial(b, lb, F.T).T
-        out.append(scale * total)
+        part = np.zeros(size, complex)
+        part[:held, :held] = scale * total
+        out.append(part)
     return normalised(pairs, out)
+
+
+def _held(grid: RadialGrid, state: Mapping[tuple[int, int], NDArray[np.float64]]) -> int:
+    """Return how many nodes hold a state with the element next to it, beyond which it and its derivative are zero."""
+    used = np.zeros(grid.size, bool)
+    for F in state.values():
+        there = F != 0.0
+        used |= there.any(axis=0) | there.any(axis=1)
+    last = int(np.flatnonzero(used)[-1]) if used.any() else 0
+    return min(grid.size, last + grid.order)
 
 
 def _slope(grid: RadialGrid) -> NDArray[np.complex128]:

@@ -314,23 +314,30 @@ def _orthonormal(
 ) -> NDArray[np.float64]:
     """Return an orthonormal basis of ``block`` outside of ``V``; directions that are not new are dropped.
 
-    Twice: the first pass leaves rounding of the size of what it removed.
+    Twice: the first pass leaves rounding of the size of what it removed.  The host decides by a few numbers: a GPU would need its
+    library of eigenvalues, and kernels for masks, for a matrix of a few rows.
     """
     shape = block.shape[1:]
     T = block.reshape(block.shape[0], -1)
-    scale = xp.sqrt(xp.sum(T * T, axis=1))
-    T = T[scale > 0] / scale[scale > 0][:, None]
+    scale = np.sqrt(_few(xp.sum(T * T, axis=1)))
+    kept = np.flatnonzero(scale > 0)
+    T = (T if kept.size == scale.size else T[xp.asarray(kept)]) / xp.asarray(scale[kept])[:, None]
     for _ in range(2):
         if V is not None and T.shape[0]:
             base = V.reshape(V.shape[0], -1)
             T = T - (T @ base.T) @ base
         if not T.shape[0]:
             break
-        gram = T @ T.T
-        s, u = xp.linalg.eigh(0.5 * (gram + gram.T))
+        gram = _few(T @ T.T)
+        s, u = np.linalg.eigh(0.5 * (gram + gram.T))
         keep = s > 1e-20
-        T = (u[:, keep] / xp.sqrt(s[keep])).T @ T
+        T = xp.asarray(np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T)) @ T
     return T.reshape(T.shape[0], *shape)
+
+
+def _few(values: Any) -> NDArray[np.float64]:
+    """Return a few numbers of a device on the host."""
+    return np.asarray(values.get() if hasattr(values, "get") else values, float)
 
 
 class _Preconditioner:
