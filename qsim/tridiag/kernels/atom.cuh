@@ -25,6 +25,7 @@
 #define GROUP 8    // parts that a thread adds up
 #define FAMILIES 4  // of disjoint pairs of lanes, at most
 #define SUMS 6      // norm, two components of dipole and force, norm of the last l
+#define MOVES 4     // numbers per sweep in length gauge: angles per bohr, of the step before and after; turns of the frame
 
 // 1 / x to rounding for x between 1e-300 and 1e300.
 QSIM_DEVICE real inverse(real x) {
@@ -48,7 +49,8 @@ QSIM_DEVICE int read_flag(const int* flag) {
 #endif
 }
 
-QSIM_DEVICE cplx read_shared_by_blocks(const cplx* from) {  // past the cache of the multiprocessor, which does not see others write
+// What other blocks have written: past the cache of the multiprocessor, which does not see others write.
+QSIM_DEVICE cplx read_of_blocks(const cplx* from) {
 #ifdef __CUDACC__
     const real* p = (const real*)from;
     return {__ldcg(p), __ldcg(p + 1)};
@@ -57,7 +59,7 @@ QSIM_DEVICE cplx read_shared_by_blocks(const cplx* from) {  // past the cache of
 #endif
 }
 
-QSIM_DEVICE real read_real_of_blocks(const real* from) {
+QSIM_DEVICE real read_of_blocks(const real* from) {
 #ifdef __CUDACC__
     return __ldcg(from);
 #else
@@ -231,7 +233,7 @@ QSIM_DEVICE void radial_come(const Chunk& m, const Radial& t, const cplx* tips) 
         for (int k = reach; k > 0; --k) {
             const int c = back ? m.at + k : m.at - k;
             sum = cfma(chunk[c * m.lanes + lane], sum,
-                       read_shared_by_blocks(tips + ((back ? m.chunks : 0) + c) * m.lanes + lane));
+                       read_of_blocks(tips + ((back ? m.chunks : 0) + c) * m.lanes + lane));
         }
         m.come[i] = sum;
     }
@@ -362,7 +364,7 @@ struct Steps {
     const real *coupling, *growth;  // of all families
     const real *r, *mask;           // (rows of all chunks); mask: null if there is none
     const real *momenta;            // (lanes): m, null where the frame does not turn
-    const real *moves;              // (members, steps + 1, 4)
+    const real *moves;              // (members, steps + 1, MOVES); in velocity gauge MIX_MOVES (atom_mix.cuh)
     const int *samples;             // (steps + 1): place of the sums taken after that many steps, -1 for none
     const real *weight, *force, *edge;
     real* sums;                     // (members, places, chunks, SUMS)
@@ -380,7 +382,7 @@ QSIM_DEVICE Family family_of(const Steps& s, int which) {
 
 // Complete step k and begin the next one: the couplings of both; r: of the first row.
 QSIM_DEVICE void turn_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, const real* r) {
-    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MOVES;
     for (int i = s.families - 1; i > 0; --i) turn_pairs(m, families[i], r, move[0]);
     turn_pairs(m, families[0], r, move[0] + move[1]);
     for (int i = 1; i < s.families; ++i) turn_pairs(m, families[i], r, move[1]);
@@ -390,7 +392,7 @@ QSIM_DEVICE void turn_lanes(const Chunk& m, const Steps& s, const Family* famili
 // moves: angles per bohr of the step before and after, turns of the frame before and after a sample.
 QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* families, int member, int k, cplx* phases,
                               real* scratch) {
-    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+    const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MOVES;
     const real *r = s.r + m.at * m.rows, here = move[0], after = move[1];
     const int sample = s.samples[k];
     for (int i = s.families - 1; i >= 0; --i) turn_pairs(m, families[i], r, here);

@@ -8,15 +8,17 @@
 //     a_j = -T_(j+1,j) / P_j,   b_j = -T_(j-1,j) / Q_j,   D_j = G_j (T-_jj + a_(j-1) T-_(j-1,j) + b_(j+1) T-_(j+1,j)),
 //     s_j = T-_(j+1,j) + a_j (T-_jj + a_(j-1) T-_(j-1,j)),   z_j = T-_(j-1,j) + b_j (T-_jj + b_(j+1) T-_(j+1,j)):
 //
-// two recurrences of first order, as the radial step has them.  Where the grid is uniform, pivots have a closed form; elsewhere each
-// thread finds them from `warm` rows before and after its own, beyond which they are not felt.
+// two recurrences of first order, as the radial step has them.  Where the grid is uniform, pivots have a closed form; elsewhere they
+// are found from `warm` rows before and after, beyond which nothing is felt: by each thread for its rows, or by a team for a block
+// (atom_warps_mix.cuh).
 #ifndef QSIM_ATOM_CAYLEY_CUH
 #define QSIM_ATOM_CAYLEY_CUH
 #include "atom.cuh"
 
 struct Mix {
     const real *inverse_r, *inverse_slope, *root;  // (rows of all chunks): 1/r, 1/r', sqrt(r'); 0 beyond the grid
-    const int* reach;   // (3, chunks): segments before and after a chunk that are felt; rows of pivots, -1: a uniform grid
+    const int* felt;    // (3, chunks): parts before and after a chunk that are felt; `warm`, rows before and after a part that its
+                        // pivots feel, -1 where these are the pivots of a uniform grid without end
     int points;
 };
 

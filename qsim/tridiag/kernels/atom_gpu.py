@@ -44,20 +44,23 @@ __all__ = [
 ROWS = 4  # rows of a thread
 MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
 THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of atom_launch.py
-GROUP = 8  # segments that a thread adds up
+GROUP = 8  # parts of a chunk (`ROWS` rows each) that a thread adds up
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP_LANES, WARP_ROWS = 62, 32  # most of a block that keeps its rows in registers
-WARP_STEP = 2  # rows of all lanes that a warp of it holds
+WARP = 32  # threads
+WARP_LANES, WARP_ROWS = (
+    62,
+    32,
+)  # most of a block that keeps its rows in registers; 64 lanes would fill more than 227 KiB
+WARP_STEP = 2  # rows of all lanes that a team of its threads holds
 MAIL = 3  # numbers of a message between such blocks
 ROOM = 3  # complex numbers that a thread of it finds ahead of time, per row
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
 NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
-OTHERS = (
-    3  # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
-)
+# complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
+OTHERS = 3
 STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
 FLOOR = -1e4  # of logarithms
 
@@ -77,7 +80,7 @@ class CudaShape:
     blocks : int
         CUDA blocks of a member: `chunks`, or fewer, each of which does several chunks.
     threads : int
-        Of a block.
+        Of a block in length gauge (in velocity gauge MIX_THREADS of atom_launch.py, with `warps` `warps_threads`).
     together : int
         Members of a launch.
     waits : bool
@@ -113,21 +116,21 @@ class CudaShape:
 
         Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
         """
-        groups = self.rows // WARP_STEP
+        teams = self.rows // WARP_STEP
         return 16 * (
-            self.lanes * (4 * self.rows + max(2 * groups, self.rows) + groups + 2)
+            self.lanes * (4 * self.rows + max(2 * teams, self.rows) + teams + 2)
             + self.width * ROOM * self.rows
         )
 
     @property
     def width(self) -> int:
-        """Threads of a group of such a block, each of which has two lanes."""
-        return 16 if self.lanes <= 32 else 32
+        """Threads of a team of such a block, each of which has two lanes: a warp, or half of one."""
+        return WARP // 2 if self.lanes <= WARP else WARP
 
     @property
     def resident(self) -> int:
         """Such blocks whose registers a multiprocessor has."""
-        return 32 // self.width
+        return WARP // self.width
 
     @property
     def warps_threads(self) -> int:
@@ -315,7 +318,7 @@ class Mixing:
     def felt(self, g: float) -> tuple[Any, int]:
         """Return what is felt before and after each chunk for steps up to g, (3, chunks), and in how many chunks.
 
-        Segments before, segments after; rows from which pivots are found, -1 where they are those of a uniform grid without end.
+        Parts before, parts after; rows from which pivots are found, -1 where they are those of a uniform grid without end.
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
         ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
         """
@@ -338,7 +341,7 @@ class Mixing:
         return self._felt[bucket]
 
     def _warm(self, decay: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the rows before and after the segments of each chunk from which pivots are found, -1 for none, (chunks,)."""
+        """Return the rows before and after those of each team from which pivots are found, -1 for none, (chunks,)."""
         n, rows = self._slope.size, self._shape.rows
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows

@@ -1,7 +1,7 @@
 r"""Launches of the CUDA kernels of an electron in a central potential, and the lists of what they do between sums.
 
 A launch makes many steps.  In length gauge a sweep ends one step and begins the next (`moves`); in velocity gauge it ends one
-part of a step and begins the next (`operations`).
+operation of a step and begins the next (`operations`).
 """
 
 from __future__ import annotations

@@ -4,10 +4,16 @@
 #include "atom_cayley.cuh"
 
 #define MIX_THREADS 256  // with twice the registers of THREADS
+#define MIX_MOVES 3      // numbers per operation: g, turns of the frame before and after a sample
+// what an operation is, if not the number of a family; along z:
 #define RADIAL_STEP (-1)
 #define NOTHING (-2)
+#define ODD_PAIRS 1
+// what is done before it begins, a bit each
+#define CLEAR 1
+#define MASK 2
 
-// Sums and differences of a pair in the rows of a segment, turned, and divided by sqrt(r').
+// Sums and differences of a pair in the rows of a part, turned, and divided by sqrt(r').
 QSIM_DEVICE void load_pair(const Chunk& m, const Mix& x, int lower, int upper, real angle, int begin, cplx (&sum)[ROWS],
                            cplx (&difference)[ROWS]) {
 #pragma unroll
@@ -52,7 +58,7 @@ QSIM_DEVICE void mix_fold(const Chunk& m, const T& c, const cplx (&v)[ROWS], int
 
 // Sums of each thread's rows from zero, for the pairs of a family; products: (2, parts of all chunks, lanes).
 QSIM_DEVICE void mix_ends(const Chunk& m, const Mix& x, const Family& family, real g, real* products) {
-    const int warm = x.reach[2 * m.chunks + m.at];
+    const int warm = x.felt[2 * m.chunks + m.at];
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
         const MixPlace p = mix_place(m, family, g, i);
         cplx sum[ROWS], difference[ROWS];
@@ -73,7 +79,7 @@ QSIM_DEVICE void mix_ends(const Chunk& m, const Mix& x, const Family& family, re
     __syncthreads();
 }
 
-// As radial_tips, with the factors of this step: wholes (2, chunks, lanes), their product over the chunk, for the others; `products`
+// As radial_tips, with the factors of this operation: wholes (2, chunks, lanes), their product over the chunk, for the others; `products`
 // becomes that over all parts before.
 QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, cplx* tips, real* wholes) {
     const int groups = groups_of(m.parts), width = 2 * family.count, threads = 2 * groups * width;
@@ -131,13 +137,13 @@ QSIM_DEVICE void mix_come(const Chunk& m, const Mix& x, const Family& family, co
     for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
         const bool back = i >= width;
         const int lane = back ? i - width : i;
-        const int reach = (x.reach[(back ? m.chunks : 0) + m.at] + m.parts - 1) / m.parts;
+        const int reach = (x.felt[(back ? m.chunks : 0) + m.at] + m.parts - 1) / m.parts;
         cplx sum = {0, 0};
         for (int k = reach; k > 0; --k) {
             const int c = back ? m.at + k : m.at - k;
             if (c < 0 || c >= m.chunks) continue;
             const int place = ((back ? m.chunks : 0) + c) * m.lanes + lane;
-            sum = cfma(read_real_of_blocks(wholes + place), sum, read_shared_by_blocks(tips + place));
+            sum = cfma(read_of_blocks(wholes + place), sum, read_of_blocks(tips + place));
         }
         m.come[(back ? m.lanes : 0) + lane] = sum;
     }
@@ -153,7 +159,7 @@ QSIM_DEVICE cplx mix_carry(const Chunk& m, const real* products, int direction, 
 
 // f' of the pairs of the family.
 QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, real g, const real* products) {
-    const int warm = x.reach[2 * m.chunks + m.at];
+    const int warm = x.felt[2 * m.chunks + m.at];
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
         const MixPlace p = mix_place(m, family, g, i);
         cplx sum[ROWS], difference[ROWS];
@@ -203,11 +209,11 @@ QSIM_DEVICE void clear_core(const Chunk& m, const real* inner, int inner_rows, r
     __syncthreads();
 }
 
-// What velocity gauge has beside Steps: its `moves` are (members, operations + 1, 3): g of the operation that begins, turns of the
+// What velocity gauge has beside Steps: its `moves` are (members, operations + 1, MIX_MOVES): g of the operation that begins, turns of the
 // frame before and after a sample.
 struct Operations {
     const int* kinds;    // (operations + 1): family, RADIAL_STEP or NOTHING
-    const int* actions;  // (operations + 1): before it begins: 1 clears the core, 2 multiplies by the mask
+    const int* actions;  // (operations + 1): before it begins: CLEAR the core, multiply by the MASK, or both
     real *products, *wholes;  // of Cayley steps: (members, 2, parts of all chunks, lanes); (2, members, 2, chunks, lanes)
     real* lost;               // (members, chunks)
     const real* inner;
@@ -235,7 +241,7 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     real* products = o.products + member * tips * (m.parts + groups_of(m.parts));
     cplx* kept = s.kept + member * tips * m.parts;
     for (int k = s.first; k <= s.last; ++k) {
-        const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 3;
+        const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MIX_MOVES;
         const int ends = k > 0 ? o.kinds[k - 1] : NOTHING, begins = o.kinds[k];
         const int64 before = (int64)((k - 1) & 1) * s.members + member, now = (int64)(k & 1) * s.members + member;
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
@@ -246,8 +252,8 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
                     if (ends == RADIAL_STEP) {
                         radial_ends(m, t);
                         radial_tips(m, t, nullptr);
-                    } else if (ends >= 0 && move[-3] != real(0)) {
-                        mix_ends(m, x, families[ends], move[-3], products);
+                    } else if (ends >= 0 && move[-MIX_MOVES] != real(0)) {
+                        mix_ends(m, x, families[ends], move[-MIX_MOVES], products);
                         mix_tips(m, families[ends], products, nullptr, nullptr);
                     }
                 }
@@ -256,12 +262,12 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (ends == RADIAL_STEP) {
                 radial_come(m, t, s.tips + before * tips);
                 radial_finish(m, t);
-            } else if (ends >= 0 && move[-3] != real(0)) {
+            } else if (ends >= 0 && move[-MIX_MOVES] != real(0)) {
                 mix_come(m, x, families[ends], s.tips + before * tips, o.wholes + before * tips);
-                mix_finish(m, x, families[ends], move[-3], products);
+                mix_finish(m, x, families[ends], move[-MIX_MOVES], products);
             }
-            if (o.actions[k] & 1) clear_core(m, o.inner, o.inner_rows, scratch, o.lost + member * s.chunks + m.at);
-            if (o.actions[k] & 2) multiply_rows(m, s.mask + m.at * m.rows);
+            if (o.actions[k] & CLEAR) clear_core(m, o.inner, o.inner_rows, scratch, o.lost + member * s.chunks + m.at);
+            if (o.actions[k] & MASK) multiply_rows(m, s.mask + m.at * m.rows);
             if (s.momenta) turn_frame(m, s.momenta, move[1], phases);
             if (s.samples[k] >= 0)
                 chunk_sums(m, families, s.families, s.r + m.at * m.rows, s.weight + m.at * m.rows,

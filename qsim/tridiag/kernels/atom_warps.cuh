@@ -1,36 +1,36 @@
 // Steps of an electron in a central potential along z on a GPU for runs that fit into the registers of the device: up to 62 lanes and
 // 32 rows per block.  What counts is the latency of a step, not the work.
 //
-// A group of threads (a warp, or half of one) holds ROWS rows of all lanes, a thread the lanes 2 t and 2 t + 1 of l, an even pair; odd
-// pairs are brought together by shuffles.  The radial step is made of the recurrences of atom.cuh.
+// A team of threads (a warp, or half of one) holds ROWS rows of all lanes, a thread the two lanes of an even pair; odd pairs are brought
+// together by shuffles.  The radial step is made of the recurrences of atom.cuh.
 //
-// Blocks exchange the ends of their sums once per part of a step, by numbers that carry the count of the part in their own 16 bytes:
-// whoever finds the count has the number, and no fence or flag is needed.  Four groups each find what the block sends, and what comes;
-// the sums that its own groups need are found after that is sent, as are the numbers of the next part, while others are waited for.
+// Blocks exchange the ends of their sums once per sweep, by numbers that carry the count of the sweep in their own 16 bytes:
+// whoever finds the count has the number, and no fence or flag is needed.  Four teams each find what the block sends, and what comes;
+// the sums that its own teams need are found after that is sent, as are the numbers of the next sweep, while others are waited for.
 #ifndef QSIM_ATOM_WARPS_CUH
 #define QSIM_ATOM_WARPS_CUH
 #include "atom.cuh"
 
 #ifndef WIDTH
-#define WIDTH 32  // threads of a group, which holds ROWS rows of all lanes: 16 up to 32 lanes, two groups in a warp
+#define WIDTH 32  // threads of a team: with up to 32 lanes 16, two teams in a warp
 #endif
 #define MOST_ROWS 32
 #define LAUNCHED (WIDTH * MOST_ROWS / ROWS)
 #define RESIDENT (QSIM_WARP / WIDTH)  // blocks that shall find registers on a multiprocessor
-#define ROOM (3 * ROWS)  // complex numbers of a thread that are found ahead of time
+#define ROOM 3  // complex numbers that a thread finds ahead of time, per row
 #define MAIL 3  // numbers of a message: a sum (complex), and in velocity gauge the product that takes another sum over the block
 
 struct Warps {
-    int at, group, t, pairs, lanes, groups, chunks, rows, threads;
+    int at, team, t, pairs, lanes, teams, chunks, rows, threads;
     bool active;      // whether the thread has lanes
-    int adding, listening, pivoting;  // roles of the thread, a bit each
+    int adding, listening, pivoting;  // roles of the thread in each kind of work, a bit each
     cplx *f;          // shared: (rows, lanes), over `ends`, which are free when the state is looked at
-    cplx *ends;       // (2, groups, lanes): sums of each group from zero, then what comes to it from the groups before
+    cplx *ends;       // (2, teams, lanes): sums of each team from zero, then what comes to it from the teams before
     cplx *come;       // (2, lanes): what comes from the blocks before and after
-    real *products;   // (2, groups, lanes): of velocity gauge: of a and of b over a group, then over the groups before
-    cplx *room;       // (ROOM, threads): what each thread finds ahead of time
-    cplx *tables;     // of length gauge: gain, keep (rows, lanes) each, products of alpha and of beta over the groups before and over
-                      // each group, (2, groups, lanes) each; of velocity gauge: alpha, beta, gain and keep (rows, lanes)
+    real *products;   // (2, teams, lanes): of velocity gauge: of a and of b over a team, then over the teams before
+    cplx *room;       // (ROOM ROWS, threads): what each thread finds ahead of time
+    cplx *tables;     // of length gauge: gain, keep (rows, lanes) each, products of alpha and of beta over the teams before and over
+                      // each team, (2, teams, lanes) each; of velocity gauge: alpha, beta, gain and keep (rows, lanes)
     uint4* mail;      // (2, 2, chunks, lanes, MAIL): by the parity of the count and the direction
 };
 
@@ -93,14 +93,16 @@ QSIM_DEVICE void send_sum(uint4* to, cplx value, uint32 tag) {
     send(to + 1, value.im, tag);
 }
 
-// Work that a group does for all: by direction (the lowest bit) and side, the even lanes or the odd ones.
+// Work that a team does for all, in ROLES: a direction along r (the lowest bit) and a side, the lower or the upper lanes of the pairs
+// (of pivots: a sign of the rate).
 #define ROLES 4
+enum Work { ADDING, LISTENING, PIVOTING };
 QSIM_DEVICE bool has(int roles, int role) { return (roles >> role & 1) != 0; }
 
-// Roles of a group, those of each kind in other warps than those of another if there are enough.
-QSIM_DEVICE int roles_of(int group, int groups, int kind) {
+// Roles of a team in a kind of work, which other warps have than those of another kind if there are enough.
+QSIM_DEVICE int roles_of(int team, int teams, Work work) {
     int found = 0;
-    for (int role = 0; role < ROLES; ++role) found |= (group == (kind * ROLES + role) * RESIDENT % groups) << role;
+    for (int role = 0; role < ROLES; ++role) found |= (team == ((int)work * ROLES + role) * RESIDENT % teams) << role;
     return found;
 }
 
@@ -112,7 +114,7 @@ QSIM_DEVICE cplx from_last(cplx a) { return {__shfl_up_sync(QSIM_ALL_LANES, a.re
 QSIM_DEVICE void load_rows(const Warps& w, const cplx* from, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const int row = (w.group * ROWS + r) * w.lanes + w.t;
+        const int row = (w.team * ROWS + r) * w.lanes + w.t;
         a[r] = w.active ? from[row] : make_cplx(0, 0);
         b[r] = w.active ? from[row + w.pairs] : make_cplx(0, 0);
     }
@@ -122,14 +124,14 @@ QSIM_DEVICE void store_rows(const Warps& w, cplx* to, const cplx (&a)[ROWS], con
     if (!w.active) return;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const int row = (w.group * ROWS + r) * w.lanes + w.t;
+        const int row = (w.team * ROWS + r) * w.lanes + w.t;
         to[row] = a[r], to[row + w.pairs] = b[r];
     }
 }
 
 // ----------------------------------------------------------------------------------------- radial step
 
-// Products of alpha over the groups before and of beta over those after: what comes to the block times these comes to the group.
+// Products of alpha over the teams before and of beta over those after: what comes to the block times these comes to the team.
 struct Prefix {
     cplx down[2], up[2];  // of the two lanes
 };
@@ -137,12 +139,12 @@ struct Prefix {
 QSIM_DEVICE Prefix radial_prefix(const Warps& w, const Radial& t) {
     Prefix p = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
     if (!w.active) return p;
-    const int64 all = (int64)w.chunks * w.groups * w.lanes, at = ((int64)w.at * w.groups + w.group) * w.lanes + w.t;
+    const int64 all = (int64)w.chunks * w.teams * w.lanes, at = ((int64)w.at * w.teams + w.team) * w.lanes + w.t;
     for (int side = 0; side < 2; ++side) p.down[side] = t.more[at + side * w.pairs], p.up[side] = t.more[all + at + side * w.pairs];
     return p;
 }
 
-// Sums of the rows of the group from zero; alpha, beta: (ROWS) of the lane, `stride` apart.
+// Sums of the rows of the team from zero; alpha, beta: (ROWS) of the lane, `stride` apart.
 QSIM_DEVICE void radial_fold(const cplx* alpha, const cplx* beta, int stride, const cplx (&f)[ROWS], cplx& down, cplx& up) {
     down = f[0], up = f[ROWS - 1];
 #pragma unroll
@@ -165,7 +167,7 @@ QSIM_DEVICE void radial_rows(const cplx* alpha, const cplx* beta, int stride, co
     }
 }
 
-// Sums along the groups of a block in one direction, in STRETCHES side by side, as each link waits for the one before it.
+// Sums along the teams of a block in one direction, in STRETCHES side by side, as each link waits for the one before it.
 #define STRETCHES 4
 #define LINKS (MOST_ROWS / ROWS / STRETCHES)
 
@@ -177,7 +179,7 @@ template <typename T> struct Stretches {
 QSIM_DEVICE cplx times(cplx a, cplx b) { return a * b; }
 QSIM_DEVICE real times(real a, real b) { return a * b; }
 
-// Factor: (group) -> product over the rows of a group.
+// Factor: (team) -> product over the rows of a team.
 template <typename T, typename Factor>
 QSIM_DEVICE Stretches<T> stretches(const Warps& w, int direction, const cplx* ends, const Factor& factor, T one) {
     Stretches<T> s;
@@ -187,8 +189,8 @@ QSIM_DEVICE Stretches<T> stretches(const Warps& w, int direction, const cplx* en
     for (int k = 0; k < LINKS; ++k) {
 #pragma unroll
         for (int i = 0; i < STRETCHES; ++i) {
-            const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
-            if (link >= w.groups) continue;
+            const int link = i * LINKS + k, q = direction ? w.teams - 1 - link : link;
+            if (link >= w.teams) continue;
             const T own = factor(q);
             s.sum[i] = cfma(own, s.sum[i], ends[q * w.lanes]);
             s.over[i] = times(own, s.over[i]);
@@ -209,14 +211,15 @@ template <typename T> QSIM_DEVICE cplx whole_sum(Stretches<T>& s) {
     return sum;
 }
 
-// Sums over the groups: of the whole block, for the others; `ends` becomes what comes to each group.
-// Factor: (direction, lane, group) -> product over the rows of a group.
+// Sums over the teams: of the whole block, for the others; `ends` becomes what comes to each team.
+// Factor: (direction, lane, team) -> product over the rows of a team.  told: whether others wait for the sum, by `tag`; in the first
+// sweep of a launch they have it from the one before.
 template <typename Factor> QSIM_DEVICE void radial_chain(const Warps& w, const Factor& factor, bool told, uint32 tag) {
 #pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx* ends = w.ends + direction * w.groups * w.lanes + lane;
+        cplx* ends = w.ends + direction * w.teams * w.lanes + lane;
         const auto own = [&](int q) { return factor(direction, lane, q); };
         Stretches<cplx> s = stretches(w, direction, ends, own, make_cplx(1, 0));
         const cplx sum = whole_sum(s);
@@ -225,8 +228,8 @@ template <typename Factor> QSIM_DEVICE void radial_chain(const Warps& w, const F
         for (int k = 0; k < LINKS; ++k) {
 #pragma unroll
             for (int i = 0; i < STRETCHES; ++i) {
-                const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
-                if (link >= w.groups) continue;
+                const int link = i * LINKS + k, q = direction ? w.teams - 1 - link : link;
+                if (link >= w.teams) continue;
                 const cplx here = ends[q * w.lanes];
                 ends[q * w.lanes] = s.sum[i];
                 s.sum[i] = cfma(own(q), s.sum[i], here);
@@ -268,10 +271,10 @@ QSIM_DEVICE void radial_receive(const Warps& w, const Radial& t, int window, uin
     }
 }
 
-// What comes to the group: from the groups before, and from the blocks before.
+// What comes to the team: from the teams before, and from the blocks before.
 QSIM_DEVICE cplx radial_carry(const Warps& w, int direction, int side, cplx prefix) {
     const int lane = side * w.pairs + w.t;
-    return cfma(prefix, w.come[direction * w.lanes + lane], w.ends[(direction * w.groups + w.group) * w.lanes + lane]);
+    return cfma(prefix, w.come[direction * w.lanes + lane], w.ends[(direction * w.teams + w.team) * w.lanes + lane]);
 }
 
 // ------------------------------------------------------------------------------------------ couplings
@@ -314,7 +317,7 @@ QSIM_DEVICE void turn_even(const Warps& w, const cplx* room, cplx (&a)[ROWS], cp
 QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
-        const real factor = mask[w.at * w.rows + w.group * ROWS + k];
+        const real factor = mask[w.at * w.rows + w.team * ROWS + k];
         a[k] = factor * a[k], b[k] = factor * b[k];
     }
 }
@@ -322,7 +325,7 @@ QSIM_DEVICE void mask_rows(const Warps& w, const real* mask, cplx (&a)[ROWS], cp
 // The chunk as the functions of atom.cuh have it: the state in shared memory.
 QSIM_DEVICE Chunk chunk_of(const Warps& w) {
     Chunk m;
-    m.f = w.f, m.ends = w.ends, m.lanes = w.lanes, m.rows = w.rows, m.parts = w.groups, m.chunks = w.chunks, m.at = w.at;
+    m.f = w.f, m.ends = w.ends, m.lanes = w.lanes, m.rows = w.rows, m.parts = w.teams, m.chunks = w.chunks, m.at = w.at;
     m.magic = 0xffffffffu / (uint32)w.lanes + 1u;
     return m;
 }
@@ -342,20 +345,20 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     Warps w;
     const int member = blockIdx.x / s.blocks;
     w.at = blockIdx.x - member * s.blocks;
-    w.group = threadIdx.x / WIDTH, w.t = threadIdx.x % WIDTH;
-    w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.groups = s.rows / ROWS, w.chunks = s.chunks;
+    w.team = threadIdx.x / WIDTH, w.t = threadIdx.x % WIDTH;
+    w.lanes = s.lanes, w.pairs = s.lanes / 2, w.rows = s.rows, w.teams = s.rows / ROWS, w.chunks = s.chunks;
     w.adding = w.listening = w.pivoting = 0;
     if (w.t < w.pairs) {
-        w.adding = roles_of(w.group, w.groups, 0), w.listening = roles_of(w.group, w.groups, 1);
-        w.pivoting = roles_of(w.group, w.groups, 2);
+        w.adding = roles_of(w.team, w.teams, ADDING), w.listening = roles_of(w.team, w.teams, LISTENING);
+        w.pivoting = roles_of(w.team, w.teams, PIVOTING);
     }
-    w.active = w.t < w.pairs, w.threads = w.groups * WIDTH;
+    w.active = w.t < w.pairs, w.threads = w.teams * WIDTH;
     w.f = w.ends = (cplx*)raw;
-    w.come = w.ends + max(2 * w.groups, w.rows) * w.lanes;
+    w.come = w.ends + max(2 * w.teams, w.rows) * w.lanes;
     w.products = (real*)(w.come + 2 * w.lanes);
-    w.room = w.come + (2 + w.groups) * w.lanes;
-    w.tables = w.room + ROOM * w.threads;
-    w.mail = mail + (int64)member * 4 * w.chunks * w.lanes * MAIL;
+    w.room = w.come + (2 + w.teams) * w.lanes;
+    w.tables = w.room + ROOM * ROWS * w.threads;
+    w.mail = mail + (int64)member * 2 * 2 * w.chunks * w.lanes * MAIL;
     return w;
 }
 
@@ -379,23 +382,23 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
     load_rows(w, t.beta + first, beta[0], beta[1]);
     const int size = w.rows * w.lanes;
     for (int i = threadIdx.x; i < size; i += blockDim.x) w.tables[i] = t.gain[first + i], w.tables[size + i] = t.keep[first + i];
-    const cplx *gain = w.tables + w.group * ROWS * w.lanes + w.t, *keep = gain + size;
+    const cplx *gain = w.tables + w.team * ROWS * w.lanes + w.t, *keep = gain + size;
     load_rows(w, state, a, b);
-    const real* r = s.r + w.at * w.rows + w.group * ROWS;
-    const int ends = w.groups * w.lanes;
+    const real* r = s.r + w.at * w.rows + w.team * ROWS;
+    const int ends = w.teams * w.lanes;
     cplx *prefixes = w.tables + 2 * size, *parts = prefixes + 2 * ends;
     for (int i = threadIdx.x; i < ends; i += blockDim.x) {
         const int64 from = (int64)w.at * ends + i;
         prefixes[i] = t.more[from], prefixes[ends + i] = t.more[(int64)w.chunks * ends + from];
         parts[i] = t.alpha_part[from], parts[ends + i] = t.beta_part[from];
     }
-    const cplx* prefix = prefixes + w.group * w.lanes + w.t;
+    const cplx* prefix = prefixes + w.team * w.lanes + w.t;
     const auto factor = [&](int direction, int lane, int q) { return parts[direction * ends + q * w.lanes + lane]; };
     __syncthreads();
     // of the odd pairs, those of a step serve before and after its radial step
     cplx *even_turn = w.room, *odd_turn = even_turn + ROWS * w.threads, *next_turn = odd_turn + ROWS * w.threads;
     for (int k = s.first;; ++k) {
-        const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * 4;
+        const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MOVES;
         const bool merged = k <= s.last && !s.mask && s.samples[k] < 0 && k < s.steps;
         if (k > 0) {
             const uint32 tag = (uint32)(s.base + k);
@@ -404,8 +407,8 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, uint4* mail
                 for (int side = 0; side < 2; ++side) {
                     cplx down, up;
                     radial_fold(alpha[side], beta[side], 1, side ? b : a, down, up);
-                    w.ends[w.group * w.lanes + side * w.pairs + w.t] = down;
-                    w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
+                    w.ends[w.team * w.lanes + side * w.pairs + w.t] = down;
+                    w.ends[(w.teams + w.team) * w.lanes + side * w.pairs + w.t] = up;
                 }
             }
             __syncthreads();

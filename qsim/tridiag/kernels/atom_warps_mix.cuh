@@ -1,11 +1,11 @@
-// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a group holding ROWS rows of all pairs.
+// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a team holding ROWS rows of all pairs.
 #ifndef QSIM_ATOM_WARPS_MIX_CUH
 #define QSIM_ATOM_WARPS_MIX_CUH
 #include "atom_mix.cuh"
 #include "atom_warps.cuh"
 
 template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, const cplx (&v)[ROWS], int lane) {
-    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
+    const int here = w.team * w.lanes + lane, there = (w.teams + w.team) * w.lanes + lane;
     cplx down, up;
     real along, back;
     cayley_sums(c, v, down, up, along, back);
@@ -14,19 +14,19 @@ template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, c
 }
 
 template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, cplx (&v)[ROWS], int lane) {
-    const int here = w.group * w.lanes + lane, there = (w.groups + w.group) * w.lanes + lane;
+    const int here = w.team * w.lanes + lane, there = (w.teams + w.team) * w.lanes + lane;
     cayley_values(c, v, cfma(w.products[here], w.come[lane], w.ends[here]),
                   cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]));
 }
 
-// As radial_chain, with real factors of this step; `products` become those over the groups before.
+// As radial_chain, with real factors of this operation; `products` become those over the teams before.
 QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
 #pragma unroll 1
     for (int role = 0; role < ROLES; ++role) {
         if (!has(w.adding, role)) continue;
         const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx* ends = w.ends + direction * w.groups * w.lanes + lane;
-        real* products = w.products + direction * w.groups * w.lanes + lane;
+        cplx* ends = w.ends + direction * w.teams * w.lanes + lane;
+        real* products = w.products + direction * w.teams * w.lanes + lane;
         const auto own = [&](int q) { return products[q * w.lanes]; };
         Stretches<real> s = stretches(w, direction, ends, own, real(1));
         const cplx sum = whole_sum(s);
@@ -45,8 +45,8 @@ QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
         for (int k = 0; k < LINKS; ++k) {
 #pragma unroll
             for (int i = 0; i < STRETCHES; ++i) {
-                const int link = i * LINKS + k, q = direction ? w.groups - 1 - link : link;
-                if (link >= w.groups) continue;
+                const int link = i * LINKS + k, q = direction ? w.teams - 1 - link : link;
+                if (link >= w.teams) continue;
                 const cplx here = ends[q * w.lanes];
                 const real factor = products[q * w.lanes];
                 ends[q * w.lanes] = s.sum[i], products[q * w.lanes] = s.over[i];
@@ -75,7 +75,9 @@ QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
     }
 }
 
-// Inverse pivots of the rows beside each group, of both signs of the rate, by determinants along the rows of the block and, before,
+#define RESCALE 64  // rows after which determinants, powers of the pivots, are made 1 again
+
+// Inverse pivots of the rows beside each team, of both signs of the rate, by determinants along the rows of the block and, before,
 // along as many as pivots feel (`warm`): into `room`, for the threads of each pair.  A direction and a sign are a role.
 QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
     const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
@@ -98,18 +100,18 @@ QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
         for (int i = 0; i < count; ++i) {
             const int j = back ? begin - i : begin + i;
             go_on(j, x.inverse_slope[j]);
-            if (i % 64 == 63) {  // determinants grow as powers
+            if (i % RESCALE == RESCALE - 1) {
                 const real scale = inverse(here);
                 before *= scale, here = 1;
             }
         }
-        for (int i = 0; i <= w.groups; ++i) {
-            const int q = back ? w.groups - i : i;  // rows of all groups before q, or of q and all after, are done
-            const bool outer = q == (back ? 0 : w.groups);
+        for (int i = 0; i <= w.teams; ++i) {
+            const int q = back ? w.teams - i : i;  // rows of all teams before q, or of q and all after, are done
+            const bool outer = q == (back ? 0 : w.teams);
             cplx* to = w.room + w.t + (outer ? (ROWS + 2) * w.threads + (back ? 0 : q - 1) * WIDTH
                                              : (ROWS + back) * w.threads + (back ? q - 1 : q) * WIDTH);
             ((real*)to)[sign] = before * inverse(here);
-            if (i == w.groups) break;
+            if (i == w.teams) break;
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
                 const int j = first + (back ? q * ROWS - 1 - r : q * ROWS + r);
@@ -119,7 +121,7 @@ QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
     }
 }
 
-// Inverse pivots around the two rows of a group: of the row before and of the last row, from the first row of the grid on; of the first
+// Inverse pivots around the two rows of a team: of the row before and of the last row, from the first row of the grid on; of the first
 // row and of the row after, from the last row of the grid on.
 struct Beside {
     real before, last, first, after;
@@ -131,14 +133,14 @@ QSIM_DEVICE Beside beside(const Warps& w, int sign) {
     const int row = 2 * w.threads, next = 2 * WIDTH;
     Beside b;
     b.before = room[ROWS * row], b.after = room[(ROWS + 1) * row];
-    b.last = w.group + 1 < w.groups ? room[ROWS * row + next] : room[(ROWS + 2) * row];
-    b.first = w.group > 0 ? room[(ROWS + 1) * row - next] : room[(ROWS + 2) * row];
+    b.last = w.team + 1 < w.teams ? room[ROWS * row + next] : room[(ROWS + 2) * row];
+    b.first = w.team > 0 ? room[(ROWS + 1) * row - next] : room[(ROWS + 2) * row];
     return b;
 }
 
-// The numbers of the two rows of a group, with one division.
+// The numbers of the two rows of a team, with one division.
 QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, CayleyRows& c) {
-    static_assert(ROWS == 2, "rows of a group");
+    static_assert(ROWS == 2, "rows of a team");
     const real sixth = real(1.0 / 6.0);
     const int n = x.points;
     const bool start = j == 0, one = j < n, two = j + 1 < n, more = j + 2 < n;
@@ -164,12 +166,12 @@ QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, Cayley
     if (!two) c.ss[1] = c.zs[1] = c.gains[1] = c.keeps[1] = 0;
 }
 
-// Rotations of the next part and its numbers, while others are waited for.
+// Rotations of the next operation and its numbers, while others are waited for.
 QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, int warm, const Family& family, real g) {
     const real coupling = w.t < family.count ? family.coupling[w.t] : real(0);
     const real growth = w.t < family.count ? family.growth[w.t] : real(0);
     const real rate = real(0.25) * g * coupling, angle = real(0.25) * g * growth;
-    const int first = w.at * w.rows + w.group * ROWS;
+    const int first = w.at * w.rows + w.team * ROWS;
     cplx* room = w.room + threadIdx.x;
     if (warm >= 0) {
         cayley_pivots(w, x, warm, rate);
@@ -196,7 +198,7 @@ struct Mixed {
     cplx sum[ROWS], difference[ROWS], turn[ROWS];
 };
 
-// Sums and differences of the pairs of the thread, turned, with the numbers that were prepared; what the group has for others.
+// Sums and differences of the pairs of the thread, turned, with the numbers that were prepared; what the team has for others.
 QSIM_DEVICE void cayley_begin(const Warps& w, const Mix& x, int warm, bool odd, const cplx (&a)[ROWS], const cplx (&b)[ROWS], Mixed& m) {
     const cplx* room = w.room + threadIdx.x;
 #pragma unroll
@@ -220,7 +222,7 @@ QSIM_DEVICE void cayley_begin(const Warps& w, const Mix& x, int warm, bool odd, 
         }
     } else {
         const real rate = room[(ROWS + 3) * w.threads].re;
-        const int first = w.at * w.rows + w.group * ROWS;
+        const int first = w.at * w.rows + w.team * ROWS;
         cayley_two(x, first, beside(w, 0), rate, m.sums);
         cayley_two(x, first, beside(w, 1), -rate, m.differences);
     }
@@ -250,14 +252,14 @@ QSIM_DEVICE void cayley_finish(const Warps& w, bool odd, const real (&half)[ROWS
     }
 }
 
-// Part k - 1 of the steps ends in sweep k, while part k is prepared.  A launch that ends before the last sweep sends what the next needs.
+// Operation k - 1 ends in sweep k, while operation k is prepared.  A launch that ends before the last sweep sends what the next needs.
 QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o, uint4* mail) {
     extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes, warm = x.reach[2 * w.chunks + w.at];
+    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes, warm = x.felt[2 * w.chunks + w.at];
     cplx* tables = w.tables;
     for (int i = threadIdx.x; i < size; i += blockDim.x) {
         const int64 from = (int64)w.at * size + i;
@@ -266,7 +268,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     }
     __syncthreads();
     cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
-    const cplx* own = tables + w.group * ROWS * w.lanes + w.t;
+    const cplx* own = tables + w.team * ROWS * w.lanes + w.t;
     const auto factor = [&](int direction, int lane, int q) {
         const cplx* mine = tables + direction * size + q * ROWS * w.lanes + lane;
         cplx product = mine[0];
@@ -279,27 +281,27 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     load_rows(w, state, a, b);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const real root = x.root[w.at * w.rows + w.group * ROWS + r];
+        const real root = x.root[w.at * w.rows + w.team * ROWS + r];
         half[r] = real(0.5) * root * root;
     }
-    // kinds and g of the part that ends and of the next one, read before they are needed
-    const real* g = s.moves + (int64)member * (s.steps + 1) * 3;
+    // kinds and g of the operation that ends and of the next one, read before they are needed
+    const real* g = s.moves + (int64)member * (s.steps + 1) * MIX_MOVES;
     int kind = s.first > 0 ? o.kinds[s.first - 1] : NOTHING, next = o.kinds[s.first];
-    real next_g = g[3 * s.first];
+    real next_g = g[MIX_MOVES * s.first];
     int ready = s.first > 0 ? kind : next;  // of which family `room` has the numbers, for which g
-    real ready_g = s.first > 0 ? g[3 * (s.first - 1)] : next_g;
+    real ready_g = s.first > 0 ? g[MIX_MOVES * (s.first - 1)] : next_g;
     if (ready >= 0) cayley_prepare(w, x, warm, families[ready], ready_g);
     __syncthreads();
     for (int k = s.first;; ++k) {
         const int action = o.actions[k], sample = s.samples[k], ahead = k < s.steps ? o.kinds[k + 1] : NOTHING;
-        const real ahead_g = k < s.steps ? g[3 * (k + 1)] : real(0);
+        const real ahead_g = k < s.steps ? g[MIX_MOVES * (k + 1)] : real(0);
         if (k > 0) {
             const uint32 tag = (uint32)(s.base + k);
             const bool radial = kind == RADIAL_STEP;
             Mixed m;
             Prefix prefix;
             if (!radial) {
-                cayley_begin(w, x, warm, kind == 1, a, b, m);
+                cayley_begin(w, x, warm, kind == ODD_PAIRS, a, b, m);
             } else {
                 prefix = radial_prefix(w, t);
                 if (w.active) {
@@ -308,8 +310,8 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
                         cplx down, up;
                         const cplx* mine = own + side * w.pairs;
                         radial_fold(mine, mine + size, w.lanes, side ? b : a, down, up);
-                        w.ends[w.group * w.lanes + side * w.pairs + w.t] = down;
-                        w.ends[(w.groups + w.group) * w.lanes + side * w.pairs + w.t] = up;
+                        w.ends[w.team * w.lanes + side * w.pairs + w.t] = down;
+                        w.ends[(w.teams + w.team) * w.lanes + side * w.pairs + w.t] = up;
                     }
                 }
             }
@@ -329,7 +331,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
                 cayley_receive(w, s.window, tag);
             __syncthreads();
             if (!radial) {
-                cayley_finish(w, kind == 1, half, m, a, b);
+                cayley_finish(w, kind == ODD_PAIRS, half, m, a, b);
             } else if (w.active) {
 #pragma unroll
                 for (int side = 0; side < 2; ++side) {
@@ -339,7 +341,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
                 }
             }
         }
-        if ((action & 1) && w.at * w.rows < o.inner_rows) {
+        if ((action & CLEAR) && w.at * w.rows < o.inner_rows) {
             __syncthreads();  // all have read `ends`
             store_rows(w, w.f, a, b);
             __syncthreads();
@@ -347,7 +349,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
             load_rows(w, w.f, a, b);
             __syncthreads();
         }
-        if (action & 2) mask_rows(w, s.mask, a, b);
+        if (action & MASK) mask_rows(w, s.mask, a, b);
         if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, a, b);
         if (k == s.steps) break;
         kind = next, next = ahead, next_g = ahead_g;

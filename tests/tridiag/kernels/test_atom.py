@@ -8,16 +8,18 @@ an error of ``STEPS * eps`` times that is allowed for single elements; 4e-15 was
 import numpy as np
 import pytest
 
+from qsim.core.device.device import select
 from qsim.core.errors import DeviceError
 from qsim.tridiag.atom.cuda import CudaBatch, Stepping, families_of, shape_of
 from qsim.tridiag.atom.grid import mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, radial_tables, shape
+from qsim.tridiag.kernels.atom_gpu import ROWS, WARP_STEP, CudaShape, Mixing, radial_tables, shape
 from qsim.tridiag.kernels.atom_launch import CLEAR, MASK, NOTHING, RADIAL_STEP, operations
 
 ROUNDING = 1e-12
+FELT = 1e-17  # of a sum
 MAPPED, UNIFORM, LONG = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3), uniform(36.0, 0.3)
 
 
@@ -261,6 +263,58 @@ def test_many_small_runs_share_the_device():
 def test_too_many_channels():
     with pytest.raises(DeviceError, match="9000 channels do not fit"):
         shape(100, 9000, 1, 132, 232_448)
+
+
+def cayley_matrix(slope, k):
+    """``M1 + k D / r'`` of a Cayley step of velocity gauge, with the corners of the first and the last row."""
+    n, corner = slope.size, 3.0**0.5 - 2.0
+    out = np.diag(np.full(n, 4.0)) + np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)
+    out[0, 0] = out[-1, -1] = 4.0 + corner
+    out /= 6.0
+    out += k * (np.diag(1.0 / slope[1:], 1) - np.diag(1.0 / slope[:-1], -1))
+    out[0, 0] += corner * k / slope[0]
+    out[-1, -1] -= corner * k / slope[-1]
+    return out
+
+
+@pytest.mark.parametrize(
+    "size", [1e-4, 0.3, 2.0]
+)  # g / r' at the nucleus: A dt from weak to where steps are made in parts
+@pytest.mark.parametrize("grid", [mapped(30.0, 0.4, 0.05, 10.0), LONG], ids=["mapped", "uniform"])
+def test_what_is_felt_of_other_rows(grid, size):
+    """Inverse pivots from the rows that are told, and products of recurrences over these, against whole matrices."""
+    strongest, rows, n = 0.577, 16, grid.points
+    g = size * grid.slope[0]
+    found = CudaShape(n, 22, rows, -(-n // rows), -(-n // rows), 64, 1, True, True)
+    mixing = Mixing(select("cpu")[0], found, grid.r, grid.slope, strongest, np.zeros((0, 22)), 1)
+    before, after, warm = mixing.felt(g)[0]
+    assert (warm < 0).any() == (grid.slope[0] == grid.slope[-1])  # closed form within a uniform grid only
+    for k in (0.25 * g * strongest, -0.25 * g * strongest):
+        matrix = cayley_matrix(grid.slope, k)
+        inverse = np.array([np.linalg.inv(matrix[: j + 1, : j + 1])[-1, -1] for j in range(n)])
+        back = np.array([np.linalg.inv(matrix[j:, j:])[0, 0] for j in range(n)])
+        for c in range(found.chunks):
+            first, end = c * rows, min((c + 1) * rows, n)
+            if warm[c] < 0:
+                closed = 1.0 / (1.0 / 3.0 + np.hypot(k / grid.slope[first], 12.0**-0.5))
+                np.testing.assert_allclose(inverse[first:end], closed, rtol=ROUNDING / 10)
+                np.testing.assert_allclose(back[first:end], closed, rtol=ROUNDING / 10)
+                continue
+            for j in range(first, end, WARP_STEP):
+                low, high = max(j - 1 - warm[c], 0), min(j + 1 + warm[c], n)
+                if j > 0:
+                    own = np.linalg.inv(matrix[low:j, low:j])[-1, -1]
+                    assert own == pytest.approx(inverse[j - 1], rel=ROUNDING / 10)
+                own = np.linalg.inv(matrix[j:high, j:high])[0, 0]
+                assert own == pytest.approx(back[j], rel=ROUNDING / 10)
+        down = np.abs(np.diag(matrix, -1) * inverse[:-1])  # of a sum that goes on to the next row
+        up = np.abs(np.diag(matrix, 1) * back[1:])
+        for c in range(found.chunks):
+            low, high = c * rows - before[c] * ROWS, (c + 1) * rows + after[c] * ROWS
+            if low > 0:
+                assert np.prod(down[low : c * rows]) <= FELT
+            if high < n:
+                assert np.prod(up[(c + 1) * rows - 1 : high - 1]) <= FELT
 
 
 def listed(ends, middle, samples, masked):
