@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["PARALLEL_SIZE", "each_part"]
+__all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
@@ -151,6 +151,10 @@ def each_part(
     found = spent / size
     # The first call may have compiled; a slow one may have been interrupted.
     _seconds[source] = found if known is None or found < known else 0.7 * known + 0.3 * found
+
+
+each_call = each_part
+"""`each_part` for calls of libraries such as LAPACK, which ``bench/parts.py`` counts for the host, not for kernels."""
 
 
 def _source(work: Callable[..., object]) -> object:

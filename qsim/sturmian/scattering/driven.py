@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import each_call
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.scattering.krylov import GMRES, Krylov, cocg, gmres, norms_of
@@ -204,7 +204,7 @@ def fill_planes(
         for l in missing[first:last]:
             planes[l] = np.asarray(grid.poisson(l), complex)
 
-    each_part(work, len(missing), len(missing) * grid.size**3, threads)
+    each_call(work, len(missing), len(missing) * grid.size**3, threads)
 
 
 @dataclass

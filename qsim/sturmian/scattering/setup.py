@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.parallel import in_shares
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import each_call
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import SquareWell
 from qsim.sturmian.deck.symmetry import exchange_sign
@@ -232,7 +232,7 @@ class Setup:
             for l in missing[first:last]:
                 self.orbitals(l, E)
 
-        each_part(work, len(missing), len(missing) * self.grid.size**3, self.device.threads)
+        each_call(work, len(missing), len(missing) * self.grid.size**3, self.device.threads)
 
     @property
     def condition(self) -> float:
