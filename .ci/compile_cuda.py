@@ -94,11 +94,12 @@ def directives(path: Path) -> tuple[list[dict[str, str]], set[str]]:
 
 
 def jobs(path: Path, architectures: list[str]) -> Iterator[Job]:
-    """Every compilation of a source: variants, precisions, architectures."""
-    for macros in directives(path)[0]:
+    """Every compilation of a source: the first variant for all architectures, others for the last one; precisions."""
+    for number, macros in enumerate(directives(path)[0]):
         variant = " ".join(f"{key}={value}" for key, value in macros.items())
         precisions = [macros["REAL"]] if "REAL" in macros else PRECISIONS
-        for arch, real in itertools.product(architectures, precisions):
+        targets = architectures if number == 0 else architectures[-1:]
+        for arch, real in itertools.product(targets, precisions):
             yield Job(path, {**macros, "REAL": real}, variant, arch)
 
 
