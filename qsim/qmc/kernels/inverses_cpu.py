@@ -3,7 +3,7 @@
 Delayed updates bring the columns of a window of electrons up to date at each move, and all other columns at the end of the
 window, column by column: each one is in the cache for all moves of the window, so that an inverse is read and written once for
 it (McDaniel and others, J. Chem. Phys. 147, 174107 (2017), do the same by another formula).  The order of operations on a
-column is that of single updates.
+column is that of single updates, and so are the bits of real numbers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.qmc.kernels import crystal_parts
-from qsim.qmc.kernels.crystal_walk import split_of
+from qsim.qmc.kernels.crystal_walk import lines_of, split_of
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.crystals import CASES
 from tests.qmc.kernels.test_crystal_walk import made_of
@@ -75,6 +75,14 @@ def test_rows_have_the_derivatives_of_their_values(case, tmp_path):
 )
 def test_lanes_share_lines_where_channels_leave_some(channels, together, lanes, shared):
     assert split_of(channels, together, lanes) == shared
+
+
+@pytest.mark.parametrize(
+    ("shared", "megabytes", "lines"),
+    [(1, 40, 1), (4, 8, 1), (1, 170, 4), (4, 1300, 4), (8, 1, 4), (16, 1, 4)],
+)
+def test_loads_under_way_are_few_where_a_cache_holds_the_table(shared, megabytes, lines):
+    assert lines_of(shared, megabytes << 20) == lines
 
 
 @pytest.mark.parametrize("case", CASES)
