@@ -192,7 +192,9 @@ class CudaBatch:
             inner = emptied(lattice, lanes) if self.cleared else np.zeros((0, 2 * lanes.pairs))
             strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
             grid = lattice.grid
-            made.mix = Mixing(self.device, self.shape, grid.r, grid.slope, strongest, inner, self.members)
+            made.mix = Mixing(
+                self.device, self.shape, grid.r, grid.slope, strongest, inner, self.members, made.felt
+            )
         return made
 
     def set(self, member: int, phi: NDArray[np.complex128]) -> None:

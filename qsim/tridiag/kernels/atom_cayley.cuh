@@ -9,8 +9,8 @@
 //     s_j = T-_(j+1,j) + a_j (T-_jj + a_(j-1) T-_(j-1,j)),   z_j = T-_(j-1,j) + b_j (T-_jj + b_(j+1) T-_(j+1,j)):
 //
 // two recurrences of first order, as the radial step has them.  Where the grid is uniform, pivots have a closed form; elsewhere they
-// are found from `warm` rows before and after, beyond which nothing is felt: by each thread for its rows, or by a team for a block
-// (atom_warps_mix.cuh).
+// are found from `warm` rows before and after, beyond which nothing is felt: by each thread for its rows.  Blocks that
+// keep their rows in registers do with fewer numbers (atom_warps_mix.cuh).
 #ifndef QSIM_ATOM_CAYLEY_CUH
 #define QSIM_ATOM_CAYLEY_CUH
 #include "atom.cuh"

@@ -39,6 +39,7 @@ __all__ = [
     "Observed",
     "radial_tables",
     "shape",
+    "waits_of",
 ]
 
 ROWS = 4  # rows of a thread
@@ -48,13 +49,15 @@ GROUP = 8  # parts of a chunk (`ROWS` rows each) that a thread adds up
 BUCKET = 1.25  # steps of g in which reaches are kept
 LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
 WARP = 32  # threads
-WARP_LANES, WARP_ROWS = (
-    62,
-    32,
-)  # most of a block that keeps its rows in registers; 64 lanes would fill more than 227 KiB
-WARP_STEP = 2  # rows of all lanes that a team of its threads holds
+# of blocks that keep their rows in registers (atom_warps.cuh): most lanes, rows, pairs of lanes of a warp
+WARP_LANES, WARP_ROWS, WARP_PAIRS = 64, 32, 4
+STRIDE = 20  # between sums of such a warp
+PLACES, AROUND = (
+    36,
+    64,
+)  # complex numbers in shared memory per thread of such a block; rows before and after it, of which it keeps 1 / r'
 MAIL = 3  # numbers of a message between such blocks
-ROOM = 3  # complex numbers that a thread of it finds ahead of time, per row
+REGISTERS, MOST_REGISTERS = 65_536, 256  # of a multiprocessor, of a thread
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
 STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
 STREAMED_ROWS = 32
@@ -112,30 +115,20 @@ class CudaShape:
 
     @property
     def warps_bytes(self) -> int:
-        """The same of a block of ``atom_warps.cu``.
-
-        Per lane its state and tables, sums and their factors, what comes from others; per thread what is found ahead of time.
-        """
-        teams = self.rows // WARP_STEP
-        return 16 * (
-            self.lanes * (4 * self.rows + max(2 * teams, self.rows) + teams + 2)
-            + self.width * ROOM * self.rows
-        )
+        """The same of a block of ``atom_warps.cu``: tables of threads, sums and products of warps, lanes between warps."""
+        teams, warps = self.rows // ROWS, self.warps_threads // WARP
+        own = 16 * (2 * teams * self.lanes + 2 * self.rows) + 8 * (4 * self.rows + 2 * AROUND)
+        return own + warps * (16 * PLACES * WARP + 32 * teams * STRIDE + 32 * self.rows)
 
     @property
-    def width(self) -> int:
-        """Threads of a team of such a block, each of which has two lanes: a warp, or half of one."""
-        return WARP // 2 if self.lanes <= WARP else WARP
+    def warps_threads(self) -> int:
+        """Threads of such a block: a warp has `WARP_PAIRS` pairs of lanes in all rows."""
+        return WARP * -(-self.lanes // (2 * WARP_PAIRS))
 
     @property
     def resident(self) -> int:
         """Such blocks whose registers a multiprocessor has."""
-        return WARP // self.width
-
-    @property
-    def warps_threads(self) -> int:
-        """Threads of such a block."""
-        return self.width * (self.rows // WARP_STEP)
+        return max(REGISTERS // (MOST_REGISTERS * self.warps_threads), 1)
 
 
 def shape(
@@ -182,7 +175,8 @@ def shape(
             hint="run.device: cpu, or a lower grid.lmax",
         )
     if warps and lanes <= WARP_LANES and waits:
-        found = _of_rows(points, lanes, WARP_ROWS, waits=waits)
+        chunks = -(-points // WARP_ROWS)
+        found = CudaShape(points, lanes, WARP_ROWS, chunks, chunks, THREADS, 1, waits)
         at_once = processors * min(found.resident, shared // (found.warps_bytes + STATIC))
         if found.chunks <= at_once:
             together = members if found.chunks == 1 else min(members, at_once // found.chunks)
@@ -286,6 +280,8 @@ class Mixing:
     inner : (rows, lanes) float64
         ``1 / r'^2`` where the core of high l is emptied, 0 elsewhere.
     members : int
+    radial : (2, chunks) int32, optional
+        Chunks before and after each that are felt in the radial step.
     """
 
     def __init__(
@@ -297,6 +293,7 @@ class Mixing:
         strongest: float,
         inner: NDArray[np.float64],
         members: int,
+        radial: NDArray[np.int32] | None = None,
     ) -> None:
         self._device, self._shape, self._strongest = device, found, strongest
         self._slope = slope
@@ -313,11 +310,13 @@ class Mixing:
             self.products = device.xp.zeros(parts)
             self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
             self.lost = device.xp.zeros((members, found.chunks))
-        self._felt: dict[int, tuple[Any, int]] = {}
+        self._radial = np.zeros((2, found.chunks), np.int32) if radial is None else radial
+        self._felt: dict[int, tuple[Any, Any, int]] = {}
 
-    def felt(self, g: float) -> tuple[Any, int]:
-        """Return what is felt before and after each chunk for steps up to g, (3, chunks), and in how many chunks.
+    def felt(self, g: float) -> tuple[Any, Any, int]:
+        """Return what is felt before and after each chunk for steps up to g, (3, chunks), and who is waited for.
 
+        Waits are those of `waits_of` for all parts of a step, (2, chunks), and the largest of them.
         Parts before, parts after; rows from which pivots are found, -1 where they are those of a uniform grid without end.
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
         ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
@@ -336,8 +335,9 @@ class Mixing:
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.minimum(np.searchsorted(sums, sums[edges[1:]] + enough), sums.size - 1)
             reach = np.array([edges[:-1] - low, high - edges[1:], self._warm(decay)], dtype=np.int32)
-            window = -(-int(reach[:2].max(initial=0)) // parts)
-            self._felt[bucket] = self._device.asarray(reach), window
+            waits = waits_of(np.maximum(self._radial, -(-reach[:2] // parts)))
+            put = self._device.asarray
+            self._felt[bucket] = put(reach), put(waits), int(waits.max(initial=0))
         return self._felt[bucket]
 
     def _warm(self, decay: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -346,7 +346,7 @@ class Mixing:
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
         enough = -0.5 * math.log(NEGLIGIBLE)
-        inner = np.arange(0, rows + 1, WARP_STEP)[:, None] + first
+        inner = np.arange(0, rows + 1, ROWS)[:, None] + first
         low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
         high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
         warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
@@ -397,17 +397,16 @@ class CudaTables:
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
-        each = WARP_STEP if found.warps else ROWS
-        parts = [one.reshape(-1, each, lanes).prod(axis=1) for one in padded[:2]]
+        parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
         self.more = put(
             np.stack(_before(parts, chunks, lanes)) if found.warps else _more(parts, chunks, lanes)
         )
-        whole = [one.reshape(chunks, rows // each, lanes).prod(axis=1) for one in parts]
+        whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
-        self.reach = put(reach)
+        self.felt, self.reach, self.waits = reach, put(reach), put(waits_of(reach))
         self.families = len(families.pairs)
         self.counts = put(np.array([one.shape[1] for one in families.pairs], dtype=np.int32))
         self.pairs = put(_joined([one.ravel() for one in families.pairs], np.int32))
@@ -472,6 +471,27 @@ def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArr
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
     """Return arrays one after the other; one element at least, so that there is an address."""
     return np.concatenate([*parts, np.zeros(1)]).astype(dtype)
+
+
+def waits_of(reach: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return for how many chunks before and after each is waited, (2, chunks).
+
+    A chunk waits for those that it feels, and for all up to those that feel it; whoever is waited for waits as well.  Then
+    none is more than one exchange ahead of another that reads what it has sent.
+
+    Parameters
+    ----------
+    reach : (2, chunks) int32
+        Chunks before and after each that are felt.
+    """
+    waits = np.array(reach, dtype=np.int32)
+    while True:
+        before, after = waits.copy()
+        for d in range(1, min(int(waits.max(initial=0)) + 1, before.size)):
+            np.maximum(waits[1, :-d], d * (before[d:] >= d), out=waits[1, :-d])
+            np.maximum(waits[0, d:], d * (after[:-d] >= d), out=waits[0, d:])
+        if np.array_equal(waits, (before, after)):
+            return waits
 
 
 def _reach(products: NDArray[np.complex128]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS, WARP_STEP
+from qsim.tridiag.kernels.atom_gpu import ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ __all__ = ["launch_length", "launch_velocity", "moves", "operations", "planar_op
 MIX_THREADS = 256  # of a block in velocity gauge
 WARPS = "atom_warps"  # the source whose blocks hold their rows in registers
 RADIAL_STEP, NOTHING = -1, -2
-CLEAR, MASK = 1, 2
+CLEAR, MASK, CHANGES = 1, 2, 4
 SUMS = 6
 
 
@@ -80,7 +80,8 @@ def operations(
     kinds : (operations + 1,) int32
         Family, `RADIAL_STEP` or `NOTHING`.
     actions, samples : (operations + 1,) int32
-        Before the operation begins: `CLEAR`, `MASK` or both; the place of the sums.
+        Before the operation begins: `CLEAR`, `MASK` or both, with `CHANGES` if pairs turn otherwise than they did last;
+        the place of the sums.
     moves : (members, operations + 1, 3) float64
         g of the operation, turns of the frame before and after a sample.
     """
@@ -108,6 +109,9 @@ def operations(
     out[:, second, 0] = 0.5 * ends[:, 1:][:, split[1:]]
     after = np.where(split[1:], first + 4, begin[1:])  # where a step is complete
     actions[after] = CLEAR | MASK * masked
+    turning = np.flatnonzero(kinds >= 0)
+    kept = (np.diff(kinds[turning]) == 0) & (np.diff(out[:, turning, 0], axis=1) == 0).all(axis=0)
+    actions[turning[1:][~kept]] |= CHANGES
     places[after] = samples[1:]
     places[0] = samples[0]
     return kinds, actions, places, out
@@ -171,7 +175,7 @@ def launch_length(
     (members, places, 6) float64
         On the device: norm, dipole and mean force along z (or x) and along y, norm of the last l.
     """
-    extra, threads = _place(kernel, tables, tables.shape.threads)
+    extra, threads = _place(kernel, tables, tables.shape.threads, tables.waits)
     return _launch(kernel, s, tables, table, samples, extra, tables.window, threads)
 
 
@@ -202,22 +206,22 @@ def launch_velocity(
     kinds, actions, samples, table = made
     put, mix = tables.device.asarray, tables.mix
     assert mix is not None
-    felt, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
+    felt, waits, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
     mix.lost.fill(0.0)
-    extra, threads = _place(kernel, tables, MIX_THREADS)
+    extra, threads = _place(kernel, tables, MIX_THREADS, waits)
     middle = [
         *extra, tables.growth, mix.inverse_r, mix.inverse_slope, mix.root, felt, np.int32(tables.shape.points), put(kinds),
         put(actions), mix.products, mix.wholes, mix.lost, mix.inner, np.int32(mix.inner_rows),
     ]  # fmt: skip
-    sums = _launch(kernel, s, tables, table, samples, middle, max(tables.window, window), threads)
+    sums = _launch(kernel, s, tables, table, samples, middle, window, threads)
     return sums, mix.lost.sum(axis=1)
 
 
-def _place(kernel: tuple[str, str], tables: CudaTables, threads: int) -> tuple[list[Any], int]:
+def _place(kernel: tuple[str, str], tables: CudaTables, threads: int, waits: Any) -> tuple[list[Any], int]:
     """Return what a kernel gets for its exchange beside others, and its threads per block."""
     if kernel[0] != WARPS:
         return [], threads
-    return [tables.mail], tables.shape.warps_threads
+    return [waits, tables.mail], tables.shape.warps_threads
 
 
 def _launch(
@@ -240,8 +244,7 @@ def _launch(
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
         shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
-        macros = {"ROWS": WARP_STEP, "WIDTH": found.width} if kernel[0] == WARPS else {"ROWS": ROWS}
-        run = kernels.function("tridiag/kernels", *kernel, macros, shared_bytes=shared)
+        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
@@ -266,5 +269,7 @@ def _launch(
                     kernels.launch_together(run, blocks, threads, arguments, shared)
                 else:
                     run((blocks,), (threads,), arguments, shared_mem=shared)
-        tables.base += steps
+        tables.base = (tables.base + steps + (1 << 31)) % (1 << 32) - (
+            1 << 31
+        )  # counts go round, as on the device
         return sums.sum(axis=2)[:, :places]

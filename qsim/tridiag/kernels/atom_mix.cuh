@@ -9,9 +9,10 @@
 #define RADIAL_STEP (-1)
 #define NOTHING (-2)
 #define ODD_PAIRS 1
-// what is done before it begins, a bit each
+// what is done before it begins, a bit each; and whether pairs turn otherwise than in the last operation that turned any
 #define CLEAR 1
 #define MASK 2
+#define CHANGES 4
 
 // Sums and differences of a pair in the rows of a part, turned, and divided by sqrt(r').
 QSIM_DEVICE void load_pair(const Chunk& m, const Mix& x, int lower, int upper, real angle, int begin, cplx (&sum)[ROWS],

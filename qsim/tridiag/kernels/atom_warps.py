@@ -1,4 +1,4 @@
-"""Steps along z on a GPU with the state in registers, for runs of up to 62 lanes and 32 rows per multiprocessor.
+"""Steps along z on a GPU with the state in registers, for runs of up to 64 lanes and 32 rows per multiprocessor.
 
 The steps are those of :mod:`qsim.tridiag.kernels.atom` and :mod:`qsim.tridiag.kernels.atom_velocity`, and so are their CPU twins;
 what differs is where the numbers lie and how blocks exchange them (``atom_warps.cuh``).

@@ -1,360 +1,441 @@
-// Velocity gauge of atom_warps.cuh: the Cayley steps of atom_cayley.cuh, a team holding ROWS rows of all pairs.
+// Velocity gauge of atom_warps.cuh: Cayley steps of pairs as in atom_cayley.cuh, with fewer numbers.
+//
+// With M1 = (T + T-) / 2, whose off-diagonal is 1/6, all that a step needs in a row is a, b and G: in units in which that is 1,
+//
+//     X_j = Y_j + (m_j + a_(j-1)) v_j,  Y_(j+1) = v_j + a_j X_j,   X'_j = Z_j + (m_j + b_(j+1)) v_j,  Z_(j-1) = v_j + b_j X'_j,
+//     v'_j = g_j (X_j + X'_j) - (1 + m_j g_j) v_j,    g_j = 2 / (T_jj + T_(j-1,j) a_(j-1) + T_(j+1,j) b_(j+1)),
+//
+// where m_j = 4 but in the corners, Y and Z are three times those of atom_cayley.cuh, and g is G / 3.
 #ifndef QSIM_ATOM_WARPS_MIX_CUH
 #define QSIM_ATOM_WARPS_MIX_CUH
 #include "atom_mix.cuh"
 #include "atom_warps.cuh"
 
-template <typename T> QSIM_DEVICE void cayley_fold(const Warps& w, const T& c, const cplx (&v)[ROWS], int lane) {
-    const int here = w.team * w.lanes + lane, there = (w.teams + w.team) * w.lanes + lane;
-    cplx down, up;
-    real along, back;
-    cayley_sums(c, v, down, up, along, back);
-    w.ends[here] = down, w.ends[there] = up;
-    w.products[here] = along, w.products[there] = back;
+#define CORNER real(-0.26794919243112270647)  // sqrt(3) - 2
+#define RESCALE 32  // rows after which determinants, powers of the pivots, are made 1 again
+
+// Numbers of a step in the rows of a thread, of the sums (side 0) and of the differences of its pair: row by row, or those of all
+// rows where 1 / r' is the same in all rows that are felt.
+struct RowByRow {
+    real as[2][ROWS], bs[2][ROWS], gains[2][ROWS];
+    real befores[2], afters[2];  // a of the row before, b of the row after
+    QSIM_MEMBER real a(int side, int r) const { return r < 0 ? befores[side] : as[side][r < 0 ? 0 : r]; }
+    QSIM_MEMBER real b(int side, int r) const { return r < ROWS ? bs[side][r < ROWS ? r : 0] : afters[side]; }
+    QSIM_MEMBER real gain(int side, int r) const { return gains[side][r]; }
+};
+
+struct AllAlike {
+    real one_a, one_b, one_gain;
+    QSIM_MEMBER real a(int side, int) const { return side ? one_b : one_a; }
+    QSIM_MEMBER real b(int side, int) const { return side ? one_a : one_b; }
+    QSIM_MEMBER real gain(int, int) const { return one_gain; }
+};
+
+// Which rows of a thread are corners, a bit each: the diagonal m of 6 M1.
+struct Corners {
+    uint32 bits;
+    QSIM_MEMBER real middle(int r) const { return bits >> r & 1 ? 4 + CORNER : real(4); }
+};
+
+QSIM_DEVICE Corners corners_of(const Warps& w, const Mix& x) {
+    Corners m = {0};
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) m.bits |= (uint32)(w.first + r == 0 || w.first + r == x.points - 1) << r;
+    return m;
 }
 
-template <typename T> QSIM_DEVICE void cayley_apply(const Warps& w, const T& c, cplx (&v)[ROWS], int lane) {
-    const int here = w.team * w.lanes + lane, there = (w.teams + w.team) * w.lanes + lane;
-    cayley_values(c, v, cfma(w.products[here], w.come[lane], w.ends[here]),
-                  cfma(w.products[there], w.come[w.lanes + lane], w.ends[there]));
+// 1 / r' of the rows of a thread and of those beside them.
+struct Slopes {
+    real before, here[ROWS], after;
+};
+
+QSIM_DEVICE Slopes slopes_of(const Warps& w, int points) {
+    const real* here = w.slopes + w.row;
+    Slopes s;
+    s.before = here[-1], s.after = w.first + ROWS < points ? here[ROWS] : real(0);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) s.here[r] = here[r];
+    return s;
 }
 
-// As radial_chain, with real factors of this operation; `products` become those over the teams before.
-QSIM_DEVICE void cayley_chain(const Warps& w, bool told, uint32 tag) {
-#pragma unroll 1
-    for (int role = 0; role < ROLES; ++role) {
-        if (!has(w.adding, role)) continue;
-        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx* ends = w.ends + direction * w.teams * w.lanes + lane;
-        real* products = w.products + direction * w.teams * w.lanes + lane;
-        const auto own = [&](int q) { return products[q * w.lanes]; };
-        Stretches<real> s = stretches(w, direction, ends, own, real(1));
-        const cplx sum = whole_sum(s);
-        real product = 1;
-#pragma unroll
-        for (int i = 0; i < STRETCHES; ++i) {
-            const real over = s.over[i];
-            s.over[i] = product, product *= over;
-        }
-        if (told) {
-            uint4* to = mailbox(w, direction, w.at, lane, tag);
-            send_sum(to, sum, tag);
-            send(to + 2, product, tag);
-        }
-#pragma unroll
-        for (int k = 0; k < LINKS; ++k) {
-#pragma unroll
-            for (int i = 0; i < STRETCHES; ++i) {
-                const int link = i * LINKS + k, q = direction ? w.teams - 1 - link : link;
-                if (link >= w.teams) continue;
-                const cplx here = ends[q * w.lanes];
-                const real factor = products[q * w.lanes];
-                ends[q * w.lanes] = s.sum[i], products[q * w.lanes] = s.over[i];
-                s.sum[i] = cfma(factor, s.sum[i], here), s.over[i] *= factor;
-            }
-        }
+// Keep what depends on r alone; 1 / r' also around the block, 0 beyond the grid.
+QSIM_DEVICE void load_slopes(const Warps& w, const Mix& x) {
+    for (int i = -AROUND + (int)threadIdx.x; i < BLOCK_ROWS + AROUND; i += blockDim.x) {
+        const int j = w.at * BLOCK_ROWS + i;
+        w.slopes[i] = j >= 0 && j < x.points ? x.inverse_slope[j] : real(0);
+        if (i < 0 || i >= BLOCK_ROWS) continue;
+        real* radii = w.radii - w.row + i;
+        radii[0] = x.inverse_r[j], radii[BLOCK_ROWS] = x.root[j], radii[2 * BLOCK_ROWS] = real(0.5) * x.root[j] * x.root[j];
     }
 }
 
-// As radial_receive.
-QSIM_DEVICE void cayley_receive(const Warps& w, int window, uint32 tag) {
-#pragma unroll 1
-    for (int role = 0; role < ROLES; ++role) {
-        if (!has(w.listening, role)) continue;
-        const int direction = role & 1, lane = w.t + (role >> 1) * w.pairs;
-        cplx sum = {0, 0};
-        for (int k = window; k > 0; k -= 2) {
-            const Two c = two_blocks(w, direction, k);
-            real x[MAIL], y[MAIL];
-            receive<3>(c.far >= 0 ? mailbox(w, direction, c.far, lane, tag) : nullptr,
-                       c.near >= 0 ? mailbox(w, direction, c.near, lane, tag) : nullptr, tag, x, y);
-            sum = cfma(x[2], sum, make_cplx(x[0], x[1]));
-            if (c.near >= 0) sum = cfma(y[2], sum, make_cplx(y[0], y[1]));
-        }
-        w.come[direction * w.lanes + lane] = sum;
-    }
+// ----------------------------------------------------------------------------------------------- numbers
+
+// Diagonal of 6 T in row j, k: the rate over r' there.
+QSIM_DEVICE real corner_or_not(const Mix& x, int j, real k) {
+    return j == 0 || j == x.points - 1 ? fma(j == 0 ? CORNER : -CORNER, k, 4 + CORNER) : real(4);
 }
 
-#define RESCALE 64  // rows after which determinants, powers of the pivots, are made 1 again
+// Products of the two elements of a bond, of both signs of the rate, in (BLOCK_ROWS, 2, PAIRS) of the warp: of that before each row.
+QSIM_DEVICE real* bond(const Warps& w, int row, int side) { return (real*)w.spare + (2 * row + side) * PAIRS + w.slot; }
 
-// Inverse pivots of the rows beside each team, of both signs of the rate, by determinants along the rows of the block and, before,
-// along as many as pivots feel (`warm`): into `room`, for the threads of each pair.  A direction and a sign are a role.
-QSIM_DEVICE void cayley_pivots(const Warps& w, const Mix& x, int warm, real k) {
-    const real sixth = real(1.0 / 6.0), corner = real(-0.26794919243112270647);  // sqrt(3) - 2
-    const int n = x.points, first = w.at * w.rows, after = first + w.rows;
-#pragma unroll 1
-    for (int role = 0; role < ROLES; ++role) {
-        if (!has(w.pivoting, role)) continue;
-        const int back = role & 1, sign = role >> 1;
-        // going back, the two elements of a bond change places, as with the other sign
-        const real rate = sign != back ? -k : k, edge = sign ? -k : k;
-        real before = 0, here = 1, low = 0;  // determinants; 1/6 - rate / r' of the row before
-        const auto go_on = [&](int j, real slope) {
-            real diagonal = 4 * sixth;
-            if (j == 0 || j == n - 1) diagonal = fma(j == 0 ? corner : -corner, edge * slope, (4 + corner) * sixth);
-            const real next = fma(diagonal, here, -(low * fma(rate, slope, sixth)) * before);
-            before = here, here = next, low = fma(-rate, slope, sixth);
-        };
-        const int begin = back ? min(after + warm, n - 1) : max(first - 1 - warm, 0), count = back ? begin - after + 1 : first - begin;
+// A determinant along rows, and that of one row less.
+struct Determinants {
+    real before, here;
+    QSIM_MEMBER void go_on(real diagonal, real product) {
+        const real next = fma(diagonal, here, -product * before);
+        before = here, here = next;
+    }
+};
+
+// Determinants of the rows outside of the block that its pivots feel, in the direction of the thread's chain; k: the rate.
+QSIM_DEVICE Determinants determinants_outside(const Warps& w, const Mix& x, int warm, real k) {
+    const bool back = w.direction != 0;
+    const int n = x.points, first = w.at * BLOCK_ROWS, after = first + BLOCK_ROWS, step = back ? -1 : 1;
+    const real along = back ? -k : k;  // going back, the two elements of a bond change places, as with the other sign
+    Determinants d = {0, 1};
+    real low = 0;  // the element of the last bond that belongs to the row before
+    const bool plain = first - 1 - warm > 0 && after + warm < n - 1 && warm < AROUND;
+    if (plain) {
+        const real* slopes = w.slopes + (back ? BLOCK_ROWS + warm : -1 - warm);
 #pragma unroll 4
-        for (int i = 0; i < count; ++i) {
-            const int j = back ? begin - i : begin + i;
-            go_on(j, x.inverse_slope[j]);
-            if (i % RESCALE == RESCALE - 1) {
-                const real scale = inverse(here);
-                before *= scale, here = 1;
-            }
+        for (int i = 0; i <= warm; ++i) {
+            const real slope = slopes[i * step];
+            d.go_on(4, low * fma(along, slope, real(1)));
+            low = fma(-along, slope, real(1));
         }
-        for (int i = 0; i <= w.teams; ++i) {
-            const int q = back ? w.teams - i : i;  // rows of all teams before q, or of q and all after, are done
-            const bool outer = q == (back ? 0 : w.teams);
-            cplx* to = w.room + w.t + (outer ? (ROWS + 2) * w.threads + (back ? 0 : q - 1) * WIDTH
-                                             : (ROWS + back) * w.threads + (back ? q - 1 : q) * WIDTH);
-            ((real*)to)[sign] = before * inverse(here);
-            if (i == w.teams) break;
+        return d;
+    }
+    const int begin = back ? min(after + warm, n - 1) : max(first - 1 - warm, 0), count = back ? begin - after + 1 : first - begin;
+    for (int i = 0; i < count; ++i) {
+        const int j = begin + i * step;
+        const real slope = x.inverse_slope[j];
+        d.go_on(corner_or_not(x, j, k * slope), low * fma(along, slope, real(1)));
+        low = fma(-along, slope, real(1));
+        if (i % RESCALE == RESCALE - 1) d.before *= inverse(d.here), d.here = 1;
+    }
+    return d;
+}
+
+// Inverse pivots beside the rows of each thread of a warp, from either end and of both signs of the rate, a chain each: by determinants
+// along the rows of the block, and before along as many as pivots feel (`warm`).
+QSIM_DEVICE void find_pivots(const Warps& w, const Mix& x, int warm, real rate) {
+    const int n = x.points, first = w.at * BLOCK_ROWS, after = first + BLOCK_ROWS;
+    const Slopes s = slopes_of(w, x.points);
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        const real k = side ? -rate : rate;
+        real low = fma(-k, s.before, real(1));
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            *bond(w, w.row + r, side) = w.first + r < n ? low * fma(k, s.here[r], real(1)) : real(0);
+            low = fma(-k, s.here[r], real(1));
+        }
+    }
+    __syncwarp();
+    if (w.adds) {
+        const int side = threadIdx.x / PAIRS % 2;
+        const real k = side ? -rate : rate;
+        Determinants d = determinants_outside(w, x, warm, k);
+        const bool back = w.direction != 0, plain = first > 0 && after < n;  // plain: rows of the block without corners
+        const int row = back ? after - 1 : first, step = back ? -1 : 1;
+        const real* bonds = bond(w, back ? BLOCK_ROWS : 0, side);
+        real* to = w.pivots + (back ? TEAMS - 1 : 0) * STRIDE;
+        real product;
+        if (back)
+            product = after < n ? fma(-k, w.slopes[BLOCK_ROWS - 1], real(1)) * fma(k, w.slopes[BLOCK_ROWS], real(1)) : real(0);
+        else
+            product = bonds[0];
+#pragma unroll 4  // teams
+        for (int i = 0; i < TEAMS; ++i) {
+            to[i * step * STRIDE] = d.before * inverse(d.here);
+            if (i == TEAMS - 1) break;
+            real next[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) next[r] = bonds[(i * ROWS + r + 1) * step * 2 * PAIRS];
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                const int j = first + (back ? q * ROWS - 1 - r : q * ROWS + r);
-                if (j < n) go_on(j, x.inverse_slope[j]);
+                const int j = row + (i * ROWS + r) * step;
+                d.go_on(plain ? real(4) : corner_or_not(x, j, k * w.slopes[j - first]), product);
+                product = next[r];
             }
         }
     }
+    __syncwarp();
 }
 
-// Inverse pivots around the two rows of a team: of the row before and of the last row, from the first row of the grid on; of the first
-// row and of the row after, from the last row of the grid on.
-struct Beside {
-    real before, last, first, after;
+// What needs other threads, while others are waited for; then the numbers.
+QSIM_DEVICE void find_early(const Warps& w, const Mix& x, int warm, real rate, RowByRow&) { find_pivots(w, x, warm, rate); }
+QSIM_DEVICE void find_early(const Warps&, const Mix&, int, real, AllAlike&) {}
+
+QSIM_DEVICE void find_numbers(const Warps& w, const Mix& x, real rate, RowByRow& c) {
+    const real* pivots = w.pivots - threadIdx.x % CHAINS + w.team * STRIDE;
+    const Slopes s = slopes_of(w, x.points);
+    const int n = x.points;
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        const real k = side ? -rate : rate;
+        c.befores[side] = -fma(-k, s.before, real(1)) * pivots[chain_of(w, 0, side)];
+        c.afters[side] = w.first + ROWS < n ? -fma(k, s.after, real(1)) * pivots[chain_of(w, 1, side)] : real(0);
+        real low[ROWS], high[ROWS], diagonal[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            low[r] = fma(-k, s.here[r], real(1)), high[r] = fma(k, s.here[r], real(1));
+            diagonal[r] = corner_or_not(x, w.first + r, k * s.here[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            c.as[side][r] = -low[r] * inverse(fma(high[r], c.a(side, r - 1), diagonal[r]));
+            const int u = ROWS - 1 - r;
+            const real b = -high[u] * inverse(fma(low[u], c.b(side, u + 1), diagonal[u]));
+            c.bs[side][u] = w.first + u < n ? b : real(0);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            const real all = fma(high[r], c.a(side, r - 1), fma(low[r], c.b(side, r + 1), diagonal[r]));
+            c.gains[side][r] = w.first + r < n ? real(2) * inverse(all) : real(0);
+        }
+    }
+}
+
+QSIM_DEVICE void find_numbers(const Warps& w, const Mix& x, real rate, AllAlike& c) {
+    const real k = rate * w.slopes[w.row], square = fma(k, k, real(3));
+    c.one_gain = inverse_root(square);
+    const real pivot = -inverse(fma(square, c.one_gain, real(2)));
+    c.one_a = (1 - k) * pivot, c.one_b = (1 + k) * pivot;
+}
+
+// Parts of a step, for 32 of them a thread each: family, RADIAL_STEP or NOTHING, what is done before it begins, and its g.
+struct Listed {
+    int begin, kind, action, sample;
+    real g;
 };
 
-// What cayley_pivots has found for this thread.
-QSIM_DEVICE Beside beside(const Warps& w, int sign) {
-    const real* room = (const real*)(w.room + threadIdx.x) + sign;
-    const int row = 2 * w.threads, next = 2 * WIDTH;
-    Beside b;
-    b.before = room[ROWS * row], b.after = room[(ROWS + 1) * row];
-    b.last = w.team + 1 < w.teams ? room[ROWS * row + next] : room[(ROWS + 2) * row];
-    b.first = w.team > 0 ? room[(ROWS + 1) * row - next] : room[(ROWS + 2) * row];
-    return b;
+QSIM_DEVICE Listed listed_from(const Steps& s, const Operations& o, const real* moves, int begin) {
+    const int k = min(begin + (int)(threadIdx.x % QSIM_WARP), s.steps);
+    return {begin, o.kinds[k], o.actions[k], s.samples[k], moves[(int64)MIX_MOVES * k]};
 }
 
-// The numbers of the two rows of a team, with one division.
-QSIM_DEVICE void cayley_two(const Mix& x, int j, const Beside& p, real k, CayleyRows& c) {
-    static_assert(ROWS == 2, "rows of a team");
-    const real sixth = real(1.0 / 6.0);
-    const int n = x.points;
-    const bool start = j == 0, one = j < n, two = j + 1 < n, more = j + 2 < n;
-    const real before = start ? real(0) : x.inverse_slope[j - 1], after = more ? x.inverse_slope[j + 2] : real(0);
-    const real here = x.inverse_slope[j], next = x.inverse_slope[j + 1];  // 0 beyond the grid
-    const real low = fma(-k, here, sixth), high = fma(k, here, sixth), next_low = fma(-k, next, sixth), next_high = fma(k, next, sixth);
-    const real before_low = fma(-k, before, sixth), after_high = fma(k, after, sixth);
-    const real first = one ? cayley_diagonal(x, j, k) : real(1), second = two ? cayley_diagonal(x, j + 1, k) : real(1);
-    const real first_other = one ? cayley_diagonal(x, j, -k) : real(1), second_other = two ? cayley_diagonal(x, j + 1, -k) : real(1);
-    const real left = start ? real(0) : -before_low * p.before, right = more ? -after_high * p.after : real(0);
-    const real pivot = fma(left, high, first), back = fma(right, next_low, second);  // P_j, Q_(j+1)
-    const real both = pivot * back, whole = two ? fma(-low, next_high, both) : both;
-    const real w = inverse(both * whole), of_both = w * whole, of_whole = w * both;
-    c.as[0] = two ? -low * (of_both * back) : real(0), c.as[1] = more ? -next_low * p.last : real(0);
-    c.bs[0] = start || !one ? real(0) : -high * p.first, c.bs[1] = two ? -next_high * (of_both * pivot) : real(0);
-    const real in = fma(left, low, first_other), out = fma(right, next_high, second_other);
-    const real in_next = fma(c.as[0], next_low, second_other), out_next = fma(c.bs[1], high, first_other);
-    c.ss[0] = fma(c.as[0], in, high), c.ss[1] = fma(c.as[1], in_next, next_high);
-    c.zs[0] = fma(c.bs[0], out_next, low), c.zs[1] = fma(c.bs[1], out, next_low);
-    c.gains[0] = of_whole * back, c.gains[1] = of_whole * pivot;
-    c.keeps[0] = c.gains[0] * fma(left, low, out_next), c.keeps[1] = c.gains[1] * fma(right, next_high, in_next);
-    if (!one) c.ss[0] = c.zs[0] = c.gains[0] = c.keeps[0] = 0;
-    if (!two) c.ss[1] = c.zs[1] = c.gains[1] = c.keeps[1] = 0;
+template <typename T> QSIM_DEVICE T listed(const Listed& list, T of, int k) { return __shfl_sync(QSIM_ALL_LANES, of, k - list.begin); }
+
+QSIM_DEVICE real rate_of(const Warps& w, const Family* families, int kind, real g) {
+    const Family& family = families[kind];
+    return w.pair < family.count ? real(1.5) * g * family.coupling[w.pair] : real(0);
 }
 
-// Rotations of the next operation and its numbers, while others are waited for.
-QSIM_DEVICE void cayley_prepare(const Warps& w, const Mix& x, int warm, const Family& family, real g) {
-    const real coupling = w.t < family.count ? family.coupling[w.t] : real(0);
-    const real growth = w.t < family.count ? family.growth[w.t] : real(0);
-    const real rate = real(0.25) * g * coupling, angle = real(0.25) * g * growth;
-    const int first = w.at * w.rows + w.team * ROWS;
-    cplx* room = w.room + threadIdx.x;
-    if (warm >= 0) {
-        cayley_pivots(w, x, warm, rate);
-        room[(ROWS + 3) * w.threads] = {rate, 0};
-    }
+// Numbers and turns of a Cayley step.
+template <typename T>
+QSIM_DEVICE void find_all(const Warps& w, const Mix& x, const Family* families, int kind, real g, T& c, cplx (&turns)[ROWS]) {
+    const Family& family = families[kind];
+    const real angle = w.pair < family.count ? real(0.25) * g * family.growth[w.pair] : real(0);
+    find_numbers(w, x, rate_of(w, families, kind, g), c);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const real t = angle * x.inverse_r[first + r], root = x.root[first + r];
+        const real t = angle * w.radii[r], root = w.radii[BLOCK_ROWS + r];
         const real scale = root > real(0) ? inverse(root * fma(t, t, real(1))) : real(0);
         const real one = fma(-t, t, real(1)) * scale, two = real(2) * t * scale;
-        room[r * w.threads] = {one + two, one - two};
-    }
-    if (warm < 0) {
-        const CayleyAlike c = cayley_uniform(rate * x.inverse_slope[first]);
-        room[ROWS * w.threads] = {c.one_a, c.one_b};
-        room[(ROWS + 1) * w.threads] = {c.one_s, c.one_z};
-        room[(ROWS + 2) * w.threads] = {c.one_gain, c.one_keep};
+        turns[r] = {one + two, one - two};
     }
 }
 
-// A Cayley step on its way: sums and differences of pairs, their numbers, and the rotation.
-struct Mixed {
-    CayleyRows sums, differences;
-    cplx sum[ROWS], difference[ROWS], turn[ROWS];
-};
+// ------------------------------------------------------------------------------------------------- steps
 
-// Sums and differences of the pairs of the thread, turned, with the numbers that were prepared; what the team has for others.
-QSIM_DEVICE void cayley_begin(const Warps& w, const Mix& x, int warm, bool odd, const cplx (&a)[ROWS], const cplx (&b)[ROWS], Mixed& m) {
-    const cplx* room = w.room + threadIdx.x;
+QSIM_DEVICE real& product_of(const Warps& w, int direction, int side) { return (w.products - threadIdx.x % CHAINS)[w.team * STRIDE + chain_of(w, direction, side)]; }
+
+// Sums of the rows of the thread from zero, and the products that take other sums over them.
+template <typename T> QSIM_DEVICE void cayley_begin(const Warps& w, const T& c, const Corners& m, const cplx (&v)[ROWS], int side) {
+    cplx down = v[0], up = v[ROWS - 1];
+    real along = 1, back = 1;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const cplx turn = m.turn[r] = room[r * w.threads];
-        cplx lower = a[r], upper = b[r];
-        if (odd) {
-            upper = from_next(a[r]), lower = b[r];
-            if (w.t + 1 >= w.pairs) upper = {0, 0};
-        }
-        m.sum[r] = cfma(turn.re, lower, turn.im * upper);
-        m.difference[r] = cfma(turn.im, lower, -turn.re * upper);
+        const int u = ROWS - 1 - r;
+        const real there = m.middle(r) + c.a(side, r - 1), here = m.middle(u) + c.b(side, u + 1);
+        const cplx x = r == 0 ? there * v[0] : cfma(there, v[r], down), z = r == 0 ? here * v[u] : cfma(here, v[u], up);
+        down = cfma(c.a(side, r), x, v[r]), along *= c.a(side, r);
+        up = cfma(c.b(side, u), z, v[u]), back *= c.b(side, u);
     }
-    if (warm < 0) {
-        const cplx one = room[ROWS * w.threads], two = room[(ROWS + 1) * w.threads], three = room[(ROWS + 2) * w.threads];
+    sum_of(w, 0, side) = down, sum_of(w, 1, side) = up;
+    product_of(w, 0, side) = along, product_of(w, 1, side) = back;
+}
+
+// v' in place of v, from what comes to the rows.
+template <typename T>
+QSIM_DEVICE void cayley_rows_of(const T& c, const Corners& m, int side, cplx down, cplx up, cplx (&v)[ROWS]) {
+    cplx out[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {  // of the differences: the same with the directions changed
-            m.sums.as[r] = m.differences.bs[r] = one.re, m.sums.bs[r] = m.differences.as[r] = one.im;
-            m.sums.ss[r] = m.differences.zs[r] = two.re, m.sums.zs[r] = m.differences.ss[r] = two.im;
-            m.sums.gains[r] = m.differences.gains[r] = three.re, m.sums.keeps[r] = m.differences.keeps[r] = three.im;
-        }
-    } else {
-        const real rate = room[(ROWS + 3) * w.threads].re;
-        const int first = w.at * w.rows + w.team * ROWS;
-        cayley_two(x, first, beside(w, 0), rate, m.sums);
-        cayley_two(x, first, beside(w, 1), -rate, m.differences);
+    for (int r = 0; r < ROWS; ++r) {
+        out[r] = cfma(m.middle(r) + c.a(side, r - 1), v[r], down);
+        down = cfma(c.a(side, r), out[r], v[r]);
     }
+#pragma unroll
+    for (int r = ROWS - 1; r >= 0; --r) {
+        const cplx x = cfma(m.middle(r) + c.b(side, r + 1), v[r], up);
+        const real gain = c.gain(side, r), keep = -fma(m.middle(r), gain, real(1));
+        up = cfma(c.b(side, r), x, v[r]);
+        v[r] = cfma(gain, out[r] + x, keep * v[r]);
+    }
+}
+
+// As radial_chain, with factors of this operation.
+QSIM_DEVICE void cayley_chain(const Warps& w, uint32 tag) {
+    if (w.adds) {
+        cplx own[TEAMS], sum = {0, 0};
+        real factor[TEAMS], product = 1;
+        const int begin = w.direction ? TEAMS - 1 : 0, step = w.direction ? -STRIDE : STRIDE;
+        cplx* ends = w.sums + begin * STRIDE;
+        real* products = w.products + begin * STRIDE;
+#pragma unroll
+        for (int i = 0; i < TEAMS; ++i) own[i] = ends[i * step], factor[i] = products[i * step];
+#pragma unroll
+        for (int i = 0; i < TEAMS; ++i) {
+            const cplx here = own[i];
+            const real over = factor[i];
+            own[i] = sum, factor[i] = product;
+            sum = cfma(over, sum, here), product *= over;
+        }
+        uint4* to = mailbox(w, w.at, tag);
+        send(to, sum.re, tag), send(to + 1, sum.im, tag), send(to + 2, product, tag);
+#pragma unroll
+        for (int i = 0; i < TEAMS; ++i) ends[i * step] = own[i], products[i * step] = factor[i];
+    }
+    __syncwarp();
+}
+
+template <typename T>
+QSIM_DEVICE void cayley_finish(const Warps& w, const T& c, const Corners& m, const Reach& reach, uint32 tag, cplx (&sum)[ROWS],
+                               cplx (&difference)[ROWS]) {
+    cplx down[2], up[2];
+    real along[2], back[2];
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        down[side] = sum_of(w, 0, side), up[side] = sum_of(w, 1, side);
+        along[side] = product_of(w, 0, side), back[side] = product_of(w, 1, side);
+    }
+    const auto over = [](int, real product) { return product; };
+    const cplx come = receive_all<3>(w, reach.wait, reach.felt, reach.farthest, tag, over);
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        down[side] = cfma(along[side], from_thread(come, chain_of(w, 0, side)), down[side]);
+        up[side] = cfma(back[side], from_thread(come, chain_of(w, 1, side)), up[side]);
+    }
+    cayley_rows_of(c, m, 0, down[0], up[0], sum);
+    cayley_rows_of(c, m, 1, down[1], up[1], difference);
+}
+
+// Set u_l = 0 within r_in(l), as clear_core: pairs are even.
+QSIM_DEVICE void clear_rows(const Warps& w, const real* inner, int inner_rows, real& lost, cplx (&lower)[ROWS], cplx (&upper)[ROWS]) {
     if (!w.active) return;
-    cayley_fold(w, m.sums, m.sum, w.t);
-    cayley_fold(w, m.differences, m.difference, w.pairs + w.t);
-}
-
-// The pairs after the step; half: r' / 2 of the rows.
-QSIM_DEVICE void cayley_finish(const Warps& w, bool odd, const real (&half)[ROWS], Mixed& m, cplx (&a)[ROWS], cplx (&b)[ROWS]) {
-    if (w.active) {
-        cayley_apply(w, m.sums, m.sum, w.t);
-        cayley_apply(w, m.differences, m.difference, w.pairs + w.t);
-    }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const cplx turn = m.turn[r];
-        const cplx lower = half[r] * cfma(turn.im, m.sum[r], turn.re * m.difference[r]);
-        cplx upper = half[r] * cfma(turn.re, m.sum[r], -turn.im * m.difference[r]);
-        if (odd) {
-            b[r] = lower;
-            upper = from_last(upper);
-            if (w.t > 0) a[r] = upper;
-        } else {
-            a[r] = lower, b[r] = upper;
-        }
+        if (w.first + r >= inner_rows) break;
+        const real* weight = inner + (int64)(w.first + r) * w.lanes + w.pair;
+        const real one = weight[0], two = weight[w.pairs];
+        if (one != real(0)) lost = fma(one, abs2(lower[r]), lost), lower[r] = {0, 0};
+        if (two != real(0)) lost = fma(two, abs2(upper[r]), lost), upper[r] = {0, 0};
     }
 }
 
-// Operation k - 1 ends in sweep k, while operation k is prepared.  A launch that ends before the last sweep sends what the next needs.
-QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o, uint4* mail) {
+// All operations of a launch.  T: what the numbers of the Cayley steps of this block are.
+template <typename T>
+QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t, const Mix& x, const Operations& o,
+                                 const Family* families, const int* waits, int warm, real* scratch) {
+    const int member = blockIdx.x / s.blocks, size = BLOCK_ROWS * w.lanes, place = w.direction * w.chunks + w.at;
+    const int wait = waits[place], farthest = max(waits[w.at], waits[w.chunks + w.at]);
+    const Reach radial = {t.reach[place], wait, farthest}, mixed = {(x.felt[place] + TEAMS - 1) / TEAMS, wait, farthest};
+    const Corners m = corners_of(w, x);
+    cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
+    const real* moves = s.moves + (int64)member * (s.steps + 1) * MIX_MOVES;
+    cplx lower[ROWS], upper[ROWS], turns[ROWS];
+    load_rows(w, state, lower, upper);
+    Listed list = listed_from(s, o, moves, 0);
+    int kind = listed(list, list.kind, 0);
+    T numbers;
+    if (kind >= 0) {
+        const real g = listed(list, list.g, 0);
+        find_early(w, x, warm, rate_of(w, families, kind, g), numbers);
+        find_all(w, x, families, kind, g, numbers, turns);
+    }
+    real lost = 0;
+    bool odd = false;
+    for (int k = 0;; ++k) {
+        const int action = listed(list, list.action, k), sample = listed(list, list.sample, k);
+        if ((action & CLEAR) && w.at * BLOCK_ROWS < o.inner_rows) clear_rows(w, o.inner, o.inner_rows, lost, lower, upper);
+        if (action & MASK) mask_rows(w, s.mask, lower, upper);
+        if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, lower, upper);
+        if (k == s.steps) break;
+        if (k + 1 >= list.begin + QSIM_WARP) list = listed_from(s, o, moves, k + 1);
+        const bool changes = (listed(list, list.action, k + 1) & CHANGES) != 0;  // whether the next part needs other numbers: not if a radial step is in between
+        const uint32 tag = (uint32)(s.base + k + 1);
+        if (kind == RADIAL_STEP) {
+            radial_begin(w, lower, 0);
+            radial_begin(w, upper, 1);
+            __syncwarp();
+            radial_chain(w, tag);
+            radial_finish(w, t, radial, tag, lower, upper);
+        } else {
+            if (odd != (kind == ODD_PAIRS)) {
+                odd = !odd;
+                if (odd)
+                    make_odd(w, lower, upper);
+                else
+                    make_even(w, lower, upper);
+            }
+            const bool alone = odd && w.pair == w.pairs - 1;
+            if (alone) {
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) w.kept[r] = lower[r], w.kept[BLOCK_ROWS + r] = upper[r];
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const cplx a = lower[r], b = upper[r];
+                lower[r] = cfma(turns[r].re, a, turns[r].im * b);
+                upper[r] = cfma(turns[r].im, a, -turns[r].re * b);
+            }
+            cayley_begin(w, numbers, m, lower, 0);
+            cayley_begin(w, numbers, m, upper, 1);
+            __syncwarp();
+            cayley_chain(w, tag);
+            if (changes) {  // while others are waited for
+                const int next = listed(list, list.kind, k + 1);
+                find_early(w, x, warm, rate_of(w, families, next, listed(list, list.g, k + 1)), numbers);
+            }
+            cayley_finish(w, numbers, m, mixed, tag, lower, upper);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const real half = w.radii[2 * BLOCK_ROWS + r];
+                const cplx sum = half * lower[r], difference = half * upper[r];
+                lower[r] = cfma(turns[r].im, sum, turns[r].re * difference);
+                upper[r] = cfma(turns[r].re, sum, -turns[r].im * difference);
+            }
+            if (alone) {
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) lower[r] = w.kept[r], upper[r] = w.kept[BLOCK_ROWS + r];
+            }
+        }
+        kind = listed(list, list.kind, k + 1);
+        if (changes) find_all(w, x, families, kind, listed(list, list.g, k + 1), numbers, turns);
+    }
+    store_rows(w, state, lower, upper);
+    if (w.at * BLOCK_ROWS < o.inner_rows) {
+        lost = block_sum(lost, scratch);
+        if (threadIdx.x == 0) o.lost[member * w.chunks + w.at] += lost;
+    }
+}
+
+QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, const Operations& o, const int* waits, uint4* mail) {
     extern __shared__ __align__(16) char raw[];
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    const int member = blockIdx.x / s.blocks, size = w.rows * w.lanes, warm = x.felt[2 * w.chunks + w.at];
-    cplx* tables = w.tables;
-    for (int i = threadIdx.x; i < size; i += blockDim.x) {
-        const int64 from = (int64)w.at * size + i;
-        tables[i] = t.alpha[from], tables[size + i] = t.beta[from];
-        tables[2 * size + i] = t.gain[from], tables[3 * size + i] = t.keep[from];
-    }
+    load_tables(w, t, (cplx*)raw + PLACES * w.threads);
+    load_slopes(w, x);
     __syncthreads();
-    cplx* state = s.state + ((int64)member * w.chunks + w.at) * size;
-    const cplx* own = tables + w.team * ROWS * w.lanes + w.t;
-    const auto factor = [&](int direction, int lane, int q) {
-        const cplx* mine = tables + direction * size + q * ROWS * w.lanes + lane;
-        cplx product = mine[0];
-#pragma unroll
-        for (int r = 1; r < ROWS; ++r) product *= mine[r * w.lanes];
-        return product;
-    };
-    cplx a[ROWS], b[ROWS];
-    real half[ROWS];
-    load_rows(w, state, a, b);
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const real root = x.root[w.at * w.rows + w.team * ROWS + r];
-        half[r] = real(0.5) * root * root;
-    }
-    // kinds and g of the operation that ends and of the next one, read before they are needed
-    const real* g = s.moves + (int64)member * (s.steps + 1) * MIX_MOVES;
-    int kind = s.first > 0 ? o.kinds[s.first - 1] : NOTHING, next = o.kinds[s.first];
-    real next_g = g[MIX_MOVES * s.first];
-    int ready = s.first > 0 ? kind : next;  // of which family `room` has the numbers, for which g
-    real ready_g = s.first > 0 ? g[MIX_MOVES * (s.first - 1)] : next_g;
-    if (ready >= 0) cayley_prepare(w, x, warm, families[ready], ready_g);
-    __syncthreads();
-    for (int k = s.first;; ++k) {
-        const int action = o.actions[k], sample = s.samples[k], ahead = k < s.steps ? o.kinds[k + 1] : NOTHING;
-        const real ahead_g = k < s.steps ? g[MIX_MOVES * (k + 1)] : real(0);
-        if (k > 0) {
-            const uint32 tag = (uint32)(s.base + k);
-            const bool radial = kind == RADIAL_STEP;
-            Mixed m;
-            Prefix prefix;
-            if (!radial) {
-                cayley_begin(w, x, warm, kind == ODD_PAIRS, a, b, m);
-            } else {
-                prefix = radial_prefix(w, t);
-                if (w.active) {
-#pragma unroll
-                    for (int side = 0; side < 2; ++side) {
-                        cplx down, up;
-                        const cplx* mine = own + side * w.pairs;
-                        radial_fold(mine, mine + size, w.lanes, side ? b : a, down, up);
-                        w.ends[w.team * w.lanes + side * w.pairs + w.t] = down;
-                        w.ends[(w.teams + w.team) * w.lanes + side * w.pairs + w.t] = up;
-                    }
-                }
-            }
-            __syncthreads();
-            if (radial)
-                radial_chain(w, factor, k != s.first, tag);
-            else
-                cayley_chain(w, k != s.first, tag);
-            if (k > s.last) break;
-            if (next >= 0 && (next != ready || next_g != ready_g)) {  // odd pairs turn alike before and after a radial step
-                cayley_prepare(w, x, warm, families[next], next_g);
-                ready = next, ready_g = next_g;
-            }
-            if (radial)
-                radial_receive(w, t, s.window, tag);
-            else
-                cayley_receive(w, s.window, tag);
-            __syncthreads();
-            if (!radial) {
-                cayley_finish(w, kind == ODD_PAIRS, half, m, a, b);
-            } else if (w.active) {
-#pragma unroll
-                for (int side = 0; side < 2; ++side) {
-                    const cplx* mine = own + side * w.pairs;
-                    radial_rows(mine, mine + size, w.lanes, mine + 2 * size, mine + 3 * size, w.lanes, side ? b : a,
-                                radial_carry(w, 0, side, prefix.down[side]), radial_carry(w, 1, side, prefix.up[side]));
-                }
-            }
-        }
-        if ((action & CLEAR) && w.at * w.rows < o.inner_rows) {
-            __syncthreads();  // all have read `ends`
-            store_rows(w, w.f, a, b);
-            __syncthreads();
-            clear_core(chunk_of(w), o.inner, o.inner_rows, scratch, o.lost + member * w.chunks + w.at);
-            load_rows(w, w.f, a, b);
-            __syncthreads();
-        }
-        if (action & MASK) mask_rows(w, s.mask, a, b);
-        if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, a, b);
-        if (k == s.steps) break;
-        kind = next, next = ahead, next_g = ahead_g;
-    }
-    store_rows(w, state, a, b);
+    const int warm = x.felt[2 * w.chunks + w.at];
+    if (warm < 0)
+        warp_operations<AllAlike>(w, s, t, x, o, families, waits, warm, scratch);
+    else
+        warp_operations<RowByRow>(w, s, t, x, o, families, waits, warm, scratch);
 }
 
 #endif  // QSIM_ATOM_WARPS_MIX_CUH

@@ -5,8 +5,12 @@ step, ``1 / (1 - |alpha|)`` squared, below 1e3 at the nucleus of these grids.  W
 an error of ``STEPS * eps`` times that is allowed for single elements; 4e-15 was seen.
 """
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qsim.core.device.device import select
 from qsim.core.errors import DeviceError
@@ -15,12 +19,13 @@ from qsim.tridiag.atom.grid import mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
 from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS, WARP_STEP, CudaShape, Mixing, radial_tables, shape
-from qsim.tridiag.kernels.atom_launch import CLEAR, MASK, NOTHING, RADIAL_STEP, operations
+from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, Mixing, radial_tables, shape, waits_of
+from qsim.tridiag.kernels.atom_launch import CHANGES, CLEAR, MASK, NOTHING, RADIAL_STEP, operations
 
 ROUNDING = 1e-12
 FELT = 1e-17  # of a sum
 MAPPED, UNIFORM, LONG = mapped(12.0, 0.4, 0.05, 10.0), uniform(9.3, 0.3), uniform(36.0, 0.3)
+DENSE, WIDE = mapped(25.0, 0.3, 0.02, 20.0), uniform(64.0, 0.25)
 
 
 def atom(grid, absorber="none"):
@@ -142,31 +147,56 @@ def test_velocity_gauge_in_a_plane(cuda, parities, lmax, rows, blocks, parts, ab
 
 
 @pytest.mark.gpu
-@WAITS
 @pytest.mark.parametrize("velocity", [False, True], ids=["length", "velocity"])
 @pytest.mark.parametrize("absorber", ["none", "cap", "mask"])
 @pytest.mark.parametrize(
-    ("used", "rows", "parts", "grid"),
+    ("used", "parts", "grid"),
     [
-        (6, 8, 0, UNIFORM),
-        (7, 32, 1, MAPPED),
-        (1, 16, 0, MAPPED),
-        (2, 4, 2, UNIFORM),
-        (64, 12, 0, MAPPED),
-        (5, 12, 0, LONG),
+        (6, 0, UNIFORM),
+        (7, 1, MAPPED),
+        (1, 0, LONG),
+        (2, 2, LONG),
+        (64, 0, MAPPED),
+        (17, 1, DENSE),
+        (5, 0, WIDE),
     ],
 )
-def test_warps(cuda, used, rows, parts, grid, absorber, velocity, waits):
-    lattice = atom(grid, absorber)
+def test_warps(cuda, used, parts, grid, absorber, velocity):
+    """With one block and several, with pairs that fill warps and do not, with pivots row by row and alike."""
     parts *= velocity
-    compare(cuda, lattice, Lanes(0, used - 1), rows, ALL, waits, velocity=velocity, parts=parts, warps=True)
+    compare(
+        cuda,
+        atom(grid, absorber),
+        Lanes(0, used - 1),
+        32,
+        ALL,
+        True,
+        velocity=velocity,
+        parts=parts,
+        warps=True,
+    )
 
 
 @pytest.mark.gpu
-@WAITS
 @pytest.mark.parametrize("velocity", [False, True], ids=["length", "velocity"])
-def test_warps_of_other_m(cuda, velocity, waits):
-    compare(cuda, atom(MAPPED), Lanes(-2, 6), 12, ALL, waits, members=3, velocity=velocity, warps=True)
+def test_warps_of_other_m(cuda, velocity):
+    compare(cuda, atom(DENSE), Lanes(-2, 6), 32, ALL, True, members=3, velocity=velocity, warps=True)
+
+
+@pytest.mark.gpu
+def test_counts_of_messages_go_round(cuda):
+    """The count of steps passes the largest integer in the middle of a run."""
+    lattice, lanes = atom(DENSE), Lanes(0, 4)
+    phi, field = states(lanes, lattice.grid, 1), fields(lanes, 1)
+    batch = CudaBatch(cuda, lattice, lanes, phi, field, Stepping(0.05))
+    assert batch.shape.warps
+    batch.made[0].base = 2**31 - 8
+    for _ in range(2):
+        batch.advance(6, np.array([6]))
+    run = Propagator(lattice, lanes, phi[0], 0.05, velocity=False, field=field[0])
+    run.advance(6)
+    run.advance(6)
+    np.testing.assert_allclose(batch.phi(0), run.phi, rtol=0, atol=ROUNDING * np.abs(run.phi).max())
 
 
 @pytest.mark.gpu
@@ -238,26 +268,41 @@ def test_shapes_fit_the_device(points, lanes, members, velocity):
         if resident or velocity:
             each = 1
         if found.warps:
-            assert found.warps_threads <= 512
-            each = min(65_536 // (128 * found.warps_threads), 232_448 // (found.warps_bytes + 1024))
+            assert found.warps_threads <= 256
+            each = min(65_536 // (256 * found.warps_threads), 232_448 // (found.warps_bytes + 1024))
         assert found.together * found.blocks <= 132 * each
 
 
-@pytest.mark.parametrize("lanes", [2, 22, 60, 62])
+@pytest.mark.parametrize("lanes", [2, 22, 60, 64])
 def test_single_runs_lie_in_registers(lanes):
     found = shape(4000, lanes, 1, 132, 232_448, velocity=True)
     assert found.warps
     assert found.warps_bytes + 1024 <= 232_448
     assert not shape(4000, lanes, 1, 132, 232_448, warps=False).warps
-    assert shape(8448, lanes, 1, 132, 232_448).warps == (lanes <= 32)
-    assert not shape(8449, lanes, 1, 132, 232_448).warps
+    each = min(65_536 // (256 * found.warps_threads), 232_448 // (found.warps_bytes + 2048))
+    assert each >= (2 if lanes <= 32 else 1)
+    most = 32 * 132 * each
+    assert shape(most, lanes, 1, 132, 232_448).warps
+    assert not shape(most + 1, lanes, 1, 132, 232_448).warps
 
 
 def test_many_small_runs_share_the_device():
     """As many at once as find registers and shared memory; a run is not slower than one by itself but for what they share."""
     found = shape(856, 22, 132, 132, 232_448, velocity=True)
-    assert (found.warps, found.width, found.chunks, found.together) == (True, 16, 27, 9)
+    assert (found.warps, found.warps_threads, found.chunks, found.together) == (True, 96, 27, 9)
     assert shape(30, 22, 500, 132, 232_448).together == 500  # blocks that wait for none
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=12))
+def test_who_is_waited_for_waits_as_well(felt):
+    reach = np.minimum(np.array(felt).T, [np.arange(len(felt)), np.arange(len(felt))[::-1]]).astype(np.int32)
+    waits = waits_of(reach)
+    assert (waits >= reach).all()
+    for chunk, (before, after) in enumerate(waits.T):
+        assert all(waits[1, chunk - d] >= d for d in range(1, before + 1))
+        assert all(waits[0, chunk + d] >= d for d in range(1, after + 1))
+    alone = np.zeros((2, 5), np.int32)
+    np.testing.assert_array_equal(waits_of(alone), alone)
 
 
 def test_too_many_channels():
@@ -300,7 +345,7 @@ def test_what_is_felt_of_other_rows(grid, size):
                 np.testing.assert_allclose(inverse[first:end], closed, rtol=ROUNDING / 10)
                 np.testing.assert_allclose(back[first:end], closed, rtol=ROUNDING / 10)
                 continue
-            for j in range(first, end, WARP_STEP):
+            for j in range(first, end, ROWS):
                 low, high = max(j - 1 - warm[c], 0), min(j + 1 + warm[c], n)
                 if j > 0:
                     own = np.linalg.inv(matrix[low:j, low:j])[-1, -1]
@@ -336,7 +381,13 @@ def listed(ends, middle, samples, masked):
             action, sample = 0, -1
         else:
             found.append((0, 0, -1, ends[k + 1]))
-    return [*found, (NOTHING, action, sample, 0.0)]
+    found.append((NOTHING, action, sample, 0.0))
+    turning = [k for k, part in enumerate(found) if part[0] >= 0]
+    for before, k in itertools.pairwise(turning):
+        kind, action, sample, g = found[k]
+        changed = (kind, g) != (found[before][0], found[before][3])
+        found[k] = (kind, action + CHANGES * changed, sample, g)
+    return found
 
 
 @pytest.mark.parametrize("masked", [False, True])
