@@ -2,10 +2,11 @@
 
 *Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
 on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
-empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`); the wall time is split into the parts of
-``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of that others had on a shared
-machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of inputs/ on one core, several at
-once on cores of their own, then one after another on all cores; those that take longer than ``--limit`` on one are left out.
+empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache less of it); the wall time
+is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of
+that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of
+inputs/ on one core, several at once on cores of their own, then one after another on all cores, each for ``--limit`` seconds at
+most; where all cores were slower, both are measured once more, one after the other, and the shorter of each counts.
 
 The record is written after each command.
 """
@@ -23,6 +24,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,23 +50,29 @@ DECKS = {
     "trotter": ("ring_echo", "mbl_ensemble"),
 }
 SERIES = (
-    "series=[{vmc: {walkers: 65536, blocks: 20, steps: 10, sweeps: 3, timestep: 0.3}}, "
-    "{dmc: {walkers: 65536, timesteps: [0.02], blocks: 20, steps: 20, warmup: 4}}]"
+    "series=[{{vmc: {{walkers: 65536, blocks: {0}, steps: 10, sweeps: 3, timestep: 0.3}}}}, "
+    "{{dmc: {{walkers: 65536, timesteps: [0.02], blocks: {0}, steps: 20, warmup: 4}}}}]"
 )
-SCALES = ", ".join(f"{0.9 + 0.0005 * k:.4f}" for k in range(401))
-#: Decks with work for a GPU, each with what is set in it; a GPU alone runs them.
+SCALES = ", ".join(f"{0.9 + 0.0001 * k:.4f}" for k in range(2001))
+#: Decks with work for a GPU, half a minute and less: what is set in them, and in the first run, which fills the cache of kernels.
 ON_GPU = {
-    "qmc": ("h2o_ccecp", (SERIES,)),
+    "qmc": ("h2o_ccecp", (SERIES.format(300),), (SERIES.format(2),)),
     "qoc": (
         "robust",
-        ("propagator={type: crank_nicolson}", "optimizer.max_sweeps=20", f"ensemble.field_scale=[{SCALES}]"),
+        (
+            "propagator={type: crank_nicolson}",
+            "optimizer.max_sweeps=40",
+            f"ensemble.field_scale=[{SCALES}]",
+        ),
+        ("optimizer.max_sweeps=2",),
     ),
-    "sturmian": ("he_dpi", ("initial.l_max=8", "channels.l_max=8", "grid.R=80")),
+    "sturmian": ("he_dpi", ("initial.l_max=8", "channels.l_max=8", "grid.R=160"), ("grid.R=40",)),
     "tridiag": (
         "packet",
-        ("grid.points=100000001", "grid.xmin=-5e6", "grid.xmax=5e6", "time.t_final=50", "time.outputs=4"),
+        ("grid.points=100000001", "grid.xmin=-5e6", "grid.xmax=5e6", "time.t_final=200", "time.outputs=4"),
+        ("time.t_final=1",),
     ),
-    "trotter": ("thirty_spins", ("evolve.t_final=1.0", "evolve.outputs=3")),
+    "trotter": ("thirty_spins", ("evolve.outputs=6",), ("evolve.t_final=0.1", "evolve.outputs=2")),
 }
 LIMIT = 60.0  # seconds that one command may take
 COMPILING = 15.0  # more for the first run of a deck
@@ -252,42 +260,44 @@ def commands(
     keep: Callable[[list[dict[str, Any]]], None],
     *,
     large: bool = False,
+    methods: Sequence[str] = tuple(DECKS),
 ) -> None:
     """Measure each deck and device, cold, then warm on each number of threads; `keep` gets all rows after each.
 
     If `large`, those alone that have work for a GPU.
     """
     rows: list[dict[str, Any]] = []
-    works: list[tuple[str, str, tuple[str, ...], list[str]]] = []
+    works: list[tuple[str, str, tuple[str, ...], tuple[str, ...], list[str]]] = []
     for size in range(0 if large else 2):  # all small decks first
-        works += [(method, decks[size], (), devices) for method, decks in DECKS.items()]
-    works += [(method, deck, changes, ["cuda"]) for method, (deck, changes) in ON_GPU.items()]
-    for method, deck, changes, chosen in works:
-        for device in [name for name in chosen if name in devices]:
+        works += [(method, decks[size], (), (), devices) for method, decks in DECKS.items()]
+    works += [(method, *how, ["cuda"]) for method, how in ON_GPU.items()]
+    for method, deck, changes, shorter, chosen in works:
+        for device in [name for name in chosen if name in devices and method in methods]:
             with tempfile.TemporaryDirectory() as cache:
                 warm = counts if device == "cpu" else counts[-1:]
                 for number, count in enumerate([counts[-1], *warm]):
                     if time.monotonic() > until:
                         return
+                    less = () if number else shorter
                     about = {
-                        "deck": f"{method}/{deck}" + ", larger" * bool(changes),
+                        "deck": f"{method}/{deck}" + ", larger" * bool(changes) + ", shorter" * bool(less),
                         "device": device,
                         "threads": count,
                         "cache": "warm" if number else "cold",
                     }
-                    rows.append(about | command(method, deck, device, count, cache, changes))
+                    rows.append(about | command(method, deck, device, count, cache, (*changes, *less)))
                     print(rows[-1], file=sys.stderr, flush=True)
                     keep(rows)
 
 
 def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
-    """Measure all decks on one core each, and those that end within `limit` seconds on all cores; `keep` gets the rows.
+    """Measure all decks on one core each, then on all cores, for `limit` seconds at most; `keep` gets the rows.
 
     Some decks at a time run on cores of their own, then one after another on all.
     """
     methods: dict[str, list[Path]] = {}
     for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
-        methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs"))
+        methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs").with_suffix(""))
     # some of each method are there if time runs out
     decks = [deck for some in zip_longest(*methods.values()) for deck in some if deck]
     cores = queue.SimpleQueue[int]()
@@ -296,17 +306,16 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
 
+        def measured(deck: Path, threads: int, core: int | None, most_time: float = limit) -> dict[str, Any]:
+            chosen = [] if core is None else [core]
+            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=chosen, limit=most_time)
+
         def alone(deck: Path) -> dict[str, Any]:
             core = cores.get()
             try:
-                for most_time in (limit + COMPILING, limit):
-                    found = command(
-                        deck.parent.name, deck.stem, "cpu", 1, cache, cores=[core], limit=most_time
-                    )
-                    if "cut" in found or found["wall"] > limit + COMPILING / 2:
-                        break
-                cut = {"cut": True} if found["wall"] > limit else {}
-                return {"deck": str(deck.with_suffix("")), "threads": 1, **found, **cut}
+                first = measured(deck, 1, core, limit + COMPILING)
+                late = "cut" in first or first["wall"] > limit + COMPILING / 2
+                return {"wall": limit, "cut": True} if late else measured(deck, 1, core)
             finally:
                 cores.put(core)
 
@@ -315,15 +324,17 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
             for some in (decks[first : first + many] for first in range(0, len(decks), many)):
                 if time.monotonic() > until:
                     return
-                rows += pool.map(alone, some)
-                keep(rows)
-                for row in rows[-len(some) :]:
-                    if "cut" not in row and "error" not in row:
-                        method, deck = row["deck"].split("/")
-                        together = command(method, deck, "cpu", most, cache)
-                        rows.append({"deck": row["deck"], "threads": most, **together})
-                        print(row["deck"], row["wall"], together["wall"], file=sys.stderr, flush=True)
-                keep(rows)
+                for deck, one in zip(some, list(pool.map(alone, some)), strict=True):
+                    together = measured(deck, most, None)
+                    if "cut" not in one and together["wall"] > one["wall"]:
+                        one = min(one, measured(deck, 1, 0), key=itemgetter("wall"))
+                        together = min(together, measured(deck, most, None), key=itemgetter("wall"))
+                    rows += [
+                        {"deck": str(deck), "threads": 1, **one},
+                        {"deck": str(deck), "threads": most, **together},
+                    ]
+                    print(deck, one["wall"], together["wall"], file=sys.stderr, flush=True)
+                    keep(rows)
 
 
 def main() -> None:
@@ -339,6 +350,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of a deck on one core, at most")
     parser.add_argument("--threads", default="")
+    parser.add_argument("--methods", default=",".join(DECKS), help="of which methods commands are run")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     most = available_threads()
@@ -368,7 +380,14 @@ def main() -> None:
         keep([])
     if options.only != "works":
         devices = options.device.split(",")
-        commands(counts, devices, begun + options.seconds, keep, large=options.only == "large")
+        commands(
+            counts,
+            devices,
+            begun + options.seconds,
+            keep,
+            large=options.only == "large",
+            methods=options.methods.split(","),
+        )
 
 
 if __name__ == "__main__":
