@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS
+from qsim.tridiag.kernels.atom_gpu import ROWS, WARP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -244,7 +244,8 @@ def _launch(
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
         waits = found.waits and found.chunks > 1
         shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
-        run = kernels.function("tridiag/kernels", *kernel, {"ROWS": ROWS}, shared_bytes=shared)
+        macros = {"ROWS": ROWS, "WARPS": threads // WARP} if kernel[0] == WARPS else {"ROWS": ROWS}
+        run = kernels.function("tridiag/kernels", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):

@@ -19,13 +19,15 @@
 #define CHAINS (4 * PAIRS)             // sums of a warp along r: two directions, two members of each pair
 #define STRIDE (CHAINS + PAIRS)        // between those of the threads along r: free of bank conflicts
 #define MAIL 3                         // numbers of a message: a sum (complex), and in velocity gauge the product over the block
-#define MOST_WARPS 8
-#define LAUNCHED (MOST_WARPS * QSIM_WARP)
+#ifndef WARPS
+#define WARPS 8  // of a block: as many as its pairs ask for
+#endif
+#define LAUNCHED (WARPS * QSIM_WARP)
 #define PLACES 36                      // complex numbers per thread in shared memory: see `table`
 #define AROUND 64                      // rows before and after the block whose 1 / r' it keeps
 
 struct Warps {
-    int at, chunks, lanes, pairs, warps, threads, warp;
+    int at, chunks, lanes, pairs, warp;
     int team, slot, pair;        // of this thread: place along r, pair of its warp, pair of all
     int row, first;              // its first row, of the block and of the grid
     bool active;                 // whether it has a pair
@@ -33,13 +35,14 @@ struct Warps {
     int direction, chain;
     bool adds;
     int64 box;                   // place of the chain's messages among those of a block
-    const cplx* parts;           // shared: products of alpha or beta over the rows of each thread, along the chain's lane
+    cplx* all_parts;             // shared: (2, TEAMS, lanes): products of alpha and of beta over the rows of each thread
+    const cplx* parts;           // those of the chain's direction and lane
     cplx* sums;                  // shared: (TEAMS, STRIDE): sums of the threads of this warp, then of all before
     real* products;              // shared: (TEAMS, STRIDE): of velocity gauge: products over the same
     real* pivots;                // shared: (TEAMS, STRIDE): of velocity gauge
-    cplx* edges;                 // shared: (2, warps, BLOCK_ROWS): lanes that go to another warp
+    cplx* edges;                 // shared: (2, WARPS, BLOCK_ROWS): lanes that go to another warp
     cplx* kept;                  // shared: (2, BLOCK_ROWS): the pair that is not turned
-    cplx* table;                 // shared: (PLACES, threads), from this thread on: alpha, beta, gain, keep of ROWS rows of its two lanes
+    cplx* table;                 // shared: (PLACES, LAUNCHED), from this thread on: alpha, beta, gain, keep of ROWS rows of its two lanes
     cplx* spare;                 // shared: (ROWS, threads of a warp): of velocity gauge
     real* slopes;                // shared: (AROUND + BLOCK_ROWS + AROUND): of velocity gauge: 1 / r', from the first row of the block on
     real* radii;                 // shared: (3, BLOCK_ROWS): of velocity gauge: 1 / r, sqrt(r'), r' / 2
@@ -157,7 +160,7 @@ QSIM_DEVICE void store_rows(const Warps& w, cplx* to, const cplx (&lower)[ROWS],
 }
 
 // Where the warp after that of a pair has its first lane: that of a_0 for the last pair.
-QSIM_DEVICE cplx* edge(const Warps& w, int family, int warp) { return w.edges + (family * w.warps + warp) * BLOCK_ROWS + w.row; }
+QSIM_DEVICE cplx* edge(const Warps& w, int family, int warp) { return w.edges + (family * WARPS + warp) * BLOCK_ROWS + w.row; }
 QSIM_DEVICE bool last_of_warp(const Warps& w) { return w.active && (w.slot == PAIRS - 1 || w.pair == w.pairs - 1); }
 QSIM_DEVICE int warp_after(const Warps& w) { return w.pair < w.pairs - 1 ? w.warp + 1 : 0; }
 
@@ -202,7 +205,7 @@ QSIM_DEVICE void make_even(const Warps& w, cplx (&lower)[ROWS], cplx (&upper)[RO
 // ----------------------------------------------------------------------------------------- radial step
 
 // Tables of the radial step, as the odd pair of a thread needs them; alpha and beta of a row, then gain and keep, of each lane.
-QSIM_DEVICE cplx& entry(const Warps& w, int side, int row, int which) { return w.table[((side * ROWS + row) * 4 + which) * w.threads]; }
+QSIM_DEVICE cplx& entry(const Warps& w, int side, int row, int which) { return w.table[((side * ROWS + row) * 4 + which) * LAUNCHED]; }
 
 // Products of alpha over the rows before those of the thread, and of beta over those after: what comes to the block times these comes to it.
 struct Prefix {
@@ -220,7 +223,7 @@ QSIM_DEVICE Prefix radial_prefix(const Warps& w, const Radial& t) {
     return p;
 }
 
-QSIM_DEVICE void load_tables(const Warps& w, const Radial& t, cplx* parts) {
+QSIM_DEVICE void load_tables(const Warps& w, const Radial& t) {
     const int64 own = (int64)w.at * TEAMS * w.lanes;
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
@@ -233,7 +236,7 @@ QSIM_DEVICE void load_tables(const Warps& w, const Radial& t, cplx* parts) {
         }
     }
     for (int i = threadIdx.x; i < TEAMS * w.lanes; i += blockDim.x)
-        parts[i] = t.alpha_part[own + i], parts[TEAMS * w.lanes + i] = t.beta_part[own + i];
+        w.all_parts[i] = t.alpha_part[own + i], w.all_parts[TEAMS * w.lanes + i] = t.beta_part[own + i];
 }
 
 // Sums along the rows of the block: from those of the threads' rows, the sum of all, for the others, and in `sums` what comes to each
@@ -357,7 +360,7 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     Warps w;
     const int member = blockIdx.x / s.blocks, thread = threadIdx.x % QSIM_WARP;
     w.at = blockIdx.x - member * s.blocks, w.chunks = s.chunks, w.lanes = s.lanes, w.pairs = s.lanes / 2;
-    w.threads = blockDim.x, w.warps = blockDim.x / QSIM_WARP, w.warp = threadIdx.x / QSIM_WARP;
+    w.warp = threadIdx.x / QSIM_WARP;
     w.team = thread / PAIRS, w.slot = thread % PAIRS, w.pair = w.warp * PAIRS + w.slot;
     w.row = w.team * ROWS, w.first = w.at * BLOCK_ROWS + w.row;
     w.active = w.pair < w.pairs;
@@ -367,20 +370,20 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     w.chain = w.active ? odd_lane(w, side) : 0;
     w.box = (int64)(w.active ? side * w.pairs + w.pair : 0) * MAIL;
     w.table = (cplx*)raw + threadIdx.x;
-    w.spare = (cplx*)raw + (PLACES - ROWS) * w.threads + w.warp * ROWS * QSIM_WARP;
-    cplx* parts = (cplx*)raw + PLACES * w.threads;
-    w.parts = parts + w.direction * TEAMS * w.lanes + w.chain;
-    cplx* sums = parts + 2 * TEAMS * w.lanes;
-    w.f = sums;
-    w.sums = sums + w.warp * TEAMS * STRIDE + chain;
-    real* products = (real*)(sums + w.warps * TEAMS * STRIDE);
+    w.spare = (cplx*)raw + (PLACES - ROWS) * LAUNCHED + w.warp * ROWS * QSIM_WARP;
+    cplx* sums = (cplx*)raw + PLACES * LAUNCHED;
+    w.f = sums, w.sums = sums + w.warp * TEAMS * STRIDE + chain;
+    real* products = (real*)(sums + WARPS * TEAMS * STRIDE);
     w.products = products + w.warp * TEAMS * STRIDE + chain;
-    real* pivots = products + w.warps * TEAMS * STRIDE;
+    real* pivots = products + WARPS * TEAMS * STRIDE;
     w.pivots = pivots + w.warp * TEAMS * STRIDE + chain;
-    w.edges = (cplx*)(pivots + w.warps * TEAMS * STRIDE);
-    w.kept = w.edges + 2 * w.warps * BLOCK_ROWS + w.row;
-    w.slopes = (real*)(w.edges + 2 * w.warps * BLOCK_ROWS + 2 * BLOCK_ROWS) + AROUND;
+    w.edges = (cplx*)(pivots + WARPS * TEAMS * STRIDE);
+    cplx* kept = w.edges + 2 * WARPS * BLOCK_ROWS;
+    w.kept = kept + w.row;
+    w.slopes = (real*)(kept + 2 * BLOCK_ROWS) + AROUND;
     w.radii = w.slopes + BLOCK_ROWS + AROUND + w.row;
+    w.all_parts = (cplx*)(w.slopes + 4 * BLOCK_ROWS + AROUND);
+    w.parts = w.all_parts + w.direction * TEAMS * w.lanes + w.chain;
     w.mail = mail + (int64)member * 2 * 2 * w.chunks * w.lanes * MAIL;
     return w;
 }
@@ -394,7 +397,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    load_tables(w, t, (cplx*)raw + PLACES * w.threads);
+    load_tables(w, t);
     __syncthreads();
     const int member = blockIdx.x / s.blocks, size = BLOCK_ROWS * w.lanes;
     const real even = w.pair < families[0].count ? families[0].coupling[w.pair] : real(0);

@@ -428,7 +428,7 @@ QSIM_DEVICE void warp_velocity_sweeps(const Steps& s, const Radial& t, const Mix
     __shared__ Family families[FAMILIES];
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     const Warps w = warps_of(s, raw, mail);
-    load_tables(w, t, (cplx*)raw + PLACES * w.threads);
+    load_tables(w, t);
     load_slopes(w, x);
     __syncthreads();
     const int warm = x.felt[2 * w.chunks + w.at];
