@@ -25,7 +25,7 @@ from qsim.tridiag.problem import (
     SolveProblem,
 )
 from qsim.tridiag.tdse import absorbers, potentials
-from qsim.tridiag.tdse.lattice import PSI_LIMIT, Lattice
+from qsim.tridiag.tdse.lattice import PSI_LIMIT, Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -228,9 +228,9 @@ def level_count(blocks: PropagationBlocks) -> int:
     return max(wanted, default=0)
 
 
-def grid_points(grid: Grid) -> NDArray[np.float64]:
+def grid_points(grid: Grid, threads: int = 1) -> NDArray[np.float64]:
     """Return the grid points (n,), bohr."""
-    return np.asarray(grid.xmin + grid.dx * np.arange(grid.points), dtype=float)
+    return equidistant(grid.xmin, grid.dx, grid.points, threads)
 
 
 def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float]:
@@ -277,12 +277,17 @@ def _blame(loaded: LoadedDeck[TridiagDeck]) -> Blame:
 
 
 def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
+    from qsim.tridiag.tdse import states
     from qsim.tridiag.tdse.eigenstates import window_states
 
     blocks, notices = loaded.deck.propagation, list[str]()
     grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
-    x = grid_points(grid)
-    potential, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+    x, threads = grid_points(grid, device.threads), device.threads
+    if grid.points <= PLAN_POINTS:  # the plan has made them
+        potential, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+    else:
+        potential = potentials.evaluate(blocks.potential, x, threads=threads)
+        psi0 = states.initial_state(blocks.initial, x, grid.dx, potential, grid.stencil, threads=threads)
     cap, mask = absorbers.evaluate(blocks.absorber, x)
     lattice = Lattice(
         grid.xmin,
@@ -290,7 +295,7 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
         grid.points,
         grid.stencil,
         potential,
-        slope=potentials.slope(blocks.potential, x),
+        slope=potentials.slope(blocks.potential, x, threads=threads),
         cap=cap,
         mask=mask,
     )

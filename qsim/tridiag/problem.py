@@ -233,8 +233,7 @@ class Propagation:
                 self.blame(error.key, str(error))
             made.step = start
             return made
-        # psi0 is worked on in place
-        arguments = (self.device, self.lattice, np.array(psi0), self.dt, *self.fields(), how)
+        arguments = (self.device, self.lattice, psi0, self.dt, *self.fields(), how)
         if solver.type == "nshape":
             try:
                 made = Propagator(*arguments)

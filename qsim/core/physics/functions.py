@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
 from qsim.core.deck.expression import Expression
+from qsim.core.device.pool import each_part
 from qsim.core.errors import InvalidInput, NumericsError
 
 if TYPE_CHECKING:
@@ -17,22 +18,46 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.interpolate import CubicSpline
 
-__all__ = ["formula", "formula_slope", "in_chunks", "require_sane", "spline"]
+__all__ = ["CACHED", "formula", "formula_slope", "in_chunks", "require_sane", "spline"]
 
 CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
+CACHED = 1 << 16  # values whose temporaries stay in the caches of a core
 LARGEST_VALUE = (
     1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
 )
 
 
-def in_chunks(function: Callable[[NDArray[Any]], NDArray[Any]], x: ArrayLike) -> NDArray[np.float64]:
-    """Return ``function(x)`` of a one-dimensional float array, evaluated in chunks."""
+def in_chunks(
+    function: Callable[[NDArray[Any]], NDArray[Any]],
+    x: ArrayLike,
+    threads: int = 1,
+    dtype: type = float,
+    chunk: int = CHUNK,
+) -> NDArray[Any]:
+    """Return ``function(x)`` of a one-dimensional float array, evaluated in chunks.
+
+    Parameters
+    ----------
+    function
+        Acts on each number by itself, and releases the interpreter lock if there are threads.
+    x : (n,) float64
+    threads : int
+        That share the chunks.
+    dtype
+        Of the result.
+    chunk : int
+        Numbers evaluated at a time.
+    """
     x = np.asarray(x, dtype=float)
-    if x.size <= CHUNK:
-        return np.asarray(function(x), dtype=float)
-    out = np.empty(x.size)
-    for low in range(0, x.size, CHUNK):
-        out[low : low + CHUNK] = function(x[low : low + CHUNK])
+    if x.size <= chunk:
+        return np.asarray(function(x), dtype=dtype)
+    out: NDArray[Any] = np.empty(x.size, dtype)
+
+    def work(first: int, last: int) -> None:
+        for low in range(first * chunk, min(last * chunk, x.size), chunk):
+            out[low : low + chunk] = function(x[low : low + chunk])
+
+    each_part(work, -(-x.size // chunk), x.size, threads)
     return out
 
 
@@ -191,6 +216,12 @@ def require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str, g
     InvalidInput
         With the first point that is not finite, or the largest value.
     """
+    with np.errstate(invalid="ignore"):
+        # NaN is not below: one pass over cached chunks tells whether there is anything to say
+        if all(
+            np.all(np.abs(value[low : low + CACHED]) <= LARGEST_VALUE) for low in range(0, value.size, CACHED)
+        ):
+            return
     if not np.all(np.isfinite(value)):
         point = float(x[np.flatnonzero(~np.isfinite(value))[0]])
         raise InvalidInput(key, f"not finite at x = {point:.6g} bohr; change the formula or {grid}")

@@ -34,9 +34,13 @@ class PotentialBlock(Block):
     limit : float or None
         V far away, hartree: the energy above which the electron is free.  Infinite for a potential that confines it; None where
         nothing is known beyond the grid.
+    in_parts : bool
+        Whether the points of a large grid are worth evaluating part by part: not where that is no work, makes parts of its
+        own, or reads a file that has to cover all of them.
     """
 
     limit: ClassVar[float | None] = 0.0
+    in_parts: ClassVar[bool] = True
 
     def V(self, x: Points) -> Points:
         """Return V, hartree, at the points x (n,), bohr.
@@ -317,6 +321,7 @@ class PotentialTable(PotentialBlock):
     """Two columns, x and V in atomic units, interpolated by a cubic spline."""
 
     limit = None
+    in_parts = False
 
     type: Literal["table"]
     file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
@@ -344,6 +349,7 @@ class PotentialFormula(PotentialBlock):
     """A formula of x in atomic units."""
 
     limit = None
+    in_parts = False
 
     type: Literal["expression"]
     value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
@@ -363,6 +369,8 @@ class PotentialFormula(PotentialBlock):
 
 class FreeParticle(PotentialBlock):
     """No potential."""
+
+    in_parts = False
 
     type: Literal["none", "free"]
 

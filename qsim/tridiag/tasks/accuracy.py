@@ -45,7 +45,7 @@ from qsim.tridiag.problem import LEAST, PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
 from qsim.tridiag.tdse.eigenstates import RESIDUAL, mirror, window_states
-from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.propagator import Propagator, Stepping
 from qsim.tridiag.tdse.shared import SharedPropagator
 
@@ -153,17 +153,20 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
     width = (old.points + 1) * old.dx
     dx = width / (points + 1)
     xmin = old.xmin - old.dx + dx
-    x = np.asarray(xmin + dx * np.arange(points), dtype=float)
-    value = potentials.averaged if average else potentials.evaluate
-    potential = value(problem.potential, x)
+    threads = problem.device.threads
+    x = equidistant(xmin, dx, points, threads)
+    if average:
+        potential = potentials.averaged(problem.potential, x)
+    else:
+        potential = potentials.evaluate(problem.potential, x, threads=threads)
     box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
     cap, mask = absorbers.evaluate(problem.absorber, x, box)
     dt = problem.steps * problem.dt / steps
     if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
         mask = mask ** (dt / problem.dt)
-    slope = None if old.slope is None else potentials.slope(problem.potential, x)
+    slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
-    psi0 = states.initial_state(problem.initial, x, dx, potential, old.stencil)
+    psi0 = states.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
         energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
@@ -192,6 +195,8 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
         State at the end.
     """
     lattice = problem.lattice
+    if problem.potential.type in ("free", "none"):
+        return True
     average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
     change = np.abs(average - lattice.potential)
     if problem.steps * lattice.points > FINE:
@@ -282,7 +287,7 @@ class Companions:
 def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
     how = Stepping(problem.precision, slope=False)
-    psi, span, links = np.array(problem.psi0), None, None
+    psi, span, links = problem.psi0, None, None
     if 1 < comm.size <= problem.lattice.points // LEAST:
         links = links_of(comm, problem.device)
         shared = SharedPropagator(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import require_sane
+from qsim.core.physics.functions import CACHED, in_chunks, require_sane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,9 @@ QUADRATURE = 12  # Gauss points in a cell
 CELLS = 20_000  # cells taken at once
 
 
-def evaluate(block: PotentialBlock, x: NDArray[np.float64], key: str = "potential") -> NDArray[np.float64]:
+def evaluate(
+    block: PotentialBlock, x: NDArray[np.float64], key: str = "potential", threads: int = 1
+) -> NDArray[np.float64]:
     """Return V on the grid, (n,) float64, hartree.
 
     Parameters
@@ -34,6 +36,8 @@ def evaluate(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
         Grid points, bohr.
     key : str
         Where the block stands in the deck.
+    threads : int
+        That share the points.
 
     Raises
     ------
@@ -42,12 +46,14 @@ def evaluate(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     FileError
         If a table cannot be read.
     """
-    return _on_grid(block.V, x, key)
+    return _on_grid(block, block.V, x, key, threads)
 
 
-def slope(block: PotentialBlock, x: NDArray[np.float64], key: str = "potential") -> NDArray[np.float64]:
+def slope(
+    block: PotentialBlock, x: NDArray[np.float64], key: str = "potential", threads: int = 1
+) -> NDArray[np.float64]:
     """Return dV/dx on the grid, (n,) float64, hartree/bohr; parameters and errors as in `evaluate`."""
-    return _on_grid(block.dV, x, key)
+    return _on_grid(block, block.dV, x, key, threads)
 
 
 def threshold(block: PotentialBlock, potential: NDArray[np.float64]) -> float | None:
@@ -95,10 +101,9 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
         cells = np.arange(first, min(first + CELLS, x.size - 1))
         inside = evaluate(block, (x[cells, None] + dx * places).ravel(), key)
         felt = inside.reshape(cells.size, QUADRATURE) @ shares
-        for column, node in enumerate(NODES):
-            points = cells + node
-            good = (points >= 0) & (points < x.size)
-            np.add.at(sums, points[good], felt[good, column])
+        for column, node in enumerate(NODES.tolist()):
+            low, high = max(first + node, 0), min(first + node + cells.size, x.size)
+            sums[low:high] += felt[low - first - node : high - first - node, column]
     whole = slice(NODES.size // 2, x.size - NODES.size // 2)
     out[whole] = sums[whole]
     return out
@@ -114,12 +119,22 @@ def _cardinals(places: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _on_grid(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: NDArray[np.float64], key: str
+    block: PotentialBlock,
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    x: NDArray[np.float64],
+    key: str,
+    threads: int,
 ) -> NDArray[np.float64]:
     """Return a function of a block on the grid; what is wrong with it lies at `key`."""
-    try:
+
+    def quietly(part: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
-            value = function(np.asarray(x, float))
+            return function(part)
+
+    x = np.asarray(x, float)
+    at_once = not block.in_parts or x.size <= CACHED
+    try:
+        value = quietly(x) if at_once else in_chunks(quietly, x, threads, chunk=CACHED)
     except InvalidInput as error:
         raise InvalidInput(f"{key}.{error.key}", str(error)) from error
     require_sane(value, x, key, "the grid")

@@ -158,7 +158,8 @@ class Propagator:
         device, lattice = self.device, self.lattice
         with device.use():
             # a copy: passes write to both their arrays
-            self.psi = device.asarray(np.array(psi0, self.complex))
+            own = np.asarray(psi0, self.complex) if device.is_cuda else np.array(psi0, self.complex)
+            self.psi = device.asarray(own)
             self._operator = self._make_operator(lattice, how.slope, device)
             self._table: Any = None if self.shape is None else self._device_table()
             self._out = None if self.shape is None else device.xp.empty_like(self.psi)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.columns import read_columns, smooth_curve
+from qsim.core.device.pool import each_part
 from qsim.core.errors import FileError, InvalidInput
-from qsim.core.physics.functions import formula, in_chunks
+from qsim.core.physics.functions import CACHED, formula, in_chunks
 from qsim.core.results.arrays import require_finite
 from qsim.core.results.hdf5 import open_datasets
 from qsim.tridiag.tdse.eigenstates import imaginary_time, window_states
@@ -29,6 +30,7 @@ def initial_state(
     potential: NDArray[np.float64],
     stencil: str,
     key: str = "initial",
+    threads: int = 1,
 ) -> NDArray[np.complex128]:
     """Return the initial state, (n,) complex128, ``sum |psi|^2 dx = 1``.
 
@@ -45,6 +47,8 @@ def initial_state(
     stencil : {"three_point", "numerov"}
     key : str
         Where the block stands in the deck.
+    threads : int
+        That share the points of a formula.
 
     Raises
     ------
@@ -65,37 +69,70 @@ def initial_state(
     if kind == "superposition":
         return _superpose(block.weights(), x, dx, potential, stencil, f"{key}.levels")
     if kind == "gaussian":
-        psi = gaussian(x, block.x0, block.k0, block.width)
+        psi = gaussian(x, block.x0, block.k0, block.width, threads)
     elif kind == "expression":
-        real = in_chunks(lambda part: formula(block.real, f"{key}.real", x=part), x)
-        psi = real + 1j * in_chunks(lambda part: formula(block.imag, f"{key}.imag", x=part), x)
+        real = in_chunks(lambda part: formula(block.real, f"{key}.real", x=part), x, threads)
+        psi = real + 1j * in_chunks(lambda part: formula(block.imag, f"{key}.imag", x=part), x, threads)
     else:
         psi = _from_file(block.file, x, key)
-    return normalised(psi, dx, key)
+    return normalised(psi, dx, key, threads)
 
 
-def gaussian(x: NDArray[np.float64], x0: float, k0: float, width: float) -> NDArray[np.complex128]:
+def gaussian(
+    x: NDArray[np.float64], x0: float, k0: float, width: float, threads: int = 1
+) -> NDArray[np.complex128]:
     """Return ``(2 pi width^2)^(-1/4) exp(-(x - x0)^2 / (4 width^2) + i k0 x)``, of standard deviation `width` in density."""
-    with np.errstate(under="ignore", over="ignore"):
-        size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
-    return np.asarray(size * np.exp(1j * k0 * x), dtype=complex)
+
+    def part(x: NDArray[np.float64]) -> NDArray[np.complex128]:
+        with np.errstate(under="ignore", over="ignore"):
+            size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
+        if not size.any():  # far away: not worth a phase
+            return np.zeros(x.size, dtype=complex)
+        return np.asarray(size * np.exp(1j * k0 * x), dtype=complex)
+
+    return in_chunks(part, x, threads, complex, CACHED)
 
 
-def normalised(psi: NDArray[np.complex128], dx: float, key: str = "initial") -> NDArray[np.complex128]:
-    """Return psi with ``sum |psi|^2 dx = 1``.
+def normalised(
+    psi: NDArray[np.complex128], dx: float, key: str = "initial", threads: int = 1
+) -> NDArray[np.complex128]:
+    """Return psi with ``sum |psi|^2 dx = 1``; the sum is that of chunks, whatever the number of threads.
 
     Raises
     ------
     InvalidInput
         If it vanishes or is not finite.
     """
-    largest = float(np.max(np.abs(psi)))
+    starts = range(0, psi.size, CACHED)
+    found, sums = np.zeros(len(starts)), np.zeros(len(starts))
+
+    def largest_of(first: int, last: int) -> None:
+        for k in range(first, last):
+            found[k] = np.max(np.abs(psi[starts[k] : starts[k] + CACHED]))
+
+    each_part(largest_of, len(starts), psi.size, threads)
+    largest = float(np.max(found))
     if not math.isfinite(largest):
         raise InvalidInput(key, "the wavefunction is not finite on the grid")
     if largest < 1e-150:
         raise InvalidInput(key, "the wavefunction vanishes on the grid; it lies outside of it")
-    psi = psi / largest
-    return psi / math.sqrt(float(np.vdot(psi, psi).real) * dx)
+    out = np.empty_like(psi)
+
+    def scaled(first: int, last: int) -> None:
+        for k in range(first, last):
+            part = slice(starts[k], starts[k] + CACHED)
+            np.divide(psi[part], largest, out=out[part])
+            sums[k] = np.vdot(out[part], out[part]).real
+
+    each_part(scaled, len(starts), psi.size, threads)
+    norm = math.sqrt(math.fsum(sums) * dx)
+
+    def divided(first: int, last: int) -> None:
+        part = slice(starts[first], starts[last - 1] + CACHED)
+        out[part] /= norm
+
+    each_part(divided, len(starts), psi.size, threads)
+    return out
 
 
 def _superpose(
