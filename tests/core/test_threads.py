@@ -103,6 +103,28 @@ def test_the_first_error_is_raised_and_the_team_lives():
     assert (visits == 1).all()
 
 
+def test_a_thread_that_does_not_come_holds_nothing_up():
+    class Asleep:
+        def put(self, call):
+            pass
+
+    team = pool._Team(3)
+    team.calls[0] = Asleep()
+    visits = np.zeros(8, int)
+    assert team.run(partial(count, visits), [0, 2, 4, 5, 8], 3) >= 0.0
+    assert (visits == 1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+@pytest.mark.parametrize("tasks", [2, 17, 1000])
+@pytest.mark.parametrize("whole", [1e-5, 3e-3, 0.1, np.inf])
+def test_ranges_cover_all_tasks_and_none_is_longer_than_a_share(threads, tasks, whole):
+    edges = pool._edges(tasks, threads, whole)
+    assert (edges[0], edges[-1]) == (0, tasks)
+    assert 0 < min(np.diff(edges)) <= max(np.diff(edges)) <= -(-tasks // threads)
+    assert len(edges) - 1 <= threads * (pool.HALVINGS + 1)
+
+
 def test_calls_within_calls_and_beside_each_other():
     visits = np.zeros((4, 50), int)
 

@@ -14,10 +14,10 @@ import threading
 from functools import cache, partial
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
 
@@ -25,30 +25,37 @@ PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done b
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
 CHEAPEST, DEAREST = 2e-6, 5e-3  # bounds of what is measured
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
-LONG = 2e-3  # seconds of work per thread from which parts are smaller than that, so that threads end together
+LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
+SHORT, HALVINGS = 2e-4, 3  # a thread's share is cut in halves of at least so many seconds, so often at most
 
 _seconds: dict[object, float] = {}  # per number, of each caller's work
 _wake = WAKE  # as measured last
 
 
-class _Call(NamedTuple):
-    """Ranges that the threads of one call take in turn, and where each thread reports its seconds or its error."""
+class _Call:
+    """Ranges that the threads of one call take in turn; the call is over with the last range, whoever has not come by then."""
 
-    work: Callable[[int, int], object]
-    edges: list[int]
-    turn: Iterator[int]
-    done: SimpleQueue[float | BaseException]
+    def __init__(self, work: Callable[[int, int], object], edges: list[int]) -> None:
+        self.work, self.edges = work, edges
+        self.turn, self.ended = itertools.count(), itertools.count()
+        self.seconds: list[float] = []
+        self.errors: list[BaseException] = []
+        self.over = threading.Lock()  # released with the last range
+        self.over.acquire()
 
     def join(self) -> None:
-        """Take ranges until none is left."""
-        begun = perf_counter()
-        try:
-            while (part := next(self.turn)) < len(self.edges) - 1:
-                self.work(self.edges[part], self.edges[part + 1])
-        except BaseException as error:  # raised again by the thread that called
-            self.done.put(error)
-        else:
-            self.done.put(perf_counter() - begun)
+        """Take ranges until none is left; after an error they are taken, but not done."""
+        ranges = len(self.edges) - 1
+        while (part := next(self.turn)) < ranges:
+            begun = perf_counter()
+            try:
+                if not self.errors:
+                    self.work(self.edges[part], self.edges[part + 1])
+            except BaseException as error:  # raised again by the thread that called
+                self.errors.append(error)
+            self.seconds.append(perf_counter() - begun)
+            if next(self.ended) == ranges - 1:
+                self.over.release()
 
 
 class _Team:
@@ -63,15 +70,14 @@ class _Team:
 
     def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> float:
         """Do all ranges on so many threads; return the sum of their seconds, and raise the first error."""
-        call = _Call(work, edges, itertools.count(), SimpleQueue())
+        call = _Call(work, edges)
         for calls in self.calls[: threads - 1]:
             calls.put(call)
         call.join()
-        reports = [call.done.get() for _ in range(threads)]
-        for report in reports:
-            if isinstance(report, BaseException):
-                raise report
-        return math.fsum(report for report in reports if isinstance(report, float))
+        call.over.acquire()
+        if call.errors:
+            raise call.errors[0]
+        return math.fsum(call.seconds)
 
 
 def _wait(calls: SimpleQueue[_Call]) -> None:
@@ -139,10 +145,10 @@ def each_part(
         spent = perf_counter() - begun
     else:
         try:
-            parts = min(tasks, 4 * wanted if whole > LONG * wanted else wanted)
+            edges = _edges(tasks, wanted, whole)
             begun = perf_counter()
-            spent = team.run(work, [tasks * part // parts for part in range(parts + 1)], wanted)
-            if team.ready and spent < 10 * LONG:  # of long work the threads end at different times
+            spent = team.run(work, edges, wanted)
+            if team.ready and spent < LONG:
                 lost = (perf_counter() - begun - spent / wanted) / wanted
                 _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
             team.ready = True
@@ -155,6 +161,20 @@ def each_part(
 
 each_call = each_part
 """`each_part` for calls of libraries such as LAPACK, which ``bench/parts.py`` counts for the host, not for kernels."""
+
+
+def _edges(tasks: int, threads: int, whole: float) -> list[int]:
+    """Return where ranges begin and end: of each thread's share first half, then half of the rest, and so on, if that is long.
+
+    A thread that wakes late, or shares its core, then takes fewer of the short ones at the end.
+    """
+    halvings = 0
+    while halvings < HALVINGS and whole > 2 ** (halvings + 1) * SHORT * threads:
+        halvings += 1
+    parts = [2**halvings >> k for k in range(1, halvings + 1)] + [1]  # of a share, in units of the last
+    places = itertools.accumulate(part for part in parts for _ in range(threads))
+    found = [0, *(tasks * place // (threads << halvings) for place in places)]
+    return sorted(set(found))
 
 
 def _source(work: Callable[..., object]) -> object:
