@@ -56,6 +56,16 @@ def test_long_work_is_shared_and_short_work_is_not():
     assert names == {threading.current_thread().name}
 
 
+def test_work_is_remembered_by_its_place_or_by_its_name():
+    def named(name):
+        pool.each_part(partial(count, np.zeros(8, int)), 8, 10**6, 2, alike=name)
+
+    named(("sweep", 1))
+    named(("energy", 1))
+    named(None)
+    assert set(pool._seconds) == {("sweep", 1), ("energy", 1), count.__code__}
+
+
 def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypatch):
     """By a clock of the test: 4 ms of work, and threads that cost nothing, then 4 ms each, then nothing again."""
     now, delay, calls = [0.0], [0.0], []

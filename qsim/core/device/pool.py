@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 __all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
 
@@ -28,7 +28,7 @@ FORGET = 0.999  # per call that is left to one thread because threads cost much:
 LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
 SHORT, HALVINGS = 2e-4, 3  # a thread's share is cut in halves of at least so many seconds, so often at most
 
-_seconds: dict[object, float] = {}  # per number, of each caller's work
+_seconds: dict[Hashable, float] = {}  # per number, of each caller's work
 _wake = WAKE  # as measured last
 
 
@@ -100,7 +100,7 @@ def each_part(
     size: int,
     threads: int,
     smallest: int | None = None,
-    alike: Callable[..., object] | None = None,
+    alike: Hashable | None = None,
 ) -> None:
     """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on as many threads as make it shorter.
 
@@ -120,13 +120,13 @@ def each_part(
     smallest
         Size below which the first call, which has no time to go by, is done by one thread; by default :data:`PARALLEL_SIZE`.
     alike
-        Function whose place in the sources tells which work is alike, and needs the same time per number; by default `work`.
+        What names the work that needs the same time per number, or a function whose place in the sources does; by default `work`.
     """
     global _wake
     if threads <= 1 or tasks <= 1 or size <= 0:
         work(0, tasks)
         return
-    source = _source(alike or work)
+    source = _source(work if alike is None else alike)
     known = _seconds.get(source)
     if known is None:
         least = PARALLEL_SIZE if smallest is None else smallest
@@ -177,7 +177,7 @@ def _edges(tasks: int, threads: int, whole: float) -> list[int]:
     return sorted(set(found))
 
 
-def _source(work: Callable[..., object]) -> object:
+def _source(work: Hashable) -> Hashable:
     while isinstance(work, partial):
         work = work.func
     return getattr(work, "__code__", work)
