@@ -135,6 +135,15 @@ def test_ranges_cover_all_tasks_and_none_is_longer_than_a_share(threads, tasks, 
     assert len(edges) - 1 <= threads * (pool.HALVINGS + 1)
 
 
+def test_few_tasks_are_shared_evenly(monkeypatch):
+    monkeypatch.setattr(pool, "_wake", 20e-6)
+    assert pool._worth(1.0, 1000, 16) == 16
+    assert pool._worth(2e-3, 1000, 16) == 10  # (2 ms / 20 us)^(1/2)
+    assert pool._worth(2e-3, 8, 16) == 8
+    assert pool._worth(5e-4, 8, 16) == 4  # of 5 ... 7 one does two tasks, too
+    assert pool._worth(1e-5, 8, 16) == 1
+
+
 def test_calls_within_calls_and_beside_each_other():
     visits = np.zeros((4, 50), int)
 

@@ -2,7 +2,8 @@
 
 A call of a thread costs some microseconds of the interpreter, one thread after another, and on a virtual machine whose idle cores
 are taken away a hundred times as much.  `each_part` therefore measures what the work of each caller takes and what threads cost,
-and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2).
+and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2);
+where tasks are few, of those t that share them evenly.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
 CHEAPEST, DEAREST = 2e-6, 5e-3  # bounds of what is measured
+FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
 LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
 SHORT, HALVINGS = 2e-4, 3  # a thread's share is cut in halves of at least so many seconds, so often at most
@@ -134,7 +136,7 @@ def each_part(
         whole = math.inf
     else:
         whole = known * size
-        wanted = min(threads, int(math.sqrt(whole / _wake)))
+        wanted = _worth(whole, tasks, threads)
         if wanted <= 1 < int(math.sqrt(whole / WAKE)):
             _wake = max(WAKE, _wake * FORGET)
     wanted = min(wanted, tasks)
@@ -149,7 +151,7 @@ def each_part(
             begun = perf_counter()
             spent = team.run(work, edges, wanted)
             if team.ready and spent < LONG:
-                lost = (perf_counter() - begun - spent / wanted) / wanted
+                lost = (perf_counter() - begun - spent * _share(tasks, wanted)) / wanted
                 _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
             team.ready = True
         finally:
@@ -161,6 +163,18 @@ def each_part(
 
 each_call = each_part
 """`each_part` for calls of libraries such as LAPACK, which ``bench/parts.py`` counts for the host, not for kernels."""
+
+
+def _share(tasks: int, threads: int) -> float:
+    """Return how much of the work one thread does where others do no more: one of five, if four share five tasks, does two."""
+    return -(-tasks // threads) / tasks
+
+
+def _worth(whole: float, tasks: int, threads: int) -> int:
+    """Return how many threads make work of so many seconds shortest."""
+    if tasks >= FEW * threads:
+        return min(threads, int(math.sqrt(whole / _wake)))
+    return min(range(1, min(threads, tasks) + 1), key=lambda t: whole * _share(tasks, t) + _wake * t)
 
 
 def _edges(tasks: int, threads: int, whole: float) -> list[int]:

@@ -16,6 +16,7 @@ CPU: some trajectories per call; phases of a block of steps come from a vectoris
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
@@ -83,6 +84,13 @@ class EigenBatch:
         return int(self.slope.shape[1])
 
 
+    @cached_property
+    def real_form(self) -> tuple[Any, Any]:
+        """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems on the host, as :func:`_padded`."""
+        matrices, slopes = zip(*(_padded(self, s) for s in range(self.slope.shape[0])), strict=True)
+        return np.stack(matrices), np.stack(slopes)
+
+
 def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: Any = None) -> None:
     """Propagate every trajectory over all columns of ``eps``.
 
@@ -120,7 +128,7 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
         return
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
-    arrays = (*_all_padded(batch), batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
+    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
 
     def work(first: int, last: int) -> None:
         _eb_forward_cpu(first, last, w, *arrays)
@@ -172,7 +180,7 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
         )
         return out
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
-    arrays = (*_all_padded(batch), batch.system, batch.field, batch.scale, batch.tau, eps, trajectory, out)
+    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, trajectory, out)
 
     def work(first: int, last: int) -> None:
         _eb_backward_cpu(first, last, q, source, *arrays)
@@ -445,12 +453,6 @@ def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
     re, im, slope = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     re[:k, :k], im[:k, :k], slope[:k] = batch.step[s].real.T, batch.step[s].imag.T, batch.slope[s]
     return np.block([[re, im], [-im, re]]), slope
-
-
-def _all_padded(batch: EigenBatch) -> tuple[Any, Any]:
-    """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems, as :func:`_padded`."""
-    matrices, slopes = zip(*(_padded(batch, s) for s in range(batch.slope.shape[0])), strict=True)
-    return np.stack(matrices), np.stack(slopes)
 
 
 def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
