@@ -83,7 +83,6 @@ class EigenBatch:
         """Number of retained levels K."""
         return int(self.slope.shape[1])
 
-
     @cached_property
     def real_form(self) -> tuple[Any, Any]:
         """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems on the host, as :func:`_padded`."""
