@@ -56,6 +56,16 @@ def test_long_work_is_shared_and_short_work_is_not():
     assert names == {threading.current_thread().name}
 
 
+def test_work_is_remembered_by_its_place_or_by_its_name():
+    def named(name):
+        pool.each_part(partial(count, np.zeros(8, int)), 8, 10**6, 2, alike=name)
+
+    named(("sweep", 1))
+    named(("energy", 1))
+    named(None)
+    assert set(pool._seconds) == {("sweep", 1), ("energy", 1), count.__code__}
+
+
 def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypatch):
     """By a clock of the test: 4 ms of work, and threads that cost nothing, then 4 ms each, then nothing again."""
     now, delay, calls = [0.0], [0.0], []
@@ -101,6 +111,37 @@ def test_the_first_error_is_raised_and_the_team_lives():
     visits = np.zeros(8, int)
     pool.each_part(partial(count, visits), 8, 10**6, 4)
     assert (visits == 1).all()
+
+
+def test_a_thread_that_does_not_come_holds_nothing_up():
+    class Asleep:
+        def put(self, call):
+            pass
+
+    team = pool._Team(3)
+    team.calls[0] = Asleep()
+    visits = np.zeros(8, int)
+    assert team.run(partial(count, visits), [0, 2, 4, 5, 8], 3) >= 0.0
+    assert (visits == 1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+@pytest.mark.parametrize("tasks", [2, 17, 1000])
+@pytest.mark.parametrize("whole", [1e-5, 3e-3, 0.1, np.inf])
+def test_ranges_cover_all_tasks_and_none_is_longer_than_a_share(threads, tasks, whole):
+    edges = pool._edges(tasks, threads, whole)
+    assert (edges[0], edges[-1]) == (0, tasks)
+    assert 0 < min(np.diff(edges)) <= max(np.diff(edges)) <= -(-tasks // threads)
+    assert len(edges) - 1 <= threads * (pool.HALVINGS + 1)
+
+
+def test_few_tasks_are_shared_evenly(monkeypatch):
+    monkeypatch.setattr(pool, "_wake", 20e-6)
+    assert pool._worth(1.0, 1000, 16) == 16
+    assert pool._worth(2e-3, 1000, 16) == 10  # (2 ms / 20 us)^(1/2)
+    assert pool._worth(2e-3, 8, 16) == 8
+    assert pool._worth(5e-4, 8, 16) == 4  # of 5 ... 7 one does two tasks, too
+    assert pool._worth(1e-5, 8, 16) == 1
 
 
 def test_calls_within_calls_and_beside_each_other():

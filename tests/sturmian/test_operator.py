@@ -134,6 +134,24 @@ def test_model_space_is_the_operator_among_the_lowest_orbitals(device):
     np.testing.assert_allclose(H, np.diag(values), atol=1e-11)
 
 
+@pytest.mark.parametrize(("L", "stored"), [(0, [(0, 0), (1, 1)]), (1, [(0, 1), (1, 2)])])
+def test_products_are_those_of_numpy_and_threads_change_no_bit(L, stored):
+    """Tolerance: products of 60 points, a few hundred terms of order one each."""
+    grid = RadialGrid(element_bounds(16.0, 2), 12)
+    basis = {l: truncated(grid, l, 40) for pair in stored for l in pair}
+    operator = TwoElectron(cpu(1), grid, basis, L, 0, stored)
+    x = np.random.default_rng(2).standard_normal((3, *operator.shape))
+    F = np.matmul(np.matmul(operator._a, x), operator._bt)
+    F = np.concatenate([F, *(F[:, p : p + 1].transpose(0, 1, 3, 2) for p in operator._swapped)], axis=1)
+    found = operator.repulsion(x)
+    want = operator.symmetrise(operator.project(operator.repel(F)))
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-13 * np.abs(want).max())
+    np.testing.assert_allclose(operator.on_grid(x), F, rtol=0, atol=1e-13 * np.abs(F).max())
+    several = TwoElectron(cpu(4), grid, basis, L, 0, stored)
+    np.testing.assert_array_equal(several.repulsion(x), found)
+    np.testing.assert_array_equal(several.repulsion(x[1:2]), found[1:2])
+
+
 LIMITS = [  # Z, L, S, root, l_max, R, order, hartree, tolerance: full FE-DVR limits
     (2, 0, 0, 0, 0, 16.0, 12, -2.8790287673, 5e-10),
     (2, 0, 0, 0, 2, 16.0, 12, -2.9027668528, 2e-9),

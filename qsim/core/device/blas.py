@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["LARGE", "large_matrices", "small_matrices", "start_with_one_thread"]
+__all__ = ["LARGE", "large_matrices", "one_thread", "small_matrices", "start_with_one_thread"]
 
 LARGE = 400
 """Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
 
 _most: int | None = None  # threads of the run; None outside a run, where the libraries stay as they are
+_large = 0  # `large_matrices` within each other
 
 
 def start_with_one_thread(environ: MutableMapping[str, str] = os.environ) -> None:
@@ -65,5 +66,20 @@ def large_matrices(rows: int) -> Iterator[None]:
     if _most is None or _most == 1 or rows < LARGE:
         yield
         return
-    with _libraries().limit(limits=_most):
+    global _large
+    _large += 1
+    try:
+        with _libraries().limit(limits=_most):
+            yield
+    finally:
+        _large -= 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Give BLAS one thread meanwhile: for products that several threads of the program make at once."""
+    if _most is not None and not _large:
+        yield  # as it is in a run
+        return
+    with _libraries().limit(limits=1):
         yield

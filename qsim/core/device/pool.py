@@ -2,7 +2,8 @@
 
 A call of a thread costs some microseconds of the interpreter, one thread after another, and on a virtual machine whose idle cores
 are taken away a hundred times as much.  `each_part` therefore measures what the work of each caller takes and what threads cost,
-and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2).
+and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2);
+where tasks are few, of those t that share them evenly.
 """
 
 from __future__ import annotations
@@ -14,41 +15,49 @@ import threading
 from functools import cache, partial
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable
 
 __all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
 CHEAPEST, DEAREST = 2e-6, 5e-3  # bounds of what is measured
+FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
-LONG = 2e-3  # seconds of work per thread from which parts are smaller than that, so that threads end together
+LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
+SHORT, HALVINGS = 2e-4, 3  # a thread's share is cut in halves of at least so many seconds, so often at most
 
-_seconds: dict[object, float] = {}  # per number, of each caller's work
+_seconds: dict[Hashable, float] = {}  # per number, of each caller's work
 _wake = WAKE  # as measured last
 
 
-class _Call(NamedTuple):
-    """Ranges that the threads of one call take in turn, and where each thread reports its seconds or its error."""
+class _Call:
+    """Ranges that the threads of one call take in turn; the call is over with the last range, whoever has not come by then."""
 
-    work: Callable[[int, int], object]
-    edges: list[int]
-    turn: Iterator[int]
-    done: SimpleQueue[float | BaseException]
+    def __init__(self, work: Callable[[int, int], object], edges: list[int]) -> None:
+        self.work, self.edges = work, edges
+        self.turn, self.ended = itertools.count(), itertools.count()
+        self.seconds: list[float] = []
+        self.errors: list[BaseException] = []
+        self.over = threading.Lock()  # released with the last range
+        self.over.acquire()
 
     def join(self) -> None:
-        """Take ranges until none is left."""
-        begun = perf_counter()
-        try:
-            while (part := next(self.turn)) < len(self.edges) - 1:
-                self.work(self.edges[part], self.edges[part + 1])
-        except BaseException as error:  # raised again by the thread that called
-            self.done.put(error)
-        else:
-            self.done.put(perf_counter() - begun)
+        """Take ranges until none is left; after an error they are taken, but not done."""
+        ranges = len(self.edges) - 1
+        while (part := next(self.turn)) < ranges:
+            begun = perf_counter()
+            try:
+                if not self.errors:
+                    self.work(self.edges[part], self.edges[part + 1])
+            except BaseException as error:  # raised again by the thread that called
+                self.errors.append(error)
+            self.seconds.append(perf_counter() - begun)
+            if next(self.ended) == ranges - 1:
+                self.over.release()
 
 
 class _Team:
@@ -63,15 +72,14 @@ class _Team:
 
     def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> float:
         """Do all ranges on so many threads; return the sum of their seconds, and raise the first error."""
-        call = _Call(work, edges, itertools.count(), SimpleQueue())
+        call = _Call(work, edges)
         for calls in self.calls[: threads - 1]:
             calls.put(call)
         call.join()
-        reports = [call.done.get() for _ in range(threads)]
-        for report in reports:
-            if isinstance(report, BaseException):
-                raise report
-        return math.fsum(report for report in reports if isinstance(report, float))
+        call.over.acquire()
+        if call.errors:
+            raise call.errors[0]
+        return math.fsum(call.seconds)
 
 
 def _wait(calls: SimpleQueue[_Call]) -> None:
@@ -94,7 +102,7 @@ def each_part(
     size: int,
     threads: int,
     smallest: int | None = None,
-    alike: Callable[..., object] | None = None,
+    alike: Hashable | None = None,
 ) -> None:
     """Call ``work(first, last)`` for ranges that cover ``0 .. tasks``, on as many threads as make it shorter.
 
@@ -114,13 +122,13 @@ def each_part(
     smallest
         Size below which the first call, which has no time to go by, is done by one thread; by default :data:`PARALLEL_SIZE`.
     alike
-        Function whose place in the sources tells which work is alike, and needs the same time per number; by default `work`.
+        What names the work that needs the same time per number, or a function whose place in the sources does; by default `work`.
     """
     global _wake
     if threads <= 1 or tasks <= 1 or size <= 0:
         work(0, tasks)
         return
-    source = _source(alike or work)
+    source = _source(work if alike is None else alike)
     known = _seconds.get(source)
     if known is None:
         least = PARALLEL_SIZE if smallest is None else smallest
@@ -128,7 +136,7 @@ def each_part(
         whole = math.inf
     else:
         whole = known * size
-        wanted = min(threads, int(math.sqrt(whole / _wake)))
+        wanted = _worth(whole, tasks, threads)
         if wanted <= 1 < int(math.sqrt(whole / WAKE)):
             _wake = max(WAKE, _wake * FORGET)
     wanted = min(wanted, tasks)
@@ -139,11 +147,11 @@ def each_part(
         spent = perf_counter() - begun
     else:
         try:
-            parts = min(tasks, 4 * wanted if whole > LONG * wanted else wanted)
+            edges = _edges(tasks, wanted, whole)
             begun = perf_counter()
-            spent = team.run(work, [tasks * part // parts for part in range(parts + 1)], wanted)
-            if team.ready and spent < 10 * LONG:  # of long work the threads end at different times
-                lost = (perf_counter() - begun - spent / wanted) / wanted
+            spent = team.run(work, edges, wanted)
+            if team.ready and spent < LONG:
+                lost = (perf_counter() - begun - spent * _share(tasks, wanted)) / wanted
                 _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
             team.ready = True
         finally:
@@ -157,7 +165,33 @@ each_call = each_part
 """`each_part` for calls of libraries such as LAPACK, which ``bench/parts.py`` counts for the host, not for kernels."""
 
 
-def _source(work: Callable[..., object]) -> object:
+def _share(tasks: int, threads: int) -> float:
+    """Return how much of the work one thread does where others do no more: one of five, if four share five tasks, does two."""
+    return -(-tasks // threads) / tasks
+
+
+def _worth(whole: float, tasks: int, threads: int) -> int:
+    """Return how many threads make work of so many seconds shortest."""
+    if tasks >= FEW * threads:
+        return min(threads, int(math.sqrt(whole / _wake)))
+    return min(range(1, min(threads, tasks) + 1), key=lambda t: whole * _share(tasks, t) + _wake * t)
+
+
+def _edges(tasks: int, threads: int, whole: float) -> list[int]:
+    """Return where ranges begin and end: of each thread's share first half, then half of the rest, and so on, if that is long.
+
+    A thread that wakes late, or shares its core, then takes fewer of the short ones at the end.
+    """
+    halvings = 0
+    while halvings < HALVINGS and whole > 2 ** (halvings + 1) * SHORT * threads:
+        halvings += 1
+    parts = [2**halvings >> k for k in range(1, halvings + 1)] + [1]  # of a share, in units of the last
+    places = itertools.accumulate(part for part in parts for _ in range(threads))
+    found = [0, *(tasks * place // (threads << halvings) for place in places)]
+    return sorted(set(found))
+
+
+def _source(work: Hashable) -> Hashable:
     while isinstance(work, partial):
         work = work.func
     return getattr(work, "__code__", work)

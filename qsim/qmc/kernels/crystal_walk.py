@@ -155,6 +155,7 @@ def _each(
         walkers * electrons * sweeps * cost,
         device.threads,
         WORTH_THREADS,
+        work,
     )
 
 

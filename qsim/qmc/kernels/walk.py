@@ -218,6 +218,7 @@ def _advance(
         tables,
         lambda a, b, work: do(a, b, NO_PARAMETERS, work),
         max(1, job.sweeps * job.repeats),
+        (job.job, tables.hamiltonian.channels.shape[0] > 0),
     )
 
 
@@ -240,15 +241,29 @@ _JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
 
 
 def _each(
-    device: Device, state: State, tables: Tables, work: Callable[[int, int, Any], object], sweeps: int = 1
+    device: Device,
+    state: State,
+    tables: Tables,
+    work: Callable[[int, int, Any], object],
+    sweeps: int,
+    alike: tuple[int, bool],
 ) -> None:
-    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
+    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them.
+
+    ``alike``: the job and whether there are pseudopotentials.  A move takes ten times as long in one job as in another, and
+    how many threads are worth waking goes by what it took before.
+    """
     walkers, electrons = state.R.shape[:2]
     moves = walkers * electrons * sweeps
     assert not isinstance(tables.orbitals, CrystalOrbitals)
     nanoseconds = moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1])
     each_part(
-        lambda a, b: work(a, b, _space(state, tables)), walkers, nanoseconds, device.threads, WORTH_THREADS
+        lambda a, b: work(a, b, _space(state, tables)),
+        walkers,
+        nanoseconds,
+        device.threads,
+        WORTH_THREADS,
+        ("walk", *alike),
     )
 
 

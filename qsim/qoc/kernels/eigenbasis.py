@@ -9,21 +9,22 @@ symmetric matrix and one phase,
 and the exact discrete gradient of an overlap ``q . w_{N-1}`` is ``i tau scale sum_k q_k m_k w_{j,k}`` with the costate carried
 back by the same two factors.  Error O(tau^2); exactly unitary.
 
-CPU: one trajectory per call; phases of a block of steps come from a vectorised sine and cosine.  CUDA: one warp per trajectory
+CPU: some trajectories per call; phases of a block of steps come from a vectorised sine and cosine.  CUDA: one warp per trajectory
 (a block when K > 32), all steps in one launch (``eigenbasis.cu``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.qoc.kernels.banded import JIT
-from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -82,6 +83,12 @@ class EigenBatch:
         """Number of retained levels K."""
         return int(self.slope.shape[1])
 
+    @cached_property
+    def real_form(self) -> tuple[Any, Any]:
+        """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems on the host, as :func:`_padded`."""
+        matrices, slopes = zip(*(_padded(self, s) for s in range(self.slope.shape[0])), strict=True)
+        return np.stack(matrices), np.stack(slopes)
+
 
 def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: Any = None) -> None:
     """Propagate every trajectory over all columns of ``eps``.
@@ -119,21 +126,13 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
         )
         return
     keep = trajectory is not None
-    parts = [_padded(batch, s) for s in range(batch.slope.shape[0])]
+    kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
+    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
 
-    def work(t: int) -> None:
-        m, slope = parts[batch.system[t]]
-        _eb_forward_cpu(
-            w[t],
-            m,
-            slope,
-            eps[batch.field[t]],
-            float(batch.scale[t]) * batch.tau,
-            trajectory[t] if keep else np.empty((0, 0), w.dtype),
-            keep,
-        )
+    def work(first: int, last: int) -> None:
+        _eb_forward_cpu(first, last, w, *arrays)
 
-    each_trajectory(w.shape[0], work, device.threads)
+    each_part(work, w.shape[0], w.shape[0], device.threads, 2)
 
 
 def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any, trajectory: Any) -> Any:
@@ -180,16 +179,12 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
         )
         return out
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
-    parts = [_padded(batch, s) for s in range(batch.slope.shape[0])]
+    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, trajectory, out)
 
-    def work(r: int) -> None:
-        t = source[r]
-        m, slope = parts[batch.system[t]]
-        _eb_backward_cpu(
-            q[r], m, slope, eps[batch.field[t]], float(batch.scale[t]) * batch.tau, trajectory[t], out[r]
-        )
+    def work(first: int, last: int) -> None:
+        _eb_backward_cpu(first, last, q, source, *arrays)
 
-    each_trajectory(q.shape[0], work, device.threads)
+    each_part(work, q.shape[0], q.shape[0], device.threads, 2)
     return out
 
 
@@ -313,8 +308,17 @@ def _gradient_sum(w, u, slope, size, acc):
 
 
 @nb.njit(**JIT)
-def _eb_forward_cpu(w, m, slope, eps, factor, trajectory, keep):
-    """CPU twin of ``eb_forward`` for one trajectory: w (K,) in/out, eps (N,), trajectory (N, K) out."""
+def _eb_forward_cpu(first, last, w, m, slope, system, field, scale, tau, eps, trajectory, keep):
+    """CPU twin of ``eb_forward`` for trajectories ``first ... last``: one call of the interpreter for all of a thread."""
+    for t in range(first, last):
+        s = system[t]
+        kept = trajectory[t if keep else 0]
+        _forward(w[t], m[s], slope[s], eps[field[t]], np.float64(scale[t]) * tau, kept, keep)
+
+
+@nb.njit(**JIT)
+def _forward(w, m, slope, eps, factor, trajectory, keep):
+    """Propagate one trajectory: w (K,) in/out, eps (N,), trajectory (N, K) out."""
     states = w.shape[0]
     size = slope.shape[0]
     steps = eps.shape[0]
@@ -342,8 +346,17 @@ def _eb_forward_cpu(w, m, slope, eps, factor, trajectory, keep):
 
 
 @nb.njit(**JIT)
-def _eb_backward_cpu(q, m, slope, eps, factor, trajectory, out):
-    """CPU twin of ``eb_backward`` for one costate: q (K,) in/out, out (N,)."""
+def _eb_backward_cpu(first, last, q, source, m, slope, system, field, scale, tau, eps, trajectory, out):
+    """CPU twin of ``eb_backward`` for costates ``first ... last``."""
+    for r in range(first, last):
+        t = source[r]
+        s = system[t]
+        _backward(q[r], m[s], slope[s], eps[field[t]], np.float64(scale[t]) * tau, trajectory[t], out[r])
+
+
+@nb.njit(**JIT)
+def _backward(q, m, slope, eps, factor, trajectory, out):
+    """Carry one costate back: q (K,) in/out, out (N,)."""
     states = q.shape[0]
     size = slope.shape[0]
     theta = np.zeros((PHASE_BLOCK, size))

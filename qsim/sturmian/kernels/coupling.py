@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["Terms", "coupling", "terms"]
+__all__ = ["CHUNK", "JIT", "Terms", "couple", "coupling", "terms"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
@@ -118,20 +118,38 @@ def _coupling_cpu(
     for chunk in range(first, last):
         begin = chunk * CHUNK
         size = min(CHUNK, points - begin)
-        for p in range(out.shape[0]):
-            w = out[p, begin : begin + size]
-            w[:] = 0
-            for k in range(row[p], row[p + 1]):
-                l, start, stop = group[k]
-                f = F[component[start], begin : begin + size]
-                a = factor[start]
+        couple(begin, size, G, F, row, group, component, factor, u, begin, out)
+
+
+@nb.njit(**JIT)
+def couple(
+    begin: int,
+    size: int,
+    G: Any,
+    F: Any,
+    row: Any,
+    group: Any,
+    component: Any,
+    factor: Any,
+    u: Any,
+    place: int,
+    out: Any,
+) -> None:
+    """Write the points ``begin ... begin + size`` of one function (C, points) to ``out`` (P, ...) from ``place`` on."""
+    for p in range(out.shape[0]):
+        w = out[p, place : place + size]
+        w[:] = 0
+        for k in range(row[p], row[p + 1]):
+            l, start, stop = group[k]
+            f = F[component[start], begin : begin + size]
+            a = factor[start]
+            for i in range(size):
+                u[i] = a * f[i]
+            for entry in range(start + 1, stop):
+                f = F[component[entry], begin : begin + size]
+                a = factor[entry]
                 for i in range(size):
-                    u[i] = a * f[i]
-                for entry in range(start + 1, stop):
-                    f = F[component[entry], begin : begin + size]
-                    a = factor[entry]
-                    for i in range(size):
-                        u[i] += a * f[i]
-                g = G[l, begin : begin + size]
-                for i in range(size):
-                    w[i] += g[i] * u[i]
+                    u[i] += a * f[i]
+            g = G[l, begin : begin + size]
+            for i in range(size):
+                w[i] += g[i] * u[i]

@@ -1,19 +1,30 @@
-"""The matrix products of the dense route, in place and without copies: NumPy and SciPy on a CPU, cuBLAS on a GPU.
+"""The matrix products of the dense route, in place and without copies: NumPy on a CPU, cuBLAS on a GPU.
+
+On a CPU large products are made of tiles, which threads of `qsim.core.device.pool` take in turn, each with a BLAS of one thread:
+the threads of a BLAS spin for a while after each product, beside those of the kernels that follow, and there are two such
+libraries, NumPy's and SciPy's.  Tiles depend on the shapes alone, so results do not depend on the number of threads.
 
 CuPy's own ``matmul`` copies submatrices and cannot add to its result; the cuBLAS calls below take leading dimensions.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.blas import one_thread
 from qsim.core.device.device import namespace
+from qsim.core.device.pool import each_call
 
-__all__ = ["subtract_product", "symmetric_square"]
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+__all__ = ["product", "subtract_product", "symmetric_square"]
 
 CHUNK = 1 << 17  # numbers of a temporary product
+TILE = 128  # rows and columns of the result that a thread computes at a time
+PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -77,11 +88,36 @@ def _layout(matrix: Any, blas: Any) -> tuple[int, int]:
     raise ValueError("a matrix without an axis of neighbouring elements")
 
 
-def symmetric_square(x: Any) -> Any:
+def product(device: Device, a: Any, b: Any) -> Any:
+    """Return ``a @ b`` for matrices of one dtype, (m, k) and (k, n), row-major; on a CPU by tiles."""
+    if device.is_cuda:
+        return device.xp.matmul(a, b)
+    out = np.empty((a.shape[0], b.shape[1]), b.dtype)
+    columns = _tiles(out.shape[1])
+    places = [(rows, part) for rows in _tiles(out.shape[0]) for part in columns]
+
+    def work(first: int, last: int) -> None:
+        for rows, part in places[first:last]:
+            np.matmul(a[rows], b[:, part], out=out[rows, part])
+
+    with one_thread():
+        each_call(work, len(places), a.shape[1] * out.size, device.threads, PARALLEL_SIZE)
+    return out
+
+
+def _tiles(size: int) -> list[slice]:
+    """Cut rows or columns into nearly equal parts of up to `TILE`."""
+    count = max(1, -(-size // TILE))
+    return [slice(size * k // count, size * (k + 1) // count) for k in range(count)]
+
+
+def symmetric_square(device: Device, x: Any) -> Any:
     """Return the lower triangle of ``x^T x``, with half of the operations of the whole product.
 
     Parameters
     ----------
+    device
+        Where it is.
     x : (k, n) float64 or complex128
         Row-major.
 
@@ -90,13 +126,20 @@ def symmetric_square(x: Any) -> Any:
     (n, n), dtype of x
         Row-major; what lies above the diagonal is not defined.
     """
-    xp = namespace(x)
+    xp = device.xp
     k, n = x.shape
-    if xp is np:
-        from scipy.linalg import blas as host
+    if not device.is_cuda:
+        lower = np.empty((n, n), x.dtype)
+        parts = _tiles(n)
+        places = [(rows, columns) for j, columns in enumerate(parts) for rows in parts[j:]]
 
-        syrk = getattr(host, LETTERS[x.dtype.char] + "syrk")
-        return syrk(1.0, x.T, trans=0, lower=0).T  # column-major upper = row-major lower
+        def work(first: int, last: int) -> None:
+            for rows, columns in places[first:last]:
+                np.matmul(x[:, rows].T, x[:, columns], out=lower[rows, columns])
+
+        with one_thread():
+            each_call(work, len(places), k * n * n // 2, device.threads, PARALLEL_SIZE)
+        return lower
     blas = xp.cuda.cublas
     out = xp.empty((n, n), x.dtype)
     one, zero = np.ones(1, x.dtype), np.zeros(1, x.dtype)

@@ -22,6 +22,7 @@ import numpy as np
 
 from qsim.core.device.parallel import SerialComm, gathered, in_shares
 from qsim.sturmian.deck.symmetry import exchange_sign
+from qsim.sturmian.kernels import products
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.two_electron.angular import angular
 
@@ -172,7 +173,9 @@ class TwoElectron:
 
     def symmetrise(self, x: NDArray[np.float64]) -> Any:
         """Project the components with la = lb on the symmetry of the spin, in place; returns x."""
-        if self._same:
+        if not self.device.is_cuda:
+            products.symmetrised(x, np.array(self._same, np.int64), self._signs.reshape(-1))
+        elif self._same:
             part = x[:, self._same]
             x[:, self._same] = 0.5 * (part + self._signs * part.transpose(0, 1, 3, 2))
         return x
@@ -184,7 +187,10 @@ class TwoElectron:
         """
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
-        if self._swapped:
+        if not self.device.is_cuda:
+            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._bt, F)
+            F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
+        elif self._swapped:
             stored = xp.matmul(xp.matmul(self._a, x), self._bt)
             F[:, :P] = stored
             F[:, P:] = stored[:, self._swapped].transpose(0, 1, 3, 2)
@@ -208,19 +214,26 @@ class TwoElectron:
         """Return the repulsion times ``x`` (m, P, M, M)."""
         if self._parts[0].stop < len(self.pairs):
             return self.symmetrise(self._together(x))
-        return self.symmetrise(self.project(self.repel(self.on_grid(x))))
+        if self.device.is_cuda:
+            return self.symmetrise(self.project(self.repel(self.on_grid(x))))
+        if self._swapped:
+            V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
+        else:
+            F = np.empty((len(x), self.components, self.points, self.points))
+            vectors = self._a, np.ascontiguousarray(x), self._bt
+            V = products.repelled(self.device, F, self._G, self._A, self._b, vectors)
+        return self.symmetrise(products.contracted(self.device, self._at, V))
 
     def _together(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
         m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
-        F = np.empty((m, self.components, n, n), x.dtype)
-        F[:, :P] = self._joined(np.matmul(np.matmul(self._a[own], x[:, own]), self._bt[own]))
+        mine = np.empty((m, own.stop - own.start, n, n))
+        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own], mine)
+        F = np.empty((m, self.components, n, n))
+        F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
-        out = np.empty((m, own.stop - own.start, n * n), x.dtype)
-        if out.size:
-            coupling(self.device, self._G, F.reshape(m, -1, n * n), self._own, out)
-        W = out.reshape(m, -1, n, n)
-        return self._joined(np.matmul(np.matmul(self._at[own], W), self._b[own]))
+        V = products.repelled(self.device, F, self._G, self._own, self._b[own])
+        return self._joined(products.contracted(self.device, self._at[own], V))
 
     def _joined(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return matrices (m, P, ., .) of all pairs from those of the own ones."""

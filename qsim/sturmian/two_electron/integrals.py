@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import namespace
 from qsim.sturmian.kernels.repulsion import expand_pairs, kronecker_products, pair_densities, simpson_terms
-from qsim.sturmian.linalg.blas import symmetric_square
+from qsim.sturmian.linalg.blas import product, symmetric_square
 from qsim.sturmian.linalg.ldlt import symmetric_root
 
 if TYPE_CHECKING:
@@ -194,22 +193,21 @@ def repulsion_pairs(
             on_device[id(c)] = device.xp.ascontiguousarray(device.asarray(c, kind))
         return on_device[id(c)]
 
-    with device.use(), large_matrices(bra_b.shape[1] * ket_b.shape[1]):
+    with device.use():
         rho_b = pair_densities(device, moved(bra_b), moved(ket_b), packed_b)
         if same:
             root = symmetric_root(kernel) if root is None and use_root else root
             if root is not None:
                 X = _product(device, device.asarray(root).T, rho_b)
-                return PairIntegrals(
-                    device, symmetric_square(X), shape, packed_a, packed_b, True, len(kernel)
-                )
+                square = symmetric_square(device, X)
+                return PairIntegrals(device, square, shape, packed_a, packed_b, True, len(kernel))
             rho_a = rho_b
         else:
             rho_a = pair_densities(device, moved(bra_a), moved(ket_a), packed_a)
         if rho_a.shape[1] < rho_b.shape[1]:
-            values = _product(device, kernel, rho_a).T @ rho_b
+            values = product(device, _product(device, kernel, rho_a).T, rho_b)
         else:
-            values = rho_a.T @ _product(device, kernel, rho_b)
+            values = product(device, rho_a.T, _product(device, kernel, rho_b))
         return PairIntegrals(device, values, shape, packed_a, packed_b, False, len(kernel))
 
 
@@ -224,11 +222,10 @@ def _equal(first: object, second: object) -> bool:
 
 def _product(device: Device, matrix: NDArray[Any], rho: NDArray[Any]) -> Any:
     """Return ``matrix @ rho``; a real matrix times complex columns as real numbers, half of the operations."""
-    xp = device.xp
     if rho.dtype.kind == "c" and matrix.dtype.kind != "c":
         real = rho.real.dtype
-        return (device.asarray(matrix, real) @ rho.view(real)).view(rho.dtype)
-    return xp.matmul(device.asarray(matrix, rho.dtype), rho)
+        return product(device, device.asarray(matrix, real), rho.view(real)).view(rho.dtype)
+    return product(device, device.asarray(matrix, rho.dtype), rho)
 
 
 def repulsion_gemm(
@@ -269,7 +266,7 @@ def repulsion_gemm(
     with device.use():
         c = [device.xp.ascontiguousarray(device.asarray(x, kind)) for x in (bra_a, ket_a, bra_b, ket_b)]
         rho_a, rho_b = pair_densities(device, c[0], c[1], False), pair_densities(device, c[2], c[3], False)
-        return rho_a.T @ _product(device, kernel, rho_b)
+        return product(device, rho_a.T, _product(device, kernel, rho_b))
 
 
 def repulsion_rank(
