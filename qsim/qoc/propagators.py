@@ -173,6 +173,7 @@ class Eigenbasis(Propagator):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         molecules, k = self.members.molecules, self.levels
+        self._batches: dict[tuple[int, int, int], EigenBatch] = {}
         self._half = np.empty((len(molecules), k), complex)
         self._rotation = np.empty((len(molecules), k, k))
         step = np.empty((len(molecules), k, k), complex)
@@ -195,10 +196,8 @@ class Eigenbasis(Propagator):
     def forward(self, fields: NDArray[np.float64], members: slice | None = None, keep: bool = False) -> Run:
         """Propagate; see :meth:`Propagator.forward`."""
         members, eps = self._all(members), self._fields(fields)
-        batch = EigenBatch(self._step, self._slope, **self._layout(eps.shape[0], members), tau=self.tau)
-        system = self.members.system[members]
-        starts = np.einsum("ski,sk,pk->spi", self._rotation, self._half, self.initial)
-        start = starts[system]
+        batch, system = self._batch(eps.shape[0], members), self.members.system[members]
+        start = np.einsum("ski,sk,pk->spi", self._rotation, self._half, self.initial)[system]
         w = self._put(
             np.broadcast_to(start, (eps.shape[0], *start.shape)).reshape(-1, self.levels), self.complex
         )
@@ -208,8 +207,7 @@ class Eigenbasis(Propagator):
         eb_forward(self.device, batch, w, eps, trajectory)
         final = self.device.to_host(w).astype(complex).reshape(eps.shape[0], *start.shape)
         amplitudes = np.empty_like(final)
-        for s in np.unique(system):  # one matrix product for all members of a molecule
-            own = system == s
+        for s, own in self._places(system):
             amplitudes[:, own] = (final[:, own] @ self._rotation[s].T) * self._half[s]
         return Run(
             amplitudes,
@@ -218,12 +216,25 @@ class Eigenbasis(Propagator):
             {"batch": batch, "eps": eps, "trajectory": trajectory},
         )
 
+    def _batch(self, fields: int, members: slice) -> EigenBatch:
+        """Return what the kernels take of all trajectories; kept as the layout is."""
+        key = (fields, members.start, members.stop)
+        if key not in self._batches:
+            layout = self._layout(fields, members)
+            self._batches[key] = EigenBatch(self._step, self._slope, **layout, tau=self.tau)
+        return self._batches[key]
+
+    def _places(self, system: NDArray[np.int64]) -> list[tuple[int, Any]]:
+        """Return the molecules among some trajectories and the places of each: one matrix product for all of a molecule."""
+        if len(self.members.molecules) == 1:
+            return [(0, slice(None))]
+        return [(int(s), system == s) for s in np.unique(system)]
+
     def backward(self, run: Run, source: NDArray[np.int64], bras: NDArray[np.complex128]) -> Any:
         """Carry costates back; see :meth:`Propagator.backward`."""
         system = self.members.system[run.members][np.asarray(source) // self.pairs]
         q = np.empty(bras.shape, complex)
-        for s in np.unique(system):
-            own = system == s
+        for s, own in self._places(system):
             q[own] = (bras[own] * self._half[s]) @ self._rotation[s]
         return eb_backward(
             self.device,

@@ -152,7 +152,9 @@ def each_part(
             spent = team.run(work, edges, wanted)
             if team.ready and spent < LONG:
                 lost = (perf_counter() - begun - spent * _share(tasks, wanted)) / wanted
-                _wake = min(max(0.8 * _wake + 0.2 * lost, CHEAPEST), DEAREST)
+                # a thread that was late once, beside other programs, is not slow
+                weight = 0.5 if lost < _wake else 0.1
+                _wake = min(max((1.0 - weight) * _wake + weight * lost, CHEAPEST), DEAREST)
             team.ready = True
         finally:
             team.free.release()

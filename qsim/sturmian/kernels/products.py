@@ -31,27 +31,27 @@ ROWS = 32  # of the grid, or of the basis, that a thread works on at a time; BLA
 PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
 
 
-def on_grid(device: Device, a: Array, x: Array, bt: Array, F: Array) -> None:
-    """Compute ``F[k, p] = a[p] x[k, p] bt[p]`` of the pairs, which come first among the components.
+def on_grid(device: Device, a: Array, x: Array, b: Array, F: Array) -> None:
+    """Compute ``F[k, p] = a[p] x[k, p] b[p]^T`` of the pairs, which come first among the components.
 
     Parameters
     ----------
     a : (P, n, M) float64
     x : (m, P, M, M) float64
-    bt : (P, M, n) float64
+    b : (P, n, M) float64
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
 
     def work(first: int, last: int) -> None:
-        _grid_rows_cpu(first, last, a, x, bt, F)
+        _grid_rows_cpu(first, last, a, x, b, F)
 
     with one_thread():
         each_part(work, F.shape[0] * _tiles(F.shape[2]), _grid_size(a, F), device.threads, PARALLEL_SIZE)
 
 
 def repelled(
-    device: Device, F: Array, G: Array, A: Terms, b: Array, vectors: tuple[Array, Array, Array] | None = None
+    device: Device, F: Array, G: Array, A: Terms, b: Array, vectors: tuple[Array, Array] | None = None
 ) -> Array:
     """Return the repulsion of a function on the grid, times the basis of the second electron: (m, P, n, M).
 
@@ -63,8 +63,8 @@ def repelled(
     A
         Coefficients of P pairs.
     b : (P, n, M) float64
-    vectors : (a, x, bt), optional
-        If components are pairs: F is made of these, as by :func:`on_grid`, a row at a time.
+    vectors : (a, x), optional
+        If components are pairs: F is made of these, as by :func:`on_grid`, some rows at a time.
     """
     count, n = F.shape[0], F.shape[2]
     V = np.empty((count, *b.shape))
@@ -72,7 +72,7 @@ def repelled(
 
     def work(first: int, last: int) -> None:
         if vectors:
-            _grid_rows_cpu(first, last, *vectors, F)
+            _grid_rows_cpu(first, last, *vectors, b, F)
         _repelled_rows_cpu(first, last, *arrays)
 
     size = count * n * n * (len(A.factor) + b.shape[0] * b.shape[2])
@@ -119,14 +119,14 @@ def _tiles(rows: int) -> int:
 
 
 @nb.njit(**JIT)
-def _grid_rows_cpu(first, last, a, x, bt, F):
+def _grid_rows_cpu(first, last, a, x, b, F):
     """Fill the tiles ``first ... last`` of rows of all functions, those of a tile next to each other."""
     for place in range(first, last):
         tile, k = place // F.shape[0], place % F.shape[0]
         low, high = tile * ROWS, min((tile + 1) * ROWS, F.shape[2])
         for p in range(x.shape[1]):
             left = np.dot(a[p][low:high], x[k, p])
-            np.dot(left, bt[p], F[k, p][low:high])
+            np.dot(left, b[p].T, F[k, p][low:high])
 
 
 @nb.njit(**JIT)

@@ -188,7 +188,7 @@ class TwoElectron:
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
         if not self.device.is_cuda:
-            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._bt, F)
+            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._b, F)
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         elif self._swapped:
             stored = xp.matmul(xp.matmul(self._a, x), self._bt)
@@ -220,7 +220,7 @@ class TwoElectron:
             V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
         else:
             F = np.empty((len(x), self.components, self.points, self.points))
-            vectors = self._a, np.ascontiguousarray(x), self._bt
+            vectors = self._a, np.ascontiguousarray(x)
             V = products.repelled(self.device, F, self._G, self._A, self._b, vectors)
         return self.symmetrise(products.contracted(self.device, self._at, V))
 
@@ -228,7 +228,7 @@ class TwoElectron:
         """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
         m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
         mine = np.empty((m, own.stop - own.start, n, n))
-        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own], mine)
+        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._b[own], mine)
         F = np.empty((m, self.components, n, n))
         F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
