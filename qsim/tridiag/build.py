@@ -355,4 +355,5 @@ def sample_interval(problem: Propagation) -> int:
     if not wanted:
         return max(1, -(-problem.steps // TRACE_SAMPLES))
     highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
-    return max(1, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt)))
+    # a run that is shorter than that has its end as a sample beside its begin
+    return max(1, min(problem.steps, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt))))

@@ -113,6 +113,19 @@ def test_the_first_error_is_raised_and_the_team_lives():
     assert (visits == 1).all()
 
 
+def test_a_call_lasts_as_long_as_its_last_range():
+    both, caller, done = threading.Barrier(2, timeout=10.0), threading.current_thread(), []
+
+    def work(first, last):
+        both.wait()
+        if threading.current_thread() is not caller:
+            time.sleep(0.05)  # the caller has nothing left to do meanwhile
+        done.append(first)
+
+    pool._Team(2).run(work, [0, 1, 2], 2)
+    assert sorted(done) == [0, 1]
+
+
 def test_a_thread_that_does_not_come_holds_nothing_up():
     class Asleep:
         def put(self, call):

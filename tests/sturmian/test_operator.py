@@ -141,7 +141,7 @@ def test_products_are_those_of_numpy_and_threads_change_no_bit(L, stored):
     basis = {l: truncated(grid, l, 40) for pair in stored for l in pair}
     operator = TwoElectron(cpu(1), grid, basis, L, 0, stored)
     x = np.random.default_rng(2).standard_normal((3, *operator.shape))
-    F = np.matmul(np.matmul(operator._a, x), operator._bt)
+    F = np.matmul(np.matmul(operator._a, x), operator._b.transpose(0, 2, 1))
     F = np.concatenate([F, *(F[:, p : p + 1].transpose(0, 1, 3, 2) for p in operator._swapped)], axis=1)
     found = operator.repulsion(x)
     want = operator.symmetrise(operator.project(operator.repel(F)))

@@ -208,6 +208,28 @@ def test_steps_too_long_for_the_fast_part_of_a_packet_are_seen(tmp_path, dt, k0)
         assert error < 3 * rough[name]["error"] < 30 * error, name
 
 
+@pytest.mark.parametrize("points", [101, 4_000_001])
+def test_companions_differ_in_their_steps_however_few_there_are(points):
+    for steps in range(1, 40):
+        problem = SimpleNamespace(steps=steps, lattice=SimpleNamespace(points=points), potential=None)
+        sizes = accuracy.companions(problem)
+        assert len({own for own, _ in sizes}) == len(sizes)
+        assert all(other != points for _, other in sizes)
+
+
+def test_a_run_of_four_steps_on_a_large_grid_claims_what_it_misses(tmp_path):
+    """A free packet: its centre goes with its momentum."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -40.0, "xmax": 35.0, "points": 1_000_003},
+        "potential": "free",
+        "initial": {"type": "gaussian", "x0": -2.0, "k0": 1.3, "width": 1.5},
+        "time": {"steps": 4, "t_final": 0.4, "outputs": 1, "verify": True},
+    }
+    found = run(tmp_path, deck)["scalars"]["dipole_final"]
+    assert abs(found["value"] - (-2.0 + 1.3 * 0.4)) <= found["error"] < 0.01
+
+
 def test_errors_are_not_claimed_unasked(tmp_path):
     found = run(tmp_path, {**TWO_LEVELS, "time": {"dt": 0.4, "outputs": 4, "verify": False}})
     assert found["scalars"]["population_0"]["error"] is None
@@ -320,6 +342,23 @@ def test_samples_of_the_trace_are_eight_per_period_of_the_highest_harmonic():
     )
     period = 2 * np.pi / (0.057 * 40.0)
     assert period / (build.sample_interval(problem) * 0.01) == pytest.approx(8.0, rel=0.05)
+    problem.steps = 20  # shorter than a sample: its end is one
+    assert build.sample_interval(problem) == 20
+
+
+def test_harmonics_of_a_run_shorter_than_a_sample_are_a_spectrum(tmp_path):
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -40.0, "xmax": 40.0, "points": 801},
+        "potential": {"type": "softcore", "Z": 1.0, "a2": 2.0},
+        "initial": {"type": "eigenstate", "level": 0},
+        "laser": {"pulses": [{"shape": "sin2", "omega": 0.057, "E0": 0.02, "cycles": 2}]},
+        "time": {"dt": 0.05, "t_final": 0.1, "outputs": 1, "verify": False},
+        "observe": [{"hhg": {"form": "acceleration", "window": "sin2"}}],
+    }
+    run(tmp_path, deck)
+    with open_results(tmp_path / "run.h5") as results:
+        assert np.isfinite(results["hhg_spectrum"]).all()
 
 
 # ------------------------------------------------------------------------------------------- memory, files

@@ -121,7 +121,8 @@ class TwoElectron:
         self._a = device.asarray(np.stack([padded[a][1] for a, _ in pairs]))
         self._b = device.asarray(np.stack([padded[b][1] for _, b in pairs]))
         self._at = xp.ascontiguousarray(self._a.transpose(0, 2, 1))
-        self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
+        if device.is_cuda:
+            self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
         self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes

@@ -193,7 +193,14 @@ class CudaBatch:
             strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
             grid = lattice.grid
             made.mix = Mixing(
-                self.device, self.shape, grid.r, grid.slope, strongest, inner, self.members, made.felt
+                self.device,
+                self.shape,
+                grid.r,
+                grid.slope,
+                strongest,
+                inner,
+                self.members,
+                made.radial_reach,
             )
         return made
 

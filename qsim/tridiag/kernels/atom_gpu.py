@@ -52,10 +52,8 @@ WARP = 32  # threads
 # of blocks that keep their rows in registers (atom_warps.cuh): most lanes, rows, pairs of lanes of a warp
 WARP_LANES, WARP_ROWS, WARP_PAIRS = 64, 32, 4
 STRIDE = 20  # between sums of such a warp
-PLACES, AROUND = (
-    36,
-    64,
-)  # complex numbers in shared memory per thread of such a block; rows before and after it, of which it keeps 1 / r'
+PLACES = 36  # complex numbers in shared memory per thread of such a block
+AROUND = 64  # rows before and after it, of which it keeps 1 / r'
 MAIL = 3  # numbers of a message between such blocks
 REGISTERS, MOST_REGISTERS = 65_536, 256  # of a multiprocessor, of a thread
 ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
@@ -89,7 +87,8 @@ class CudaShape:
     waits : bool
         Whether blocks of a launch wait for each other; if not, a launch makes one sweep.
     warps : bool
-        Whether the kernels of ``atom_warps.cu`` can make the steps along z, with chunks in registers.
+        Whether the kernels of ``atom_warps.cu`` can make the steps along z, with chunks in registers: only if `waits`, or
+        with one chunk.
     """
 
     points: int
@@ -314,10 +313,10 @@ class Mixing:
         self._felt: dict[int, tuple[Any, Any, int]] = {}
 
     def felt(self, g: float) -> tuple[Any, Any, int]:
-        """Return what is felt before and after each chunk for steps up to g, (3, chunks), and who is waited for.
+        """Return what is felt before and after each chunk for steps up to g, and who is waited for.
 
-        Waits are those of `waits_of` for all parts of a step, (2, chunks), and the largest of them.
-        Parts before, parts after; rows from which pivots are found, -1 where they are those of a uniform grid without end.
+        The first, (3, chunks): parts before, parts after; rows from which pivots are found, -1 where they are those of a
+        uniform grid without end.  Then `waits_of` all parts of a step, (2, chunks), and the largest of them.
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
         ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
         """
@@ -406,7 +405,7 @@ class CudaTables:
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
-        self.felt, self.reach, self.waits = reach, put(reach), put(waits_of(reach))
+        self.radial_reach, self.reach, self.waits = reach, put(reach), put(waits_of(reach))
         self.families = len(families.pairs)
         self.counts = put(np.array([one.shape[1] for one in families.pairs], dtype=np.int32))
         self.pairs = put(_joined([one.ravel() for one in families.pairs], np.int32))

@@ -270,7 +270,5 @@ def _launch(
                     kernels.launch_together(run, blocks, threads, arguments, shared)
                 else:
                     run((blocks,), (threads,), arguments, shared_mem=shared)
-        tables.base = (tables.base + steps + (1 << 31)) % (1 << 32) - (
-            1 << 31
-        )  # counts go round, as on the device
+        tables.base = int(np.int64(tables.base + steps).astype(np.int32))  # counts go round, as on the device
         return sums.sum(axis=2)[:, :places]

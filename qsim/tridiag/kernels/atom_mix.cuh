@@ -9,7 +9,8 @@
 #define RADIAL_STEP (-1)
 #define NOTHING (-2)
 #define ODD_PAIRS 1
-// what is done before it begins, a bit each; and whether pairs turn otherwise than in the last operation that turned any
+// what is done before it begins, a bit each; and whether pairs turn otherwise than in the last operation that turned any: never
+// after a radial step
 #define CLEAR 1
 #define MASK 2
 #define CHANGES 4

@@ -263,7 +263,9 @@ QSIM_DEVICE void radial_chain(const Warps& w, uint32 tag) {
 }
 
 QSIM_DEVICE int chain_of(const Warps& w, int direction, int side) { return (2 * direction + side) * PAIRS + w.slot; }
-QSIM_DEVICE cplx& sum_of(const Warps& w, int direction, int side) { return (w.sums - threadIdx.x % CHAINS)[w.team * STRIDE + chain_of(w, direction, side)]; }
+QSIM_DEVICE cplx& sum_of(const Warps& w, int direction, int side) {
+    return (w.sums - threadIdx.x % CHAINS)[w.team * STRIDE + chain_of(w, direction, side)];
+}
 
 // Sums of the rows of the thread from zero.
 QSIM_DEVICE void radial_begin(const Warps& w, const cplx (&f)[ROWS], int side) {

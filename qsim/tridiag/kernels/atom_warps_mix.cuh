@@ -240,7 +240,9 @@ QSIM_DEVICE void find_all(const Warps& w, const Mix& x, const Family* families, 
 
 // ------------------------------------------------------------------------------------------------- steps
 
-QSIM_DEVICE real& product_of(const Warps& w, int direction, int side) { return (w.products - threadIdx.x % CHAINS)[w.team * STRIDE + chain_of(w, direction, side)]; }
+QSIM_DEVICE real& product_of(const Warps& w, int direction, int side) {
+    return (w.products - threadIdx.x % CHAINS)[w.team * STRIDE + chain_of(w, direction, side)];
+}
 
 // Sums of the rows of the thread from zero, and the products that take other sums over them.
 template <typename T> QSIM_DEVICE void cayley_begin(const Warps& w, const T& c, const Corners& m, const cplx (&v)[ROWS], int side) {
@@ -364,7 +366,7 @@ QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t
         if (sample >= 0) warp_sums(w, s, families, member, sample, scratch, lower, upper);
         if (k == s.steps) break;
         if (k + 1 >= list.begin + QSIM_WARP) list = listed_from(s, o, moves, k + 1);
-        const bool changes = (listed(list, list.action, k + 1) & CHANGES) != 0;  // whether the next part needs other numbers: not if a radial step is in between
+        const bool changes = (listed(list, list.action, k + 1) & CHANGES) != 0;  // whether the next part needs other numbers
         const uint32 tag = (uint32)(s.base + k + 1);
         if (kind == RADIAL_STEP) {
             radial_begin(w, lower, 0);

@@ -40,7 +40,7 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.deck.potentials import SquareWell
+from qsim.tridiag.deck.potentials import FreeParticle, SquareWell
 from qsim.tridiag.problem import LEAST, PIECE
 from qsim.tridiag.tasks.observer import Observer
 from qsim.tridiag.tdse import absorbers, potentials, spectral, states
@@ -142,7 +142,7 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
         finer = round(ratio * (points + 1)) - 1
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
     coarser = max(SMALLEST, round((points + 1) / ratio) - 1)
-    if steps < 4:
+    if steps < 5:  # half and a third of them would be the same number
         return (2 * steps, coarser), (3 * steps, coarser)
     return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
 
@@ -195,7 +195,7 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
         State at the end.
     """
     lattice = problem.lattice
-    if problem.potential.type in ("free", "none"):
+    if isinstance(problem.potential, FreeParticle):
         return True
     average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
     change = np.abs(average - lattice.potential)

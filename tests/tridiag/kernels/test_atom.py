@@ -401,6 +401,8 @@ def test_parts_of_steps(steps, masked):
         np.where(np.arange(steps + 1) % 3 == 0, 5, -1),
     ):
         kinds, actions, places, moves = operations((ends, middle), samples.astype(np.int32), masked=masked)
+        after_radial = actions[1:][kinds[:-1] == RADIAL_STEP]
+        assert not (after_radial & CHANGES).any(), "kernels keep the numbers of pairs over a radial step"
         for k in range(2):
             rows = list(zip(kinds, actions, places, moves[k, :, 0], strict=True))
             assert rows == listed(ends[k], middle[k], samples, masked)
