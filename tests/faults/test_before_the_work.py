@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from qsim.core.device import caches
 from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
 from qsim.core.results.results import open_results
+from qsim.core.run import pipeline
 from qsim.core.run.files import refuse_inputs
 from qsim.core.run.pipeline import Options, execute, paths_in
 from qsim.core.run.stages import stage
@@ -220,6 +222,26 @@ def test_a_damaged_summary_of_a_complete_run_is_written_again(counter, run, cont
     (counter.folder / "deck.summary.json").write_text(content, encoding="latin-1")
     assert run(counter.deck(), resume=True, figures=False).summary["scalars"]["steps"]["value"] == 20
     assert json.loads((counter.folder / "deck.summary.json").read_text())["status"] == "complete"
+
+
+def test_what_a_complete_run_lacks_is_added_whatever_stops_it(counter, run, monkeypatch):
+    """A stop request before the work would end the process between two figures and say that nothing was written."""
+    run(counter.deck(), figures=False)
+    (counter.folder / "deck.summary.json").unlink()
+    draw, heard = pipeline.draw_figure, []
+
+    def draw_and_be_stopped(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return draw(*arguments)
+
+    monkeypatch.setattr(pipeline, "draw_figure", draw_and_be_stopped)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        run(counter.deck(), resume=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == []
+    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
 
 
 def test_the_method_qmc_says_which_files_it_adds():

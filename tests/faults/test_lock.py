@@ -47,6 +47,62 @@ def test_a_lock_names_its_owner_and_goes_with_it(tmp_path, flock):
     assert list(tmp_path.iterdir()) == []
 
 
+EVERY_LINE = """
+import os, signal, sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+from qsim.core.run import lock, pipeline, signals
+
+stem = Path(sys.argv[1]) / "run"
+job = SimpleNamespace(files=SimpleNamespace(stem=stem, results=stem.with_suffix(".h5")))
+watched = {lock.__file__, pipeline.__file__}
+
+
+def locked_and_stopped(line):
+    left = line
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if frame.f_code.co_filename not in watched:
+            return None
+        left -= event == "line"
+        if event == "line" and left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return trace
+
+    signals.before_the_work(["counter"], ["counter"])
+    sys.settrace(trace)
+    with ExitStack() as stack:
+        pipeline._locked(job, stack)
+    sys.settrace(None)
+    os._exit(0)
+
+
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # 'stopped by SIGTERM' a hundred times
+for line in range(1, 1000):
+    if (child := os.fork()) == 0:
+        locked_and_stopped(line)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(line, code, os.listdir(stem.parent))
+    if code == 0:
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_stop_request_at_any_line_leaves_no_lock(tmp_path):
+    """From the moment before the lock is made to the one after it is gone."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_LINE, str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    *stopped, last = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    assert len(stopped) > 40
+    assert [found for found in stopped if found[1:] != ["75", "[]"]] == []
+    assert last[1:] == ["0", "[]"]
+
+
 def test_a_second_run_is_refused_by_name(tmp_path, flock):
     with OutputLock(tmp_path / "run"):
         with pytest.raises(FileError, match="another run is writing") as error, OutputLock(tmp_path / "run"):

@@ -183,13 +183,14 @@ class OutputLock:
         self._released.set()
         if self._fd is None:
             return
-        fd, self._fd = self._fd, None
+        fd = self._fd
         with suppress(OSError):
             # another host may have taken the lock of a run that was asleep for longer than EXPIRY
             if _is_at(fd, self.path) and os.pread(fd, LARGEST, 0) in (b"", self._content):
                 self.path.unlink()
         with suppress(OSError):
             os.close(fd)
+        self._fd = None  # last, so that a stop request in the middle, which calls this again, finds what is left to do
 
     # ------------------------------------------------------------------------------------- taking it
 

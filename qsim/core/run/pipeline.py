@@ -46,7 +46,7 @@ from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.provenance import collect
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
-from qsim.core.run.signals import Signals, on_early_exit
+from qsim.core.run.signals import Signals, leaving_later, on_early_exit
 from qsim.core.run.stages import Method, OutputStage, Plan, unknown_figures
 from qsim.version import __version__
 
@@ -175,8 +175,10 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
 def _locked(job: _Job[D, P, R], stack: ExitStack) -> list[str]:
     """Keep other runs away from the output until the end of the run; return notices about that."""
     require_folder(job.files.results.parent)
-    lock = stack.enter_context(OutputLock(job.files.stem))
-    on_early_exit(lock.release)
+    lock = OutputLock(job.files.stem)
+    with leaving_later():
+        stack.enter_context(lock)
+        on_early_exit(lock.release)
     return lock.notices
 
 
@@ -367,7 +369,7 @@ def _already_complete(job: _Job[D, P, R]) -> Outcome:
     ]
     if job.one_figure and len(missing) < len(job.figures):
         missing = []
-    with Monitor(quiet=job.options.verbosity < 0) as monitor:
+    with Signals(), Monitor(quiet=job.options.verbosity < 0) as monitor:  # figures are written whole
         return _publish(job, missing, monitor)
 
 

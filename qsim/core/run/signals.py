@@ -1,8 +1,9 @@
 """Stop requests: signals of batch systems, of a lost terminal, and Ctrl-C.
 
 A run of the command line has three times.  Before the work begins (imports, deck, plan), `before_the_work`
-ends the process at once: nothing is lost.  During the work, `Signals` notes the request, and the run stops
-with a checkpoint.  When the results are written, requests no longer matter and are ignored.
+ends the process at once: nothing is lost.  `leaving_later` holds a request back while a file is made whose
+removal cannot be asked for yet.  During the work, `Signals` notes the request, and the run stops with a
+checkpoint.  When the results are written, requests no longer matter and are ignored.
 
 Nothing heavy is imported here, since the first handlers come before everything else.
 """
@@ -13,20 +14,21 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType, TracebackType
 
-__all__ = ["NAMES", "Signals", "before_the_work", "on_early_exit"]
+__all__ = ["NAMES", "Signals", "before_the_work", "leaving_later", "on_early_exit"]
 
 NAMES = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
 """Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up."""
 
 STOPPED, INTERRUPTED = 75, 130  # exit codes of `qsim.core.errors.Stopped` and `Interrupted`
 _cleanups: list[Callable[[], None]] = []
+_held_back: list[int] | None = None  # requests that arrived in `leaving_later`; None outside it
 
 
 def _install(
@@ -64,8 +66,25 @@ def on_early_exit(cleanup: Callable[[], None]) -> None:
     _cleanups[:] = [cleanup]
 
 
+@contextmanager
+def leaving_later() -> Iterator[None]:
+    """Let a stop request that would end the process at once do so only after this context."""
+    global _held_back
+    requests: list[int] = []
+    _held_back = requests
+    try:
+        yield
+    finally:
+        _held_back = None
+        if requests:
+            _leave(requests[0], None)
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
     """End the process.  No exception: code that catches too much must not swallow the request."""
+    if _held_back is not None:
+        _held_back.append(number)
+        return
     name = signal.Signals(number).name
     hint = b"" if number == signal.SIGINT else b"hint: repeat the same command\n"
     with suppress(OSError):
