@@ -18,6 +18,7 @@ from qsim.core.device import rng
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.jit import JIT
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
+from qsim.qmc.kernels.types import Work
 from qsim.qmc.kernels.walk_cpu import FIXED_NODE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.walkers import Walkers
@@ -179,7 +180,7 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
     ]
     M = walkers.state.rows.shape[3]
     out = [np.zeros((len(part), 5, M)) for part in points]
-    work_space = walk._space(walkers.state, walkers.tables)
+    work_space = Work(*(array[0] for array in walk.spaces(1, walkers.state, walkers.tables)[1]))
 
     def work() -> None:
         for _ in range(REPEATS):

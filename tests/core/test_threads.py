@@ -8,17 +8,21 @@ import threading
 import time
 from functools import partial
 
+import numba as nb
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from qsim.core.device import blas, pool
+from qsim.core.device import team as team_module
+from qsim.core.device.team import ranges, share
 
 
 @pytest.fixture(autouse=True)
 def _forget():
     pool._seconds.clear()
-    pool._wake = pool.WAKE
+    for cost in pool._costs.values():
+        cost.wake = cost.usual
 
 
 def count(visits, first, last):
@@ -71,7 +75,7 @@ def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypa
     now, delay, calls = [0.0], [0.0], []
 
     class Team:
-        free, ready = threading.Lock(), True
+        free, ready = threading.Lock(), {False}
 
         def run(self, work, edges, threads):
             calls.append(threads)
@@ -132,8 +136,10 @@ def test_a_thread_that_does_not_come_holds_nothing_up():
             pass
 
     team = pool._Team(3)
-    team.calls[0] = Asleep()
     visits = np.zeros(8, int)
+    team.run(partial(count, visits), [0, 8], 3)
+    team.calls[0] = Asleep()
+    visits[:] = 0
     assert team.run(partial(count, visits), [0, 2, 4, 5, 8], 3) >= 0.0
     assert (visits == 1).all()
 
@@ -141,20 +147,20 @@ def test_a_thread_that_does_not_come_holds_nothing_up():
 @pytest.mark.parametrize("threads", [2, 3, 16])
 @pytest.mark.parametrize("tasks", [2, 17, 1000])
 @pytest.mark.parametrize("whole", [1e-5, 3e-3, 0.1, np.inf])
-def test_ranges_cover_all_tasks_and_none_is_longer_than_a_share(threads, tasks, whole):
-    edges = pool._edges(tasks, threads, whole)
+@pytest.mark.parametrize("short", [2e-4, 1e-5])
+def test_ranges_cover_all_tasks_and_none_is_longer_than_a_share(threads, tasks, whole, short):
+    edges = pool._edges(tasks, threads, whole, short)
     assert (edges[0], edges[-1]) == (0, tasks)
     assert 0 < min(np.diff(edges)) <= max(np.diff(edges)) <= -(-tasks // threads)
     assert len(edges) - 1 <= threads * (pool.HALVINGS + 1)
 
 
-def test_few_tasks_are_shared_evenly(monkeypatch):
-    monkeypatch.setattr(pool, "_wake", 20e-6)
-    assert pool._worth(1.0, 1000, 16) == 16
-    assert pool._worth(2e-3, 1000, 16) == 10  # (2 ms / 20 us)^(1/2)
-    assert pool._worth(2e-3, 8, 16) == 8
-    assert pool._worth(5e-4, 8, 16) == 4  # of 5 ... 7 one does two tasks, too
-    assert pool._worth(1e-5, 8, 16) == 1
+def test_few_tasks_are_shared_evenly():
+    assert pool._worth(1.0, 1000, 16, 20e-6) == 16
+    assert pool._worth(2e-3, 1000, 16, 20e-6) == 10  # (2 ms / 20 us)^(1/2)
+    assert pool._worth(2e-3, 8, 16, 20e-6) == 8
+    assert pool._worth(5e-4, 8, 16, 20e-6) == 4  # of 5 ... 7 one does two tasks, too
+    assert pool._worth(1e-5, 8, 16, 20e-6) == 1
 
 
 def test_calls_within_calls_and_beside_each_other():
@@ -173,6 +179,141 @@ def test_calls_within_calls_and_beside_each_other():
     for other in others:
         other.join()
     assert (visits == 2).all()
+
+
+@nb.njit(nogil=True)
+def _logistic(first, last, worker, visits, workers, x, steps):
+    """Iterate ``x -> 3.9 x (1 - x)``, so that a range takes as long as wanted."""
+    for k in range(first, last):
+        visits[k] += 1
+        workers[k] = worker
+        value = x[k]
+        for _ in range(steps):
+            value = 3.9 * value * (1.0 - value)
+        x[k] = value
+
+
+@nb.njit(nogil=True)
+def _logistic_shared(ticket, *arguments):
+    return share(ticket, ranges(_logistic, arguments))
+
+
+@nb.njit(nogil=True)
+def _raises(first, last, worker, limit):
+    if last > limit:
+        raise ValueError("beyond")
+
+
+@nb.njit(nogil=True)
+def _raises_shared(ticket, *arguments):
+    return share(ticket, ranges(_raises, arguments))
+
+
+def logistic(tasks, steps):
+    """Return work that is shared, and its arrays."""
+    arrays = np.zeros(tasks, int), np.full(tasks, -1), np.linspace(0.1, 0.9, tasks)
+    return pool.Shared(_logistic_shared, (*arrays, steps)), arrays
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+@pytest.mark.parametrize("tasks", [1, 2, 7, 1000])
+@pytest.mark.parametrize("steps", [1, 1000])
+@pytest.mark.parametrize("supported", [True, False], ids=["semaphores", "no semaphores"])
+def test_shared_work_is_done_once_with_the_same_bits(threads, tasks, steps, supported, monkeypatch):
+    monkeypatch.setattr(team_module, "SUPPORTED", supported and team_module.SUPPORTED)
+    pool._team.cache_clear()
+    plain, expected = logistic(tasks, steps)
+    work, found = logistic(tasks, steps)
+    for number in range(1, 30):
+        plain(0, tasks)
+        pool.each_part(work, tasks, 10**6, threads)
+        assert (found[0] == number).all()
+    assert np.array_equal(found[2], expected[2])
+    assert found[1].min() >= 0
+    assert found[1].max() < threads
+    pool._team.cache_clear()
+
+
+def test_without_semaphores_threads_have_numbers_of_their_own():
+    """By which kernels find their work spaces."""
+    both, seen = threading.Barrier(2, timeout=10.0), []
+
+    def launch(ticket):
+        both.wait()
+        seen.append(int(ticket[2]))
+
+    call = pool._Call(pool.Shared(launch, ()), [0, 1, 2])
+    other = threading.Thread(target=call.join, args=(1,))
+    other.start()
+    call.join(0)
+    other.join()
+    assert sorted(seen) == [0, 1]
+
+
+def test_long_work_reaches_compiled_threads_and_tells_its_time():
+    work, (visits, workers, _) = logistic(64, 20000)
+    begun = time.perf_counter()
+    for _ in range(20):
+        spent = pool._team(2).run(work, list(range(65)), 2)
+    assert 0.0 < spent <= 2.0 * (time.perf_counter() - begun)
+    assert (visits == 20).all()
+    assert set(workers) <= {0, 1}
+
+
+def test_many_short_calls_with_changing_ranges_and_threads():
+    """Threads that come late must not take ranges of the next call, or do those twice."""
+    rng = np.random.default_rng(5)
+    work, (visits, workers, _) = logistic(100, 3)
+    team = pool._Team(5)
+    for number in range(3000):
+        edges = [0, *sorted(rng.integers(0, 101, rng.integers(0, 20))), 100]
+        team.run(work, [int(edge) for edge in edges], int(rng.integers(2, 6)))
+        assert (visits == number + 1).all()
+    assert workers.max() < 5
+
+
+def test_threads_that_sleep_are_woken():
+    work, (visits, _, _) = logistic(64, 100)
+    team = pool._Team(3)
+    for number in range(5):
+        time.sleep(0.02)  # longer than they look out for a call
+        team.run(work, list(range(65)), 3)
+        assert (visits == number + 1).all()
+
+
+def test_an_error_in_a_compiled_range_is_raised_and_the_team_lives():
+    for threads in (1, 4):
+        for _ in range(3):
+            with pytest.raises(MemoryError, match="kernel failed"):
+                pool.each_part(pool.Shared(_raises_shared, (5,)), 8, 10**6, threads)
+        pool.each_part(pool.Shared(_raises_shared, (8,)), 8, 10**6, threads)
+
+
+def test_a_program_ends_with_its_team_awake_asleep_or_forked():
+    script = (
+        "import sys, time, os\n"
+        "from tests.core.test_threads import logistic, pool\n"
+        "work, arrays = logistic(64, 1000)\n"
+        "team = pool._Team(4)\n"
+        "team.run(work, list(range(65)), 4)\n"
+        "time.sleep(float(sys.argv[1]))\n"
+        "if sys.argv[2] == 'fork':\n"
+        "    child = os.fork()\n"
+        "    pool.each_part(work, 64, 10**9, 4)\n"
+        "    if child:\n"
+        "        assert os.waitpid(child, 0)[1] == 0\n"
+        "assert (arrays[0] == (2 if sys.argv[2] == 'fork' else 1)).all()\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for words in (["0", "no"], ["0.05", "no"], ["0", "fork"], ["0.05", "fork"]):
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-c", script, *words],
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=120,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), words
 
 
 def blas_threads():

@@ -18,7 +18,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 
-__all__ = ["PART", "held"]
+__all__ = ["PART", "Held", "held"]
 
 
 #: What a call of a part from Python comes to: a TypeError, since there is no machine code.
@@ -82,7 +82,7 @@ PART: dict[str, Any] = {"cache": False, "pipeline_class": _Compiler}
 # ------------------------------------------------------------------------------------------- records
 
 
-class _Held(types.Type):  # type: ignore[misc]
+class Held(types.Type):  # type: ignore[misc]
     """The address of a named tuple.
 
     Parameters
@@ -96,15 +96,15 @@ class _Held(types.Type):  # type: ignore[misc]
         super().__init__(f"Held({record})")
 
 
-@register_model(_Held)
+@register_model(Held)
 class _HeldModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: _Held) -> None:
+    def __init__(self, manager: Any, kind: Held) -> None:
         super().__init__(manager, kind, manager[kind.record].get_value_type().as_pointer())
 
 
 @infer_getattr
 class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
-    key = _Held
+    key = Held
 
     def generic_resolve(self, kind: Any, field: str) -> Any:
         """Return the type of a field; None if there is none of that name."""
@@ -112,7 +112,7 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
         return kind.record.types[fields.index(field)] if field in fields else None
 
 
-@lower_getattr_generic(_Held)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Held)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, value: Any, field: str) -> Any:
     return builder.load(cgutils.gep_inbounds(builder, value, 0, kind.record.fields.index(field)))
 
@@ -124,7 +124,7 @@ def held(typingctx: Any, record: Any) -> Any:
     It lives as long as the compiled function that holds it runs, and fields cannot be set.  References are not counted: for
     kernels without ``_nrt``.
     """
-    if isinstance(record, _Held):
+    if isinstance(record, Held):
         return record(record), lambda context, builder, signature, arguments: arguments[0]
     if not isinstance(record, types.BaseNamedTuple):
         return None
@@ -132,7 +132,7 @@ def held(typingctx: Any, record: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return cgutils.alloca_once_value(builder, arguments[0])
 
-    return _Held(record)(record), generate
+    return Held(record)(record), generate
 
 
 # ------------------------------------------------------------------------------------------- types

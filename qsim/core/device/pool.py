@@ -4,6 +4,8 @@ A call of a thread costs some microseconds of the interpreter, one thread after 
 are taken away a hundred times as much.  `each_part` therefore measures what the work of each caller takes and what threads cost,
 and wakes only as many as shorten the work: work of duration w on t threads takes w/t + c t, which is least for t = (w/c)^(1/2);
 where tasks are few, of those t that share them evenly.
+
+Kernels that are called as `Shared` are handed to threads that never take the interpreter's lock, see `qsim.core.device.team`.
 """
 
 from __future__ import annotations
@@ -12,47 +14,107 @@ import itertools
 import math
 import os
 import threading
+from dataclasses import dataclass
 from functools import cache, partial
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
-__all__ = ["PARALLEL_SIZE", "each_call", "each_part"]
+    from qsim.core.device.team import Team
+
+__all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
-CHEAPEST, DEAREST = 2e-6, 5e-3  # bounds of what is measured
+CHEAPEST, DEAREST = 2e-7, 5e-3  # bounds of what is measured
 FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
 LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
-SHORT, HALVINGS = 2e-4, 3  # a thread's share is cut in halves of at least so many seconds, so often at most
+HALVINGS = 3  # a thread's share is cut in halves so often at most
 
 _seconds: dict[Hashable, float] = {}  # per number, of each caller's work
-_wake = WAKE  # as measured last
+
+
+@dataclass
+class _Cost:
+    """What threads of a kind cost.
+
+    Attributes
+    ----------
+    usual
+        Seconds of each thread of a call, until this process has measured it.
+    short
+        Seconds of the shortest range that is worth its beginning.
+    wake
+        Seconds of each thread of a call, as measured last.
+    """
+
+    usual: float
+    short: float
+    wake: float
+
+
+_costs = {False: _Cost(WAKE, 2e-4, WAKE), True: _Cost(1e-6, 1e-5, 1e-6)}  # without and with compiled calls
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A compiled kernel with its arguments, which threads share without the interpreter.
+
+    Attributes
+    ----------
+    launch
+        Launcher of the kernel, see `qsim.core.device.team`.
+    arguments
+        What the kernel takes after ``first, last, worker``.
+    """
+
+    launch: Callable[..., int]
+    arguments: tuple[Any, ...]
+
+    def __call__(self, first: int, last: int, worker: int = 0) -> None:
+        """Do one range on this thread, with the work space of a worker."""
+        self.run(0, 1, (first, last), worker)
+
+    def run(self, team: int, threads: int, edges: Sequence[int], worker: int = 0) -> None:
+        """Do ranges on some threads of the team at an address, or on this one if it is 0.
+
+        Raises
+        ------
+        MemoryError
+            If the kernel raised an error, of which there is no other: it had no memory.
+        """
+        ticket = np.array([team, threads, worker, len(edges) - 1, *edges])
+        if self.launch(ticket, *self.arguments):
+            raise MemoryError("a compiled kernel failed, probably for want of memory")
 
 
 class _Call:
     """Ranges that the threads of one call take in turn; the call is over with the last range, whoever has not come by then."""
 
     def __init__(self, work: Callable[[int, int], object], edges: list[int]) -> None:
-        self.work, self.edges = work, edges
+        self.work: Callable[..., object] = work
+        self.edges = edges
         self.turn, self.ended = itertools.count(), itertools.count()
         self.seconds: list[float] = []
         self.errors: list[BaseException] = []
         self.over = threading.Lock()  # released with the last range
         self.over.acquire()
 
-    def join(self) -> None:
+    def join(self, worker: int) -> None:
         """Take ranges until none is left; after an error they are taken, but not done."""
+        own = (worker,) if isinstance(self.work, Shared) else ()
         ranges = len(self.edges) - 1
         while (part := next(self.turn)) < ranges:
             begun = perf_counter()
             try:
                 if not self.errors:
-                    self.work(self.edges[part], self.edges[part + 1])
+                    self.work(self.edges[part], self.edges[part + 1], *own)
             except BaseException as error:  # raised again by the thread that called
                 self.errors.append(error)
             self.seconds.append(perf_counter() - begun)
@@ -61,30 +123,48 @@ class _Call:
 
 
 class _Team:
-    """Threads that sleep until they are called; the caller's own thread is one of the team."""
+    """Threads that sleep until they are called, and start with the first call; the caller's own thread is one of the team."""
 
     def __init__(self, threads: int) -> None:
-        self.calls: list[SimpleQueue[_Call]] = [SimpleQueue() for _ in range(threads - 1)]
+        self.threads = threads
+        self.calls: list[SimpleQueue[_Call]] = []
         self.free = threading.Lock()
-        self.ready = False  # threads have started
-        for k, calls in enumerate(self.calls):
-            threading.Thread(target=_wait, args=(calls,), name=f"qsim-{k + 1}", daemon=True).start()
+        self.ready: set[bool] = set()  # which threads have started: those of Python, those of compiled code
+        self.compiled: Team | None = None
 
     def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> float:
         """Do all ranges on so many threads; return the sum of their seconds, and raise the first error."""
+        if isinstance(work, Shared) and (team := self._shared()) is not None:
+            work.run(team.address, threads, edges)
+            return team.spent()
+        if not self.calls:
+            self._start()
         call = _Call(work, edges)
         for calls in self.calls[: threads - 1]:
             calls.put(call)
-        call.join()
+        call.join(0)
         call.over.acquire()
         if call.errors:
             raise call.errors[0]
         return math.fsum(call.seconds)
 
+    def _start(self) -> None:
+        self.calls = [SimpleQueue() for _ in range(self.threads - 1)]
+        for k, calls in enumerate(self.calls):
+            threading.Thread(target=_wait, args=(calls, k + 1), name=f"qsim-{k + 1}", daemon=True).start()
 
-def _wait(calls: SimpleQueue[_Call]) -> None:
+    def _shared(self) -> Team | None:
+        """Return threads of compiled code; None where the system has no semaphores for them."""
+        if self.compiled is None:
+            from qsim.core.device import team
+
+            self.compiled = team.Team(self.threads) if team.SUPPORTED else None
+        return self.compiled
+
+
+def _wait(calls: SimpleQueue[_Call], worker: int) -> None:
     while True:
-        calls.get().join()
+        calls.get().join(worker)
 
 
 @cache
@@ -112,7 +192,7 @@ def each_part(
     Parameters
     ----------
     work
-        Function without return value that releases the interpreter lock.
+        Function without return value that releases the interpreter lock, best a `Shared` kernel.
     tasks
         Number of independent pieces of work.
     size
@@ -124,11 +204,12 @@ def each_part(
     alike
         What names the work that needs the same time per number, or a function whose place in the sources does; by default `work`.
     """
-    global _wake
     if threads <= 1 or tasks <= 1 or size <= 0:
         work(0, tasks)
         return
     source = _source(work if alike is None else alike)
+    shared = isinstance(work, Shared)
+    cost = _costs[shared]
     known = _seconds.get(source)
     if known is None:
         least = PARALLEL_SIZE if smallest is None else smallest
@@ -136,9 +217,9 @@ def each_part(
         whole = math.inf
     else:
         whole = known * size
-        wanted = _worth(whole, tasks, threads)
-        if wanted <= 1 < int(math.sqrt(whole / WAKE)):
-            _wake = max(WAKE, _wake * FORGET)
+        wanted = _worth(whole, tasks, threads, cost.wake)
+        if wanted <= 1 < int(math.sqrt(whole / cost.usual)):
+            cost.wake = max(cost.usual, cost.wake * FORGET)
     wanted = min(wanted, tasks)
     team = _team(threads) if wanted > 1 else None
     if team is None or not team.free.acquire(blocking=False):
@@ -147,15 +228,15 @@ def each_part(
         spent = perf_counter() - begun
     else:
         try:
-            edges = _edges(tasks, wanted, whole)
+            edges = _edges(tasks, wanted, whole, cost.short)
             begun = perf_counter()
             spent = team.run(work, edges, wanted)
-            if team.ready and spent < LONG:
+            if shared in team.ready and spent < LONG:
                 lost = (perf_counter() - begun - spent * _share(tasks, wanted)) / wanted
                 # a thread that was late once, beside other programs, is not slow
-                weight = 0.5 if lost < _wake else 0.1
-                _wake = min(max((1.0 - weight) * _wake + weight * lost, CHEAPEST), DEAREST)
-            team.ready = True
+                weight = 0.5 if lost < cost.wake else 0.1
+                cost.wake = min(max((1.0 - weight) * cost.wake + weight * lost, CHEAPEST), DEAREST)
+            team.ready.add(shared)
         finally:
             team.free.release()
     found = spent / size
@@ -172,20 +253,20 @@ def _share(tasks: int, threads: int) -> float:
     return -(-tasks // threads) / tasks
 
 
-def _worth(whole: float, tasks: int, threads: int) -> int:
-    """Return how many threads make work of so many seconds shortest."""
+def _worth(whole: float, tasks: int, threads: int, wake: float) -> int:
+    """Return how many threads make work of so many seconds shortest, if each costs `wake`."""
     if tasks >= FEW * threads:
-        return min(threads, int(math.sqrt(whole / _wake)))
-    return min(range(1, min(threads, tasks) + 1), key=lambda t: whole * _share(tasks, t) + _wake * t)
+        return min(threads, int(math.sqrt(whole / wake)))
+    return min(range(1, min(threads, tasks) + 1), key=lambda t: whole * _share(tasks, t) + wake * t)
 
 
-def _edges(tasks: int, threads: int, whole: float) -> list[int]:
+def _edges(tasks: int, threads: int, whole: float, short: float) -> list[int]:
     """Return where ranges begin and end: of each thread's share first half, then half of the rest, and so on, if that is long.
 
     A thread that wakes late, or shares its core, then takes fewer of the short ones at the end.
     """
     halvings = 0
-    while halvings < HALVINGS and whole > 2 ** (halvings + 1) * SHORT * threads:
+    while halvings < HALVINGS and whole > 2 ** (halvings + 1) * short * threads:
         halvings += 1
     parts = [2**halvings >> k for k in range(1, halvings + 1)] + [1]  # of a share, in units of the last
     places = itertools.accumulate(part for part in parts for _ in range(threads))
@@ -194,6 +275,8 @@ def _edges(tasks: int, threads: int, whole: float) -> list[int]:
 
 
 def _source(work: Hashable) -> Hashable:
+    if isinstance(work, Shared):
+        return work.launch
     while isinstance(work, partial):
         work = work.func
     return getattr(work, "__code__", work)

@@ -7,9 +7,11 @@ import math
 import numba as nb
 
 from qsim.core.device.jit import held
+from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.derivatives_cpu import collect, derivatives, nonlocal_derivatives
 from qsim.qmc.kernels.energy_cpu import TOTAL, clipped, local_energy, nonlocal_energy, nonlocal_moves
-from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.jit import JIT, PART
+from qsim.qmc.kernels.types import Work
 from qsim.qmc.kernels.walk_cpu import refresh, sweep
 
 __all__ = ["ADVANCE", "DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK"]
@@ -17,13 +19,35 @@ __all__ = ["ADVANCE", "DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECO
 RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES = range(6)  # jobs
 
 
+@nb.njit(**PART)
+def _own_space(spaces, worker, workers):
+    """Return the work space of one of several threads, see `work_spaces`."""
+    return Work(
+        spaces.rows[worker * (spaces.rows.shape[0] // workers)],
+        spaces.column[worker * (spaces.column.shape[0] // workers)],
+        spaces.combined[worker * (spaces.combined.shape[0] // workers)],
+        spaces.S[worker * (spaces.S.shape[0] // workers)],
+        spaces.G[worker * (spaces.G.shape[0] // workers)],
+        spaces.radial[worker * (spaces.radial.shape[0] // workers)],
+        spaces.atomic[worker * (spaces.atomic.shape[0] // workers)],
+        spaces.Q[worker * (spaces.Q.shape[0] // workers)],
+        spaces.factors[worker * (spaces.factors.shape[0] // workers)],
+        spaces.J[worker * (spaces.J.shape[0] // workers)],
+        spaces.targets[worker * (spaces.targets.shape[0] // workers)],
+        spaces.counts[worker * (spaces.counts.shape[0] // workers)],
+        spaces.matrix[worker * (spaces.matrix.shape[0] // workers)],
+        spaces.fresh[worker * (spaces.fresh.shape[0] // workers)],
+        spaces.identity[worker * (spaces.identity.shape[0] // workers)],
+    )
+
+
 def _kernel(pseudopotentials):
     """Return the kernel with or without what pseudopotentials need: the compiler leaves out what the constant excludes."""
 
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def advance(
-        first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves, reference,
-        trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, work,
+        first, last, worker, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
+        reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, workers, spaces,
     ):  # fmt: skip
         """Do a job for walkers ``first ... last``: one kernel for all, since each would compile the same parts again.
 
@@ -36,7 +60,8 @@ def _kernel(pseudopotentials):
         by with each parameter.
         """
         state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
-        hamiltonian, parameters, work = held(hamiltonian), held(parameters), held(work)
+        hamiltonian, parameters = held(hamiltonian), held(parameters)
+        work = held(_own_space(spaces, worker, workers))
         mass = hamiltonian.mass
         for w in range(first, last):
             if job == RECOMPUTE:
@@ -85,5 +110,18 @@ def _kernel(pseudopotentials):
     return advance
 
 
+_plain, _with_pseudopotentials = _kernel(False), _kernel(True)
+
+
+@nb.njit(**JIT)
+def _plain_shared(ticket, *arguments):
+    return share(ticket, ranges(_plain, arguments))
+
+
+@nb.njit(**JIT)
+def _with_pseudopotentials_shared(ticket, *arguments):
+    return share(ticket, ranges(_with_pseudopotentials, arguments))
+
+
 #: Without and with pseudopotentials; a run compiles the one that it needs.
-ADVANCE = (_kernel(False), _kernel(True))
+ADVANCE = (_plain_shared, _with_pseudopotentials_shared)

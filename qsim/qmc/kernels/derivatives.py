@@ -13,7 +13,7 @@ from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
 from qsim.qmc.kernels.launches import slopes
 from qsim.qmc.kernels.tables import SUMS
-from qsim.qmc.kernels.walk import Job, _space, job_of, launch_of
+from qsim.qmc.kernels.walk import Job, job_of, launch_of, spaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,11 +58,11 @@ def _derivatives_cpu(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     walkers = state.R.shape[0]
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
-    do = job_of(state, tables, Job(DERIVATIVES), stream, np.zeros((1, SUMS)))
 
     def part(a: int, b: int) -> None:
-        sums = np.zeros((2, parameters.place.size))
-        do(a, b, Derivatives(*parameters, log_slopes, energy_slopes, *sums), _space(state, tables))
+        sums = Derivatives(*parameters, log_slopes, energy_slopes, *np.zeros((2, parameters.place.size)))
+        space = spaces(1, state, tables)
+        job_of(state, tables, Job(DERIVATIVES), stream, np.zeros((1, SUMS)), sums, space)(a, b)
 
     each_part(part, walkers, walkers, threads, 2)
     return log_slopes, energy_slopes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
     "BINS",
@@ -17,7 +21,7 @@ __all__ = [
     "State",
     "Work",
     "on_gpu",
-    "work_space",
+    "work_spaces",
 ]
 
 BINS = 32  # intervals of an octave, and of what lies below the first
@@ -212,23 +216,35 @@ class Work(NamedTuple):
     identity: Any
 
 
-def work_space(state: State, atoms: int, basis: int, points: int, shells: int) -> Work:
-    """Return work space for walkers among some atoms, atomic orbitals, a spherical rule of some points, shells of an atom."""
+APART = 128  # bytes between what two threads write, so that they share no line of the cache
+
+
+def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int, shells: int) -> Work:
+    """Return the work space of some threads, one after another in each array, for :func:`advance_cpu._own_space`.
+
+    Walkers are among some atoms, atomic orbitals, a spherical rule of some points, shells of an atom.
+    """
     N, M, real = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+
+    def of_each(shape: int | tuple[int, ...], dtype: DTypeLike = float) -> NDArray[Any]:
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        apart = -(-APART // max(1, math.prod(shape) * np.dtype(dtype).itemsize))
+        return np.zeros((workers * (1 + apart), *shape), dtype)
+
     return Work(
-        rows=np.zeros((5, M), real),
-        column=np.zeros(M, real),
-        combined=np.zeros(basis),
-        S=np.zeros(20),
-        G=np.zeros((9, 4)),
-        radial=np.zeros(4 * shells),
-        atomic=np.zeros((basis, 8), real),
-        Q=np.zeros((3, 3)),
-        factors=np.zeros(8),
-        J=np.zeros((N, 4)),
-        targets=np.zeros((N, max(1, atoms * points), 4)),
-        counts=np.zeros(N, np.int64),
-        matrix=np.zeros((M, M)),
-        fresh=np.zeros((M, M)),
-        identity=np.zeros((M, M)),
+        rows=of_each((5, M), real),
+        column=of_each(M, real),
+        combined=of_each(basis),
+        S=of_each(20),
+        G=of_each((9, 4)),
+        radial=of_each(4 * shells),
+        atomic=of_each((basis, 8), real),
+        Q=of_each((3, 3)),
+        factors=of_each(8),
+        J=of_each((N, 4)),
+        targets=of_each((N, max(1, atoms * points), 4)),
+        counts=of_each(N, np.int64),
+        matrix=of_each((M, M)),
+        fresh=of_each((M, M)),
+        identity=of_each((M, M)),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import Shared, each_part
 from qsim.qmc.kernels import advance_cpu, crystal_walk, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives
@@ -27,15 +27,14 @@ from qsim.qmc.kernels.tables import (
     record_of,
     scratch_address,
 )
-from qsim.qmc.kernels.types import work_space
+from qsim.qmc.kernels.types import work_spaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import State, Work
 
 __all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
@@ -161,10 +160,9 @@ def diffuse(
 _local = threading.local()
 
 
-def _space(state: State, tables: Tables) -> Work | CrystalWork:
-    """Return the work space of this thread, kept."""
-    if isinstance(tables.orbitals, CrystalOrbitals):
-        return crystal_walk.crystal_space(state, tables)
+def spaces(workers: int, state: State, tables: Tables) -> tuple[int, Work]:
+    """Return the number of threads and the work space of each for the kernels of `advance_cpu`, kept by the thread that asks."""
+    assert not isinstance(tables.orbitals, CrystalOrbitals)  # which have kernels of their own
     key = (
         state.R.shape[1:],
         state.inverse.shape[1:],
@@ -174,10 +172,10 @@ def _space(state: State, tables: Tables) -> Work | CrystalWork:
         tables.hamiltonian.points.shape[0],
         4 * tables.orbitals.side_by_side.shape[2],
     )
-    if getattr(_local, "key", None) != key:
-        _local.key, _local.work = key, work_space(state, *key[3:])
-    found: Work = _local.work
-    return found
+    kept: dict[int, tuple[object, Work]] = _local.__dict__.setdefault("spaces", {})
+    if workers not in kept or kept[workers][0] != key:
+        kept[workers] = key, work_spaces(workers, state, *key[3:])
+    return workers, kept[workers][1]
 
 
 class Job(NamedTuple):
@@ -210,61 +208,38 @@ def _advance(
     sums: NDArray[np.float64] | None = None,
 ) -> None:
     """Do a job in open boundaries, in types that are always the same, so that there is one compiled kernel."""
+    assert not isinstance(tables.orbitals, CrystalOrbitals)
     out = np.zeros((1, SUMS)) if sums is None else sums
-    do = job_of(state, tables, job, stream, out)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: do(a, b, NO_PARAMETERS, work),
-        max(1, job.sweeps * job.repeats),
-        (job.job, tables.hamiltonian.channels.shape[0] > 0),
+    walkers, electrons = state.R.shape[:2]
+    moves = walkers * electrons * max(1, job.sweeps * job.repeats)
+    each_part(
+        job_of(state, tables, job, stream, out, NO_PARAMETERS, spaces(device.threads, state, tables)),
+        walkers,
+        moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1]),  # nanoseconds
+        device.threads,
+        WORTH_THREADS,
+        # a move takes ten times as long in one job as in another, and how many threads are worth waking goes by what it took
+        ("walk", job.job, tables.hamiltonian.channels.shape[0] > 0),
     )
 
 
 def job_of(
-    state: State, tables: Tables, job: Job, stream: Stream, sums: NDArray[np.float64]
-) -> Callable[[int, int, Derivatives, Any], None]:
-    """Return what does a job for a range of walkers, with the work space of a thread."""
+    state: State,
+    tables: Tables,
+    job: Job,
+    stream: Stream,
+    sums: NDArray[np.float64],
+    parameters: Derivatives,
+    space: tuple[int, Work],
+) -> Shared:
+    """Return a job for ranges of walkers."""
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
     how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
-    at = counters(stream)
-    advance = advance_cpu.ADVANCE[tables.hamiltonian.channels.shape[0] > 0]
-
-    def do(first: int, last: int, parameters: Derivatives, work: Any) -> None:
-        advance(first, last, how[0], state, *psi, *how[1:], *at, sums, parameters, work)
-
-    return do
+    launch = advance_cpu.ADVANCE[tables.hamiltonian.channels.shape[0] > 0]
+    return Shared(launch, (how[0], state, *psi, *how[1:], *counters(stream), sums, parameters, *space))
 
 
 _JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
-
-
-def _each(
-    device: Device,
-    state: State,
-    tables: Tables,
-    work: Callable[[int, int, Any], object],
-    sweeps: int,
-    alike: tuple[int, bool],
-) -> None:
-    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them.
-
-    ``alike``: the job and whether there are pseudopotentials.  A move takes ten times as long in one job as in another, and
-    how many threads are worth waking goes by what it took before.
-    """
-    walkers, electrons = state.R.shape[:2]
-    moves = walkers * electrons * sweeps
-    assert not isinstance(tables.orbitals, CrystalOrbitals)
-    nanoseconds = moves * (MOVE_COST + BASIS_COST * tables.orbitals.coefficients.shape[1])
-    each_part(
-        lambda a, b: work(a, b, _space(state, tables)),
-        walkers,
-        nanoseconds,
-        device.threads,
-        WORTH_THREADS,
-        ("walk", *alike),
-    )
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:

@@ -18,9 +18,13 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from qsim.core.device.jit import PART as _PART
+
 LANES = 8  # matrices factorised side by side: one AVX-512 register of doubles
 MIN_POINTS = 6  # two rows on either side of the middle pair
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PART: dict[str, Any] = {**JIT, **_PART}
+"""Options of functions that only kernels call."""
 
 
 @nb.njit(**JIT)

@@ -23,8 +23,9 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
-from qsim.qoc.kernels.banded import JIT
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.team import ranges, share
+from qsim.qoc.kernels.banded import JIT, PART
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -127,12 +128,8 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
         return
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
-    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
-
-    def work(first: int, last: int) -> None:
-        _eb_forward_cpu(first, last, w, *arrays)
-
-    each_part(work, w.shape[0], w.shape[0], device.threads, 2)
+    arrays = (w, *batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
+    each_part(Shared(_eb_forward_shared, arrays), w.shape[0], w.shape[0], device.threads, 2)
 
 
 def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any, trajectory: Any) -> Any:
@@ -179,12 +176,19 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
         )
         return out
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
-    arrays = (*batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, trajectory, out)
-
-    def work(first: int, last: int) -> None:
-        _eb_backward_cpu(first, last, q, source, *arrays)
-
-    each_part(work, q.shape[0], q.shape[0], device.threads, 2)
+    arrays = (
+        q,
+        source,
+        *batch.real_form,
+        batch.system,
+        batch.field,
+        batch.scale,
+        batch.tau,
+        eps,
+        trajectory,
+        out,
+    )
+    each_part(Shared(_eb_backward_shared, arrays), q.shape[0], q.shape[0], device.threads, 2)
     return out
 
 
@@ -308,15 +312,20 @@ def _gradient_sum(w, u, slope, size, acc):
 
 
 @nb.njit(**JIT)
-def _eb_forward_cpu(first, last, w, m, slope, system, field, scale, tau, eps, trajectory, keep):
-    """CPU twin of ``eb_forward`` for trajectories ``first ... last``: one call of the interpreter for all of a thread."""
+def _eb_forward_shared(ticket, *arguments):
+    return share(ticket, ranges(_eb_forward_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _eb_forward_cpu(first, last, worker, w, m, slope, system, field, scale, tau, eps, trajectory, keep):
+    """CPU twin of ``eb_forward`` for trajectories ``first ... last``."""
     for t in range(first, last):
         s = system[t]
         kept = trajectory[t if keep else 0]
         _forward(w[t], m[s], slope[s], eps[field[t]], np.float64(scale[t]) * tau, kept, keep)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _forward(w, m, slope, eps, factor, trajectory, keep):
     """Propagate one trajectory: w (K,) in/out, eps (N,), trajectory (N, K) out."""
     states = w.shape[0]
@@ -346,7 +355,14 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
 
 
 @nb.njit(**JIT)
-def _eb_backward_cpu(first, last, q, source, m, slope, system, field, scale, tau, eps, trajectory, out):
+def _eb_backward_shared(ticket, *arguments):
+    return share(ticket, ranges(_eb_backward_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _eb_backward_cpu(
+    first, last, worker, q, source, m, slope, system, field, scale, tau, eps, trajectory, out
+):
     """CPU twin of ``eb_backward`` for costates ``first ... last``."""
     for r in range(first, last):
         t = source[r]
@@ -354,7 +370,7 @@ def _eb_backward_cpu(first, last, q, source, m, slope, system, field, scale, tau
         _backward(q[r], m[s], slope[s], eps[field[t]], np.float64(scale[t]) * tau, trajectory[t], out[r])
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _backward(q, m, slope, eps, factor, trajectory, out):
     """Carry one costate back: q (K,) in/out, out (N,)."""
     states = q.shape[0]

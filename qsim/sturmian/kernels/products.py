@@ -8,13 +8,15 @@ results depend neither on the number of threads nor on which rank makes which pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
 
 from qsim.core.device.blas import one_thread
-from qsim.core.device.pool import each_part
+from qsim.core.device.jit import PART as _PART
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.team import ranges, share
 from qsim.sturmian.kernels.coupling import CHUNK, JIT, couple
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["contracted", "on_grid", "repelled", "symmetrised"]
 
+PART: dict[str, Any] = {**JIT, **_PART}
 ROWS = 32  # of the grid, or of the basis, that a thread works on at a time; BLAS needs so many to be quick
 PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
 
@@ -42,10 +45,7 @@ def on_grid(device: Device, a: Array, x: Array, b: Array, F: Array) -> None:
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
-
-    def work(first: int, last: int) -> None:
-        _grid_rows_cpu(first, last, a, x, b, F)
-
+    work = Shared(_grid_rows_shared, (a, x, b, F))
     with one_thread():
         each_part(work, F.shape[0] * _tiles(F.shape[2]), _grid_size(a, F), device.threads, PARALLEL_SIZE)
 
@@ -69,12 +69,7 @@ def repelled(
     count, n = F.shape[0], F.shape[2]
     V = np.empty((count, *b.shape))
     arrays = (F, G, A.row, A.group, A.component, A.factor, b, V)
-
-    def work(first: int, last: int) -> None:
-        if vectors:
-            _grid_rows_cpu(first, last, *vectors, b, F)
-        _repelled_rows_cpu(first, last, *arrays)
-
+    work = Shared(_products_shared, (*vectors, *arrays)) if vectors else Shared(_repelled_shared, arrays)
     size = count * n * n * (len(A.factor) + b.shape[0] * b.shape[2])
     if vectors:
         size += _grid_size(vectors[0], F)
@@ -87,10 +82,7 @@ def contracted(device: Device, at: Array, V: Array) -> Array:
     """Return ``at[p] V[k, p]``, (m, P, M, M), for at (P, M, n) and V (m, P, n, M)."""
     (count, pairs, n, M), rows = V.shape, at.shape[1]
     out = np.empty((count, pairs, rows, M))
-
-    def work(first: int, last: int) -> None:
-        _contracted_cpu(first, last, at, V, out)
-
+    work = Shared(_contracted_shared, (at, V, out))
     with one_thread():
         each_part(work, count * pairs * _tiles(rows), out.size * n, device.threads, PARALLEL_SIZE)
     return out
@@ -119,7 +111,34 @@ def _tiles(rows: int) -> int:
 
 
 @nb.njit(**JIT)
-def _grid_rows_cpu(first, last, a, x, b, F):
+def _grid_rows_shared(ticket, *arguments):
+    return share(ticket, ranges(_grid_rows_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _repelled_shared(ticket, *arguments):
+    return share(ticket, ranges(_repelled_rows_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _products_shared(ticket, *arguments):
+    return share(ticket, ranges(_products_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _contracted_shared(ticket, *arguments):
+    return share(ticket, ranges(_contracted_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _products_cpu(first, last, worker, a, x, F, G, row, group, component, factor, b, V):
+    """Fill the tiles ``first ... last`` of the grid and of the repulsion there, while they are in the cache."""
+    _grid_rows_cpu(first, last, worker, a, x, b, F)
+    _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V)
+
+
+@nb.njit(**PART)
+def _grid_rows_cpu(first, last, worker, a, x, b, F):
     """Fill the tiles ``first ... last`` of rows of all functions, those of a tile next to each other."""
     for place in range(first, last):
         tile, k = place // F.shape[0], place % F.shape[0]
@@ -129,8 +148,8 @@ def _grid_rows_cpu(first, last, a, x, b, F):
             np.dot(left, b[p].T, F[k, p][low:high])
 
 
-@nb.njit(**JIT)
-def _repelled_rows_cpu(first, last, F, G, row, group, component, factor, b, V):
+@nb.njit(**PART)
+def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V):
     """Fill the tiles ``first ... last`` as `_grid_rows_cpu`; kernels of a tile serve one function after another."""
     n = F.shape[2]
     u = np.empty(CHUNK)
@@ -146,8 +165,8 @@ def _repelled_rows_cpu(first, last, F, G, row, group, component, factor, b, V):
             np.dot(W[p][: (high - low) * n].reshape(high - low, n), b[p], V[k, p][low:high])
 
 
-@nb.njit(**JIT)
-def _contracted_cpu(first, last, at, V, out):
+@nb.njit(**PART)
+def _contracted_cpu(first, last, worker, at, V, out):
     """Fill the tiles ``first ... last`` of rows of all products, those of a product next to each other."""
     rows = out.shape[2]
     tiles = -(-rows // ROWS)
