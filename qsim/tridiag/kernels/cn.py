@@ -8,7 +8,6 @@ Bytes per row and pass of K steps: psi read and written, V read: 40 (double).  F
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,13 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
-from qsim.tridiag.kernels.cn_cpu import JIT, LANES, ROW, _measure, _multiply_mask, _step
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.scratch import scratch
+from qsim.core.device.team import ranges, share
+from qsim.tridiag.kernels.cn_cpu import JIT, LANES, PART, ROW, _measure, _multiply_mask, _step
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-
-_scratch = threading.local()
 
 
 @dataclass(frozen=True)
@@ -124,40 +123,11 @@ def cn_steps(
     groups = -(-shape.chunks(n) // LANES)
     size = (min(n, shape.chunk + 2 * shape.halo) + 3) * ROW
 
-    def work(first: int, last: int) -> None:
-        scratch = getattr(_scratch, "array", None)
-        if scratch is None or scratch.size < size:
-            scratch = _scratch.array = aligned(size)
-        for group in range(first, last):
-            _cn_steps_cpu(
-                psi_in,
-                psi_out,
-                operator.potential,
-                absorber,
-                slope,
-                table,
-                shape.chunk,
-                shape.halo,
-                every,
-                operator.xmin,
-                operator.dx,
-                0.5 * operator.dt,
-                operator.sigma,
-                operator.numerov,
-                operator.absorb,
-                sums,
-                group,
-                scratch,
-            )
-
+    grid = (operator.xmin, operator.dx, 0.5 * operator.dt, operator.sigma, operator.numerov, operator.absorb)
+    arrays = (psi_in, psi_out, operator.potential, absorber, slope, table)
+    how = (shape.chunk, shape.halo, every)
+    work = Shared(_cn_steps_shared, (*arrays, *how, *grid, sums, scratch(device.threads, size)))
     each_part(work, groups, n * table.shape[0], device.threads)
-
-
-def aligned(size: int) -> Any:
-    """Return an uninitialised float64 array that starts on a cache line: vectors across two lines cost a third more time."""
-    raw = np.empty(size + 8)
-    start = (-raw.ctypes.data // 8) % 8
-    return raw[start : start + size]
 
 
 def sample_slots(device: Device, shape: Shape, n: int) -> int:
@@ -222,7 +192,15 @@ def _launch(
 
 
 @nb.njit(**JIT)
+def _cn_steps_shared(ticket, *arguments):
+    return share(ticket, ranges(_cn_steps_cpu, arguments))
+
+
+@nb.njit(**PART)
 def _cn_steps_cpu(
+    first,
+    last,
+    worker,
     psi_in,
     psi_out,
     v,
@@ -239,13 +217,53 @@ def _cn_steps_cpu(
     numerov,
     absorb,
     sums,
+    scratch,
+):
+    """Propagate groups ``first ... last`` of eight chunks; see ``cn.cn_steps`` for the arguments."""
+    grid = (xmin, dx, tau, sigma)
+    for group in range(first, last):
+        _group(
+            psi_in,
+            psi_out,
+            v,
+            w,
+            slope,
+            table,
+            chunk,
+            halo,
+            every,
+            grid,
+            numerov,
+            absorb,
+            sums,
+            group,
+            scratch[worker],
+        )
+
+
+@nb.njit(**PART)
+def _group(
+    psi_in,
+    psi_out,
+    v,
+    w,
+    slope,
+    table,
+    chunk,
+    halo,
+    every,
+    grid,
+    numerov,
+    absorb,
+    sums,
     group,
     s,
 ):
-    """Propagate the eight chunks of one group; see ``cn.cn_steps`` for the arguments.
+    """Propagate the eight chunks of one group.
 
     Windows lie inside the grid: those at its ends are moved inwards, so the wall is where the window ends.
     """
+    xmin, dx, tau, sigma = grid
     n = psi_in.shape[0]
     rows = min(n, chunk + 2 * halo)
     windows = np.zeros(LANES, np.int64)

@@ -11,13 +11,16 @@ from typing import Any
 
 import numba as nb
 
+from qsim.core.device.jit import PART as _PART
+
 LANES = 8  # one AVX-512 register of doubles
 FIELDS = 9  # psi (re, im), V, W or mask, inverse pivot (re, im), reduced right-hand side (re, im), x
 ROW = FIELDS * LANES
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _eliminate_three_point(s, field, shift, kappa, invs, tau_w, fr, fi):
     # one flat array with constant offsets: with a single base pointer the compiler can prove that the lanes are independent
     for w in range(LANES):
@@ -35,7 +38,7 @@ def _eliminate_three_point(s, field, shift, kappa, invs, tau_w, fr, fi):
         s[ROW + 7 * LANES + w] = s[ROW + LANES + w] - (br * di + bi * dr)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _eliminate_numerov(s, field, sigma12, tau, tau_w, fr, fi):
     # twelve times T and M: 1, 10, 1 have no rounding errors, which would add up to a drift of the norm
     for w in range(LANES):
@@ -59,7 +62,7 @@ def _eliminate_numerov(s, field, sigma12, tau, tau_w, fr, fi):
         s[ROW + 7 * LANES + w] = (gr * pi + gi * pr) - (br * di + bi * dr)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _substitute(s, fr, fi, own_r, own_i, next_to):
     # y of this row; then psi' = own y + next_to (sum of both neighbours) - psi of the row after it, which has them by now.
     # Both stencils share this form, although three_point has next_to = 0: it is large enough not to be unrolled to scalars.
@@ -82,7 +85,7 @@ def _substitute(s, fr, fi, own_r, own_i, next_to):
         s[ROW + LANES + w] = own_r * zi + own_i * zr + next_to * si - s[ROW + LANES + w]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _step(s, rows, step, tau, tau_w, sigma, numerov):
     """One step of all lanes; row 0 and the two rows after the last of the scratch are zero and stand for the outside."""
     if numerov:
@@ -103,7 +106,7 @@ def _step(s, rows, step, tau, tau_w, sigma, numerov):
     s[(rows + 1) * ROW : (rows + 3) * ROW] = 0.0
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _multiply_mask(s, rows):
     for k in range(1, rows + 1):
         here = k * ROW
@@ -113,7 +116,7 @@ def _multiply_mask(s, rows):
             s[here + LANES + w] *= m
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _measure(s, rows, windows, first, last, slope, xmin, dx, out):
     """Add the lanes' parts of sum |psi|^2, sum x |psi|^2, sum V' |psi|^2 into out (lanes, 3)."""
     for w in range(LANES):

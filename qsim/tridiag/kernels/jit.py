@@ -8,8 +8,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from qsim.core.device.jit import PART as _PART
+
 # No fast-math flag that lets the compiler assume finite numbers: breakdown shows as inf and NaN, and must be seen.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 
 
 def reciprocal(z: Any) -> Any:

@@ -6,7 +6,6 @@ solve.  No pivoting: the smallest relative pivot is returned, and :mod:`qsim.tri
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,10 +13,11 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.scratch import scratch
+from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels import serial
-from qsim.tridiag.kernels.cn import aligned
-from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
+from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 from qsim.tridiag.kernels.nshape_cpu import (
     COMPLEX_ROW,
     LANES,
@@ -35,8 +35,6 @@ HALO = 66  # rows: six threads
 CPU_CHUNK, CPU_HALO = 1024, 64
 SMALL = 2048  # rows below which one processor is done before lanes and threads have started
 EXACT_CHUNK = 4096  # rows of a CPU chunk of the exact solve
-
-_scratch = threading.local()
 
 
 @dataclass(frozen=True)
@@ -92,14 +90,8 @@ def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int
     groups = -(-n // (chunk * LANES))
     pivots, flag = np.ones(groups), np.zeros(1, np.int64)
 
-    def work(first: int, last: int) -> None:
-        scratch = getattr(_scratch, "array", None)
-        if scratch is None or scratch.size != size:
-            scratch = _scratch.array = aligned(size)
-        _partition_solve_cpu(
-            a, b, c, d, x, length, chunk, CPU_HALO, first, last, scratch, is_complex, pivots, flag
-        )
-
+    space = scratch(device.threads, size)
+    work = Shared(_windows_shared, (a, b, c, d, x, length, chunk, CPU_HALO, space, is_complex, pivots, flag))
     each_part(work, groups, n, device.threads)
     return float(pivots.min()), bool(flag[0])
 
@@ -166,10 +158,17 @@ def partition_join(
 
 
 @nb.njit(**JIT)
-def _partition_solve_cpu(a, b, c, d, x, length, chunk, halo, first, last, s, is_complex, pivots, flag):
+def _windows_shared(ticket, *arguments):
+    return share(ticket, ranges(_partition_solve_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _partition_solve_cpu(
+    first, last, worker, a, b, c, d, x, length, chunk, halo, space, is_complex, pivots, flag
+):
     """Solve the windows of groups first .. last; see ``nshape.partition_solve``."""
     for group in range(first, last):
-        pivot, enough = _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex)
+        pivot, enough = _solve_windows(a, b, c, d, x, length, chunk, halo, group, space[worker], is_complex)
         pivots[group] = np.sqrt(pivot)
         if not enough:
             flag[0] = 1

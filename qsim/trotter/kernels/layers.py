@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,10 +14,13 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.scratch import scratch
+from qsim.core.device.team import ranges, share
 from qsim.trotter.kernels.layers_cpu import (
     COLUMN,
     JIT,
+    PART,
     apply_phase,
     look_outside,
     phase_table,
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
 RECORDED_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
-
-_scratch = threading.local()
 
 
 @dataclass(frozen=True)
@@ -168,28 +168,9 @@ def turn_pass(
     columns = min(COLUMN, bits)
     rows, row_fields, inside_re, inside_im = tile_tables(axis.pairs, low, high, bits, columns, turns)
 
-    def work(first: int, last: int) -> None:
-        _turn_pass_cpu(
-            psi,
-            axis.pairs,
-            axis.fields,
-            rows,
-            row_fields,
-            inside_re,
-            inside_im,
-            low,
-            high,
-            bits,
-            rotate_in,
-            rotate_out,
-            turns,
-            shift,
-            scale,
-            first,
-            last,
-            _workspace(bits),
-        )
-
+    energies = (axis.pairs, axis.fields, rows, row_fields, inside_re, inside_im)
+    how = (low, high, bits, rotate_in, rotate_out, turns, shift, scale)
+    work = Shared(_turn_pass_shared, (psi, *energies, *how, scratch(device.threads, 2 << bits)))
     each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
 
 
@@ -199,12 +180,8 @@ def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int, recorded:
     if device.is_cuda:
         _launch(device, "mid_pass", psi, bits, low, (psi, np.int32(high)), recorded)
         return
-    each_part(
-        lambda first, last: _mid_pass_cpu(psi, low, high, bits, first, last, _workspace(bits)),
-        1 << (spins - bits),
-        psi.shape[0],
-        device.threads,
-    )
+    work = Shared(_mid_pass_shared, (psi, low, high, bits, scratch(device.threads, 2 << bits)))
+    each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
 
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
@@ -252,22 +229,12 @@ def member_layers(
     known: dict[Any, int] = {}
     table = [known.setdefault(stage, len(known)) for stage in stages[PHASE].tolist()]
     phases = np.array(list(known))
-    each_part(
-        lambda start, stop: _member_layers_cpu(
-            psi,
-            members.tables,
-            phases,
-            np.array(table),
-            stages["rotate"] != 0,
-            (first, last, repeats),
-            start,
-            stop,
-            _workspace(members.bits),
-        ),
-        psi.shape[0],
-        psi.size * (len(stages) + (repeats - 1) * (last - first)),
-        device.threads,
+    how = (phases, np.array(table), stages["rotate"] != 0, (first, last, repeats))
+    work = Shared(
+        _member_layers_shared, (psi, members.tables, *how, scratch(device.threads, 2 << members.bits))
     )
+    size = psi.size * (len(stages) + (repeats - 1) * (last - first))
+    each_part(work, psi.shape[0], size, device.threads)
 
 
 @dataclass(frozen=True)
@@ -389,21 +356,13 @@ def resident(bits: int, item: int) -> int:
     return 3 if item == 8 else 2
 
 
-def _workspace(bits: int) -> NDArray[np.float64]:
-    size = 2 << bits
-    found: NDArray[np.float64] | None = getattr(_scratch, "array", None)
-    if found is None or found.size < size:
-        found = _scratch.array = np.empty(size)
-    return found[:size]
-
-
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _start(tile, low, high, bits):
     """Index of a tile's first amplitude."""
     return (tile & ((1 << (high - low)) - 1)) << low | tile >> (high - low) << (high + bits - low)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _read(psi, start, low, high, bits, re, im):
     run = 1 << low
     for r in range(1 << (bits - low)):
@@ -413,7 +372,7 @@ def _read(psi, start, low, high, bits, re, im):
             im[r * run + i] = part[i].imag
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _write(psi, start, low, high, bits, re, im):
     run = 1 << low
     for r in range(1 << (bits - low)):
@@ -431,7 +390,25 @@ def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> N
 
 
 @nb.njit(**JIT)
+def _turn_pass_shared(ticket, *arguments):
+    return share(ticket, ranges(_turn_pass_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _mid_pass_shared(ticket, *arguments):
+    return share(ticket, ranges(_mid_pass_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _member_layers_shared(ticket, *arguments):
+    return share(ticket, ranges(_member_layers_cpu, arguments))
+
+
+@nb.njit(**PART)
 def _turn_pass_cpu(
+    first,
+    last,
+    worker,
     psi,
     pairs,
     fields,
@@ -447,14 +424,12 @@ def _turn_pass_cpu(
     turns,
     shift,
     scale,
-    first,
-    last,
     scratch,
 ):
     """Tiles first .. last of :func:`turn_pass`."""
     size = 1 << bits
-    re = scratch[:size]
-    im = scratch[size:]
+    re = scratch[worker, :size]
+    im = scratch[worker, size : 2 * size]
     spins = pairs.shape[0]
     lowest = 0 if low == bits else low
     field = np.empty(bits)
@@ -491,12 +466,12 @@ def _turn_pass_cpu(
         _write(psi, start, low, high, bits, re, im)
 
 
-@nb.njit(**JIT)
-def _mid_pass_cpu(psi, low, high, bits, first, last, scratch):
+@nb.njit(**PART)
+def _mid_pass_cpu(first, last, worker, psi, low, high, bits, scratch):
     """Tiles first .. last of :func:`mid_pass`."""
     size = 1 << bits
-    re = scratch[:size]
-    im = scratch[size:]
+    re = scratch[worker, :size]
+    im = scratch[worker, size : 2 * size]
     for tile in range(first, last):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)
@@ -505,8 +480,8 @@ def _mid_pass_cpu(psi, low, high, bits, first, last, scratch):
         _write(psi, start, low, high, bits, re, im)
 
 
-@nb.njit(**JIT)
-def _member_layers_cpu(psi, energies, phases, table, rotations, part, start, stop, scratch):
+@nb.njit(**PART)
+def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotations, part, scratch):
     """Members start .. stop of :func:`member_layers`; different phases are tabulated once.
 
     ``phases`` (K, 4) are axis, turns, shift and scale, ``table`` (L,) says which of them a layer has.
@@ -516,8 +491,8 @@ def _member_layers_cpu(psi, energies, phases, table, rotations, part, start, sto
     while 1 << bits < size:
         bits += 1
     first, last, repeats = part
-    re = scratch[:size]
-    im = scratch[size : 2 * size]
+    re = scratch[worker, :size]
+    im = scratch[worker, size : 2 * size]
     spare = np.empty(size)
     downs = np.empty(size)
     for i in range(size):

@@ -11,12 +11,15 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from qsim.core.device.jit import PART as _PART
+
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 ACROSS = 8  # lowest bits that are rotated together; a multiple of 4, so that the result is where it was
 COLUMN = 8  # bits of a row whose phases are made by doubling
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _four(s, size, stride):
     """Rotate the two bits with distances ``stride`` and ``2 stride``."""
     for base in range(0, size, 4 * stride):
@@ -35,7 +38,7 @@ def _four(s, size, stride):
             d[i] = q - t
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _two(s, size, stride):
     for base in range(0, size, 2 * stride):
         a = s[base : base + stride]
@@ -46,7 +49,7 @@ def _two(s, size, stride):
             b[i] = p - b[i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _lowest(s, size):
     """Rotate bits 0 and 1."""
     for i in range(0, size, 4):
@@ -60,7 +63,7 @@ def _lowest(s, size):
         s[i + 3] = q - t
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _four_across(s, size, out):
     """Rotate the two highest bits and make them the lowest: only contiguous reads, and writes of four neighbours."""
     quarter = size // 4
@@ -131,13 +134,13 @@ def rotate(s, bits, lowest):
         _two(s, size, 1 << q)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def spin(n, bit):
     """S^z of a bit."""
     return 0.5 - ((n >> bit) & 1)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def look_outside(pairs, fields, start, spins, low, high, bits, field):
     """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
     end = high + bits - low
@@ -157,7 +160,7 @@ def look_outside(pairs, fields, start, spins, low, high, bits, field):
     return energy
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def apply_phase(
     re, im, bits, energy, field, rows, row_fields, inside_re, inside_im, turns, shift, scale, down, work
 ):
