@@ -1,8 +1,9 @@
 """Measure what a call of threads costs: ``python bench/threads.py [THREADS...]``.
 
-The same work (``y = a x + y``) on n numbers by one thread, by futures of a pool (four ranges per thread), by the team of
-`qsim.core.device.pool` with all its threads, and by `each_part`, which wakes as many threads as shorten the work.  Shortest and
-median microseconds of a call.  The slope of the team's time against its threads, for few numbers, is `pool.WAKE`.
+The same work (``y = a x + y``) on n numbers by one thread, by futures of a pool (four ranges per thread), by the threads of
+`qsim.core.device.pool` that need the interpreter, by those of `qsim.core.device.team` that do not, all of them each time, and by
+`each_part` with these, which wakes as many as shorten the work.  Shortest and median microseconds of a call.  The slope of the
+third against the number of threads, for few numbers, is `pool.WAKE`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if __name__ == "__main__":
 
 from qsim.core.device import pool  # noqa: E402
 from qsim.core.device.hardware import available_threads  # noqa: E402
+from qsim.core.device.team import ranges, share  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +33,16 @@ CALLS = 200
 
 
 @nb.njit(nogil=True)
-def axpy(y, x, a, first, last):
+def axpy(first, last, worker, y, x, a):
     """Add ``a x`` to y within a range."""
     for i in range(first, last):
         y[i] = a * x[i] + y[i]
+
+
+@nb.njit(nogil=True)
+def axpy_shared(ticket, *arguments):
+    """Share it among threads."""
+    return share(ticket, ranges(axpy, arguments))
 
 
 def timed(call: Callable[[], object]) -> str:
@@ -51,28 +59,31 @@ def timed(call: Callable[[], object]) -> str:
 
 
 def measure(threads: int, size: int) -> tuple[str, ...]:
-    """Return the times of the four ways."""
+    """Return the times of the five ways."""
     y, x = np.zeros(size), np.ones(size)
 
     def work(first: int, last: int) -> None:
-        axpy(y, x, 0.5, first, last)
+        axpy(first, last, 0, y, x, 0.5)
 
-    def ranges(parts: int) -> list[int]:
+    def edges(parts: int) -> list[int]:
         return [size * part // parts for part in range(parts + 1)]
 
+    shared = pool.Shared(axpy_shared, (y, x, 0.5))
+
     with ThreadPoolExecutor(threads) as futures:
-        many, few = ranges(4 * threads), ranges(threads)
+        many, few = edges(4 * threads), edges(threads)
         return (
             timed(lambda: work(0, size)),
             timed(lambda: list(futures.map(work, many[:-1], many[1:]))),
             timed(lambda: pool._team(threads).run(work, few, threads)),
-            timed(lambda: pool.each_part(work, size, size, threads)),
+            timed(lambda: pool._team(threads).run(shared, few, threads)),
+            timed(lambda: pool.each_part(shared, size, size, threads)),
         )
 
 
 def main() -> None:
     """Print a table for some numbers of threads."""
-    names = ("numbers", "threads", "one thread", "futures", "team", "each_part")
+    names = ("numbers", "threads", "one thread", "futures", "interpreter", "compiled", "each_part")
     print("".join(f"{name:>20}" for name in names))
     for threads in [int(text) for text in sys.argv[1:]] or sorted({2, available_threads()}):
         for size in SIZES:
