@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.team import Team
 
-__all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part"]
+__all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part", "each_together"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
@@ -242,6 +242,29 @@ def each_part(
     found = spent / size
     # The first call may have compiled; a slow one may have been interrupted.
     _seconds[source] = found if known is None or found < known else 0.7 * known + 0.3 * found
+
+
+def each_together(work: Shared, parts: int, threads: int) -> None:
+    """Do some parts at the same time, each on a thread of its own, since they wait for each other.
+
+    Where that cannot be, within another call or without threads of compiled code, `work` is called once for all parts.
+
+    Parameters
+    ----------
+    work
+        ``first = k, last = k + 1`` is part k of several that go on at the same time; ``0, parts`` is all of the work.
+    parts
+        At most `threads`.
+    """
+    team = _team(threads) if 1 < parts <= threads else None
+    compiled = team._shared() if team is not None else None
+    if team is None or compiled is None or not team.free.acquire(blocking=False):
+        work(0, parts)
+        return
+    try:
+        work.run(compiled.address, parts, range(parts + 1))
+    finally:
+        team.free.release()
 
 
 each_call = each_part

@@ -33,12 +33,13 @@ from numba.extending import intrinsic
 from qsim.core.device.jit import PART as _PART
 from qsim.core.device.jit import Held
 
-__all__ = ["SUPPORTED", "Team", "ranges", "share"]
+__all__ = ["LINE", "SUPPORTED", "Team", "await_as_far", "ranges", "share", "tell_next"]
 
 SUPPORTED = sys.platform == "linux"
 """Whether there are semaphores that compiled code can use."""
 SPINS = 4000  # looks at a semaphore before a thread sleeps, each with a pause of the processor: a few tenths of a millisecond
 PATIENCE = 40000  # looks at the end of a call before the caller sleeps between them
+WAITING = 300  # looks at another thread's number before other programs are let through
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 PART: dict[str, Any] = {**JIT, **_PART, "forceinline": True}
@@ -54,6 +55,7 @@ _semaphore_wait = types.ExternalFunction("sem_wait", types.int32(types.int64))
 _semaphore_try = types.ExternalFunction("sem_trywait", types.int32(types.int64))
 _semaphore_post = types.ExternalFunction("sem_post", types.int32(types.int64))
 _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+_yield = types.ExternalFunction("sched_yield", types.int32())
 MONOTONIC = 1
 A_BIT = 50  # microseconds
 
@@ -211,6 +213,31 @@ def _do_together(team, threads, count, edges, function, arguments):
         else:
             _sleep(A_BIT)
     return _load(team + FAILED)
+
+
+@nb.njit(**PART)
+def tell_next(numbers, row):
+    """Add 1 to the number of this thread, after all that it wrote before.
+
+    Parameters
+    ----------
+    numbers : int
+        Address of (rows, LINE / 8) int64, of which a row's first number is meant.
+    """
+    _store(numbers + LINE * row, _load(numbers + LINE * row) + 1)
+
+
+@nb.njit(**PART)
+def await_as_far(numbers, row, own):
+    """Wait until the number of the thread `row` of this call is that of this thread, `own`; see what it wrote before."""
+    wanted = _load(numbers + LINE * own)
+    looks = 0
+    while _load(numbers + LINE * row) < wanted:
+        looks += 1
+        if looks < WAITING or not SUPPORTED:
+            _pause()
+        else:
+            _yield()
 
 
 @nb.njit(**JIT)

@@ -18,6 +18,7 @@ from qsim.tridiag.atom.polarization import PlaneField, frame_of
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator
 from qsim.tridiag.deck.atom import RadialMap
 from qsim.tridiag.kernels.atom_gpu import MOST_LANES
+from qsim.tridiag.kernels.atom_sharing import Sharing
 from qsim.tridiag.tdse import absorbers
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ class AtomProblem:
         What the deck left open and how it was settled.
     device : Device or None
         Where the steps are made; None is a CPU.
+    threads : int
+        CPU threads that may share the steps.
     stored : StoredState or None
         Block of the deck, of a state from a file.
     """
@@ -180,6 +183,7 @@ class AtomProblem:
     accuracy: float | None = None
     notices: list[str] = field(default_factory=list)
     device: Device | None = None
+    threads: int = 1
     stored: StoredState | None = None
 
     @property
@@ -305,7 +309,7 @@ class AtomProblem:
         if self.device is not None and self.on_cuda:
             how = Stepping(dt, self.velocity, self.order, self.setting.parts)
             return CudaMember(CudaBatch(self.device, lattice, lanes, [made], [self.field()], how))
-        return Propagator(
+        run = Propagator(
             lattice,
             lanes,
             made,
@@ -315,6 +319,8 @@ class AtomProblem:
             order=self.order,
             parts=self.setting.parts,
         )
+        run.sharing = Sharing(self.threads, lanes.pairs)
+        return run
 
 
 def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:

@@ -21,6 +21,7 @@ from qsim.tridiag.atom.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.kernels import atom as kernels
 from qsim.tridiag.kernels.atom_planar import planar_length_steps, planar_sums, planar_velocity_steps
+from qsim.tridiag.kernels.atom_sharing import ALONE
 from qsim.tridiag.kernels.atom_velocity import velocity_steps
 
 if TYPE_CHECKING:
@@ -193,6 +194,11 @@ class Propagator:
         2 or 4.
     parts : int
         Velocity gauge: 0, or the number of equal steps that make one of length `dt`, the core of high l being emptied after each.
+
+    Attributes
+    ----------
+    sharing : Sharing
+        CPU threads that share the steps, one until others are given; those of elliptical light are not shared.
     """
 
     def __init__(
@@ -207,6 +213,7 @@ class Propagator:
         order: int = 2,
         parts: int = 0,
     ) -> None:
+        self.sharing = ALONE
         self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
         self.stages = STAGES[order]
         self.parts = max(parts, 1)
@@ -315,7 +322,12 @@ class Propagator:
         elif self.velocity:
             ends = start + np.arange(count + 1) * dt
             self.lost += velocity_steps(
-                self.state, self.tables[stage], self.field(ends), self.field(middle), dt
+                self.state,
+                self.tables[stage],
+                self.field(ends),
+                self.field(middle),
+                dt,
+                sharing=self.sharing,
             )
         else:
-            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt)
+            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt, sharing=self.sharing)

@@ -17,13 +17,18 @@ Length gauge: pairs (l, l+1) turn by ``dt E r c_l``.  Steps in velocity gauge ar
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba as nb
 import numpy as np
 
+from qsim.core.device.pool import Shared, each_together
+from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom_gpu import CudaTables
 from qsim.tridiag.kernels.atom_launch import launch_length, moves
-from qsim.tridiag.kernels.atom_sweeps import length_sweep, radial_carry
-from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.atom_sharing import ALONE, TRIAL, progress
+from qsim.tridiag.kernels.atom_sweeps import length_sweep, masked, radial_carries, share_of
+from qsim.tridiag.kernels.jit import JIT, PART
 
 __all__ = ["HALF", "atom_sums", "length_steps", "pivots", "scratch"]
 
@@ -304,44 +309,49 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
 
 
 @nb.njit(**JIT)
-def _length_steps_cpu(s, pd, pu, fields, dt, r, radial, couplings, mask):
+def _length_steps_shared(ticket, *arguments):
+    return share(ticket, ranges(_length_steps_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _length_steps_cpu(first, last, worker, s, pd, pu, fields, dt, r, radial, couplings, mask, told):
+    """Make steps: alone, or as one of as many threads as `told` has rows."""
     steps = fields.shape[0]
     if steps == 0:
         return
-    lanes = s.shape[1] // 2
+    rows, lanes = s.shape[0], s.shape[1] // 2
+    own = share_of(first, told.shape[0] if last == first + 1 else 1, lanes // 2, told)
     flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
     angles = np.zeros(3)
-    tables = (r, radial, couplings, radial_carry(lanes))
+    tables = (r, radial, couplings, *radial_carries(lanes))
     angles[1] = 0.5 * dt * fields[0]
     angles[2] = angles[1]
     down = True
-    length_sweep(flat, pu, pd, lanes, down, False, True, angles, *tables)
+    length_sweep(flat, pu, pd, lanes, own, down, False, True, angles, *tables)
     for k in range(1, steps + 1):
         down = not down
         ps, pe = (pu, pd) if down else (pd, pu)
-        last = k == steps
+        whole = k == steps
         here = 0.5 * dt * fields[k - 1]
-        after = 0.0 if last else 0.5 * dt * fields[k]
+        after = 0.0 if whole else 0.5 * dt * fields[k]
         angles[0] = here
         if mask.shape[0] > 0:  # after the step is complete
             angles[1] = here
             angles[2] = 0.0
-            length_sweep(flat, ps, pe, lanes, down, True, False, angles, *tables)
-            for j in range(s.shape[0]):
-                if mask[j] != 1.0:
-                    s[j] *= mask[j]
-            if not last:
+            length_sweep(flat, ps, pe, lanes, own, down, True, False, angles, *tables)
+            masked(flat, lanes, own, 0, 1, 0, rows, mask)
+            if not whole:
                 angles[0] = 0.0
                 angles[1] = after
                 angles[2] = after
-                length_sweep(flat, ps, pe, lanes, down, False, True, angles, *tables)
+                length_sweep(flat, ps, pe, lanes, own, down, False, True, angles, *tables)
             continue
         angles[1] = here + after
         angles[2] = after
-        length_sweep(flat, ps, pe, lanes, down, True, not last, angles, *tables)
+        length_sweep(flat, ps, pe, lanes, own, down, True, not whole, angles, *tables)
 
 
-def length_steps(s, tables, fields, dt, samples=None):
+def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     """Make steps in length gauge; the state is whole before and after.
 
     Parameters
@@ -356,6 +366,8 @@ def length_steps(s, tables, fields, dt, samples=None):
         Time step, a.u.
     samples : (steps + 1,) int32, optional
         On a GPU: place of the sums to be taken after that many steps, -1 for none.
+    sharing : qsim.tridiag.kernels.atom_sharing.Sharing
+        On a CPU: threads.
 
     Returns
     -------
@@ -366,7 +378,13 @@ def length_steps(s, tables, fields, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         return launch_length(("atom", "length_steps"), s, tables, moves(fields, dt, taken), taken)
     t = tables
-    _length_steps_cpu(s, t.down, t.up, fields, dt, t.r, t.radial, t.couplings[:2], t.mask)
+    rest = (dt, t.r, t.radial, t.couplings[:2], t.mask)
+
+    def run(parts, s=s, fields=fields):
+        work = Shared(_length_steps_shared, (s, t.down, t.up, fields, *rest, progress(parts)))
+        each_together(work, parts, sharing.threads)
+
+    sharing.do(fields.size, run, lambda: partial(run, s=s.copy(), fields=fields[:TRIAL]))
     return None
 
 

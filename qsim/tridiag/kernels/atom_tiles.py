@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numba as nb
 
-from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.jit import PART
 from qsim.tridiag.kernels.simd import WIDTH, fma, full, load, load_some, store, store_some
 
 __all__ = [
@@ -34,7 +34,7 @@ RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH  # numbers p
 
 
 def _substitute(load, store):
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(
         s, p, lanes, at, count, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
     ):
@@ -79,7 +79,7 @@ def _substitute(load, store):
 
 
 def _eliminate(load, store):
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(s, p, lanes, at, count, begin, step, low, high, a, potential, rotation, ll, carry):
         """``y = -q f - p(before) y(before) / 12`` in place of f."""
         c = (at // WIDTH) * RADIAL_CARRY + 4 * WIDTH
@@ -110,7 +110,7 @@ def _eliminate(load, store):
 
 
 def _turn(load, store):
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(s, lanes, lower, upper, count, begin, step, low, high, coupling, at, angle, r):
         """Turn the pairs of lanes ``lower + i``, ``upper + i`` by ``exp(-i angle r c sigma_x)``."""
         c = 0.5 * angle * load(coupling, at, count)
@@ -136,7 +136,7 @@ def _turn(load, store):
 
 
 def _mix_down(load, store):
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(
         s, lanes, lower, upper, count, begin, step, low, high, rows, coupling, growth, at, rate, angle, inverse_r, inverse_slope,
         root, y, ring, carry,
@@ -235,7 +235,7 @@ def _mix_down(load, store):
 
 
 def _mix_up(load_ring, store):
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(s, lanes, lower, upper, count, begin, step, low, high, end, at, root, y, ring):
         """Substitute from position ``end - 1`` back, and write the pairs of the positions low to high."""
         base = (at // WIDTH) * ring * MIX_ROW

@@ -7,9 +7,13 @@ the difference of a pair and ``v = f / sqrt(r')``: two real tridiagonal systems 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba as nb
 import numpy as np
 
+from qsim.core.device.pool import Shared, each_together
+from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom import (
     EVEN,
     EVEN_GROWTH,
@@ -24,8 +28,9 @@ from qsim.tridiag.kernels.atom import (
 )
 from qsim.tridiag.kernels.atom_gpu import CudaTables
 from qsim.tridiag.kernels.atom_launch import launch_velocity, operations
-from qsim.tridiag.kernels.atom_sweeps import mix_work, velocity_sweep
-from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.atom_sharing import ALONE, TRIAL, progress
+from qsim.tridiag.kernels.atom_sweeps import mix_work, share_of, velocity_sweep
+from qsim.tridiag.kernels.jit import JIT, PART
 
 __all__ = ["velocity_steps"]
 
@@ -206,17 +211,25 @@ def _clear(s, inner):
 
 
 @nb.njit(**JIT)
-def _velocity_steps_cpu(s, pd, pu, kicks, halves, dt, radial, mix, couplings, mask, inner):
+def _velocity_steps_shared(ticket, *arguments):
+    return share(ticket, ranges(_velocity_steps_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _velocity_steps_cpu(
+    first, last, worker, s, pd, pu, kicks, halves, dt, radial, mix, couplings, mask, inner, lost, told
+):
+    """Make steps: alone, or as one of as many threads as `told` has rows; `lost` (2 K,) is what was set to zero in each lane."""
     steps = halves.shape[0]
     if steps == 0:
-        return 0.0
+        return
     lanes = s.shape[1] // 2
+    own = share_of(first, told.shape[0] if last == first + 1 else 1, lanes // 2, told)
     flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
     strongest = max(np.abs(couplings[0]).max(), np.abs(couplings[1]).max())
     most = dt * max(np.abs(kicks).max(), np.abs(halves).max())
-    tables = (radial, mix, couplings, mask, inner, mix_work(mix[1], lanes, strongest, most))
+    tables = (radial, mix, couplings, mask, inner, lost, mix_work(mix[1], lanes, strongest, most))
     masked = mask.shape[0] > 0
-    lost = 0.0
     kinds, gs = np.zeros(4, np.int64), np.zeros(4)
     down = True
     for step in range(steps + 1):
@@ -235,14 +248,13 @@ def _velocity_steps_cpu(s, pd, pu, kicks, halves, dt, radial, mix, couplings, ma
                 count += 1
             kinds[count], gs[count] = 1, 0.5 * dt * halves[step]
             count += 1
-        lost += velocity_sweep(
-            flat, ps, pe, lanes, down, step > 0, step < steps, kinds[:count], gs[:count], after, *tables
+        velocity_sweep(
+            flat, ps, pe, lanes, own, down, step > 0, step < steps, kinds[:count], gs[:count], after, *tables
         )
         down = not down
-    return lost
 
 
-def velocity_steps(s, tables, kicks, halves, dt, samples=None):
+def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
     """Make steps in velocity gauge; the state is whole before and after.
 
     Parameters
@@ -259,6 +271,8 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None):
         Time step, a.u.
     samples : (steps + 1,) int32, optional
         On a GPU: place of the sums to be taken after that many steps, -1 for none.
+    sharing : qsim.tridiag.kernels.atom_sharing.Sharing
+        On a CPU: threads.
 
     Returns
     -------
@@ -271,6 +285,16 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None):
         made = operations((dt * kicks, dt * halves), taken, masked=tables.mask is not None)
         return launch_velocity(("atom_velocity", "velocity_steps"), s, tables, made)
     t = tables
-    return _velocity_steps_cpu(
-        s, t.down, t.up, kicks, halves, dt, t.radial, t.mix, t.couplings, t.mask, t.inner
-    )
+    rest = (dt, t.radial, t.mix, t.couplings, t.mask, t.inner)
+    lost = np.zeros(s.shape[1] // 2)
+
+    def run(parts, s=s, kicks=kicks, halves=halves, lost=lost):
+        arrays = (s, t.down, t.up, kicks, halves, *rest, lost, progress(parts))
+        each_together(Shared(_velocity_steps_shared, arrays), parts, sharing.threads)
+
+    def trial():
+        few = {"kicks": kicks[: TRIAL + 1], "halves": halves[:TRIAL]}
+        return partial(run, s=s.copy(), **few, lost=np.zeros_like(lost))
+
+    sharing.do(halves.size, run, trial)
+    return float(lost.sum())

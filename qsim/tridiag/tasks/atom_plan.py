@@ -211,6 +211,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         make=make,
         notices=notices,
         device=device,
+        threads=max(1, device.threads // len(runs.decks)),  # runs of a scan go side by side
         stored=deck.stored,
     )
     if deck.observed.resonance:

@@ -11,6 +11,9 @@ import scipy.linalg
 from qsim.tridiag.atom.grid import mapped, uniform
 from qsim.tridiag.atom.lanes import Lanes
 from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
+from qsim.tridiag.kernels import atom_sharing
+from qsim.tridiag.kernels.atom_sharing import TRIAL, Sharing
+from qsim.tridiag.kernels.simd import WIDTH
 
 ROUNDING = 1e-12
 LONG, DENSE = uniform(40.2, 0.3), mapped(30.0, 0.3, 0.02, 40.0)
@@ -117,3 +120,109 @@ def test_steps(lanes, grid, velocity, mask):
         if mask:
             f = f * lattice.mask
     np.testing.assert_allclose(run.phi, f / grid.slope, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("gauge", ["length", "velocity"])
+@pytest.mark.parametrize(
+    ("points", "momenta", "mask", "parts", "m"),
+    [
+        (300, 2 * WIDTH + 3, False, 0, 0),
+        (211, 4 * WIDTH + 7, True, 0, 1),
+        (333, 65, True, 2, 0),
+        (150, 65, False, 1, 0),
+    ],
+)
+def test_threads_share_steps_to_the_bit(gauge, points, momenta, mask, parts, m):
+    """All numbers of threads, also such as leave a thread with fewer lanes than a vector holds."""
+    lanes, lattice = Lanes(m, m + momenta - 1), atom(uniform(0.25 * points, 0.25), mask)
+    phi = np.random.default_rng(3).normal(size=(momenta, points)) + 0j
+    found = []
+    for threads in range(1, 6):
+        run = Propagator(
+            lattice,
+            lanes,
+            phi / np.linalg.norm(phi),
+            0.05,
+            velocity=gauge == "velocity",
+            field=lambda t: 0.5 * np.cos(0.3 * t),
+            parts=parts,
+        )
+        run.sharing = Always(threads, lanes.pairs)
+        run.advance(3)
+        run.advance(4)
+        found.append((run.state, run.lost))
+    assert all(np.array_equal(state, found[0][0]) and lost == found[0][1] for state, lost in found)
+    assert (found[0][1] > 0.0) == (gauge == "velocity" and parts > 0)
+
+
+class Always(Sharing):
+    """As many threads as there are."""
+
+    def do(self, steps, run, trial):
+        run(self.choices[-1])
+
+
+class Clock:
+    """A machine on which a step takes so many seconds by threads, and one call in eleven of several threads ten times as long."""
+
+    def __init__(self, seconds, hiccup=1):
+        self.seconds, self.hiccup, self.now, self.calls = seconds, hiccup, 0.0, []
+
+    def run(self, parts, steps):
+        self.calls.append((parts, steps))
+        late = parts > 1 and len(self.calls) % 11 == 0
+        self.now += steps * self.seconds[parts] * (self.hiccup if late else 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "best"),
+    [
+        ({1: 1.0, 2: 0.6, 4: 0.4}, 4),
+        ({1: 1.0, 2: 0.6, 4: 0.59}, 2),
+        ({1: 1.0, 2: 1.2, 4: 0.5}, 4),
+        ({1: 1.0, 2: 50.0, 4: 100.0}, 1),
+    ],
+)
+@pytest.mark.parametrize("hiccup", [1, 10])
+def test_the_quickest_number_of_threads_is_taken(monkeypatch, seconds, best, hiccup):
+    clock = Clock({parts: 1e-3 * each for parts, each in seconds.items()}, hiccup)
+    monkeypatch.setattr(atom_sharing, "perf_counter", lambda: clock.now)
+    sharing = Sharing(4, 4 * WIDTH)
+    assert sharing.choices == [1, 2, 4]
+    for _ in range(200):
+        sharing.do(50, lambda parts: clock.run(parts, 50), lambda: lambda parts: clock.run(parts, TRIAL))
+    made = [parts for parts, steps in clock.calls if steps == 50]
+    assert len(made) == 200
+    assert np.mean([parts == best for parts in made]) > (0.95 if hiccup == 1 or best == 1 else 0.5)
+    # trials of what does not pay cost little
+    assert clock.now < 200 * 50 * 1e-3 * (1.1 if hiccup == 1 or best == 1 else 1.8) * seconds[1]
+
+
+def test_threads_that_lose_their_cores_are_given_up(monkeypatch):
+    clock = Clock({1: 1.0, 2: 0.6})
+    monkeypatch.setattr(atom_sharing, "perf_counter", lambda: clock.now)
+    sharing, made = Sharing(2, 2 * WIDTH), []
+
+    def run(parts):
+        made.append(parts)
+        clock.run(parts, 1)
+
+    for _ in range(2):
+        sharing.do(1, run, lambda: run)
+    assert sharing.parts == 2
+    clock.seconds[2] = 30.0
+    made.clear()
+    for _ in range(20):
+        sharing.do(1, run, lambda: run)
+    assert made.count(2) <= 6
+    assert made[-5:] == [1] * 5
+
+
+def test_one_thread_needs_no_trial():
+    def trial():
+        raise AssertionError
+
+    made = []
+    for sharing in (Sharing(), Sharing(1, 100), Sharing(8, 1)):
+        sharing.do(5, made.append, trial)
+    assert made == [1, 1, 1]
