@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
 
 __all__ = ["bloch_ratio", "bloch_rows"]
@@ -86,7 +86,7 @@ def wave_sums(orbitals, x, y, z, sums):
         sums[4, c], sums[4, c + 1] = -square * cosine, -square * sine
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def spline_sums(orbitals, spin, x, y, z, sums, w):
     """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
     real = sums.dtype.type
@@ -128,7 +128,7 @@ def spline_sums(orbitals, spin, x, y, z, sums, w):
         turn(orbitals, spin, cell, 5, sums)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def spline_values(orbitals, spin, x, y, z, sums, w):
     """Set ``sums[0]`` to the values of all channels by splines."""
     real = sums.dtype.type
@@ -150,7 +150,7 @@ def spline_values(orbitals, spin, x, y, z, sums, w):
         turn(orbitals, spin, cell, 1, sums)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (1 or 5) of ``sums`` by the mixed basis: tins around ions, splines between.
 

@@ -17,7 +17,7 @@ from qsim.qmc.kernels.crystal_types import WINDOW
 from qsim.qmc.kernels.energy_cpu import chosen_move, clipped, rotation
 from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.orbitals_cpu import table_value
 from qsim.qmc.kernels.walk_cpu import (
     ACCEPTED,
@@ -72,7 +72,7 @@ def nearest(orbitals, x, y, z):
     return x, y, z, max(math.sqrt(square), TINY)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def electron_value(jastrow, orbitals, R, e, n_up, x, y, z):
     """Return the sum of all Jastrow functions of electron e if it were at (x, y, z)."""
     total = 0.0
@@ -91,7 +91,7 @@ def electron_value(jastrow, orbitals, R, e, n_up, x, y, z):
     return total
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def electron_gradient(jastrow, orbitals, R, e, n_up, x, y, z):
     """Return sum and gradient (x, y, z) of all Jastrow functions of electron e if it were at (x, y, z)."""
     total = gx = gy = gz = 0.0
@@ -114,7 +114,7 @@ def electron_gradient(jastrow, orbitals, R, e, n_up, x, y, z):
     return total, gx, gy, gz
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def velocity(row, column, n, ratio):
     """Return the real part of the gradient of the determinant over it."""
     vx = vy = vz = row[1, 0] * column[0] * 0.0
@@ -126,7 +126,7 @@ def velocity(row, column, n, ratio):
     return (vx / ratio).real, (vy / ratio).real, (vz / ratio).real
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
     """Put electron e at (x, y, z): row, inverse, position."""
     update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
@@ -144,7 +144,7 @@ def settle(state, w, e, rows, x, y, z):
     R[e, 0], R[e, 1], R[e, 2] = x, y, z
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def finish(state, w, n_up, e, waiting, work):
     """Bring the inverse of electron e's spin up to date at the end of its window; return that nothing waits."""
     spin = 0 if e < n_up else 1
@@ -153,7 +153,7 @@ def finish(state, w, n_up, e, waiting, work):
     return 0
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
     R, rows = state.R[w], work.rows
@@ -219,7 +219,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         state.age[w] += 1
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def jastrow_total(jastrow, orbitals, R, n_up):
     """Return the sum of all Jastrow functions of one configuration."""
     total = 0.0
@@ -281,7 +281,7 @@ def walk(
 # ----------------------------------------------------------------------------------------- local energy
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def add_waves(hamiltonian, x, y, z, powers, rho):
     """Add ``exp(i k r)`` of one electron to the waves ``rho`` (n, 2)."""
     B, most = hamiltonian.inverse, (powers.shape[1] - 1) // 2
@@ -304,7 +304,7 @@ def add_waves(hamiltonian, x, y, z, powers, rho):
         rho[k, 1] += a * t[l, 1] + b * t[l, 0]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def long_ranged(hamiltonian, R, work):
     """Return the long-ranged energies of the electrons among themselves and with the ions, constants included."""
     N, rho = R.shape[0], work.rho
@@ -333,7 +333,7 @@ def legendre(l, x):
     return p
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def nonlocal_electron(
     state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
 ):  # fmt: skip
@@ -386,7 +386,7 @@ def nonlocal_electron(
     return total, count
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def pair_terms(R, orbitals, jastrow, hamiltonian, n_up, J):
     """Return the short-ranged repulsion and set J (N, 4) to gradient and Laplacian of the pair functions."""
     N = R.shape[0]
@@ -413,7 +413,7 @@ def pair_terms(R, orbitals, jastrow, hamiltonian, n_up, J):
     return repulsion
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def ion_terms(R, orbitals, jastrow, hamiltonian, J):
     """Return the short-ranged energy with the ions and add their Jastrow functions to J (N, 4)."""
     local = 0.0
@@ -442,7 +442,7 @@ def ion_terms(R, orbitals, jastrow, hamiltonian, J):
     return local
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def local_energy(
     state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
 ):  # fmt: skip
@@ -482,7 +482,7 @@ def local_energy(
     energy[TOTAL] = kinetic + repulsion + local + nonlocal_ + ion_ion
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def nonlocal_moves(
     state, w, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
 ):  # fmt: skip

@@ -6,12 +6,12 @@ import numba as nb
 
 from qsim.qmc.kernels.crystal_cpu import local_energy, nearest, velocity
 from qsim.qmc.kernels.derivatives_cpu import add_slopes, add_values
-from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.jit import JIT, PART
 
 __all__ = ["crystal_derivatives"]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, scale, out):
     """Add ``scale`` times the derivatives of all functions of electron e, if it were at (x, y, z), to ``out``."""
     atom = orbitals.atom
@@ -24,7 +24,7 @@ def add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, scale, out):
         add_values(jastrow, first, 2 + jastrow.species[a], r, scale, out)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def walker_derivatives(state, w, orbitals, jastrow, first, n_up, mass, values, slopes, work):
     """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy; ``work`` is as the local energy left it."""
     R, atom, v, targets = state.R[w], orbitals.atom, work.J, work.targets

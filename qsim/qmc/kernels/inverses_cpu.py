@@ -76,7 +76,7 @@ def renewed(inverse, fresh, n):
     return change / size if size > 0.0 else 0.0
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def update_column(column, row, u, n):
     """Sherman and Morrison for one column: ``c -= u (x c)``."""
     dot = column.dtype.type(0.0)

@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.qmc.kernels.jit import INLINE, JIT
+from qsim.qmc.kernels.jit import INLINE, JIT, PART
 
 __all__ = ["blend_tin", "locate_tin", "tin_sums"]
 
@@ -114,7 +114,7 @@ def hermite(t, w):
     w[2, 5] = 0.5 * t * (6.0 + t * (20.0 * t - 24.0))
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
     """Set the first ``rows`` (1 or 5) of ``sums`` (5, C): values, gradients and Laplacians of all channels in a tin.
 

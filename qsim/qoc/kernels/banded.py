@@ -37,7 +37,7 @@ def factor_shape(points):
     return LANES, (rows + 63) // 64 * 64 + 9, 8
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _eliminate_row(s, b, m, c1, a2):
     """Advance the elimination of all lanes by one row.
 

@@ -251,7 +251,7 @@ def _phases(theta, cs, sn):
         cs[k] = -b if ((n + 1) & 2) != 0 else b
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _block_phases(slope, eps, start, count, factor, theta, cs, sn):
     """Phases of ``count`` steps from ``start``: rows of cs and sn (PHASE_BLOCK, K)."""
     size = slope.shape[0]
@@ -262,7 +262,7 @@ def _block_phases(slope, eps, start, count, factor, theta, cs, sn):
     _phases(theta.ravel(), cs.ravel(), sn.ravel())
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _turn(n, cs, sn, w):
     """``w = n exp(i theta)``; vectors hold all real parts, then all imaginary parts."""
     size = cs.shape[0]
@@ -271,7 +271,7 @@ def _turn(n, cs, sn, w):
         w[size + k] = n[k] * sn[k] + n[size + k] * cs[k]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _matvec(m, w, n):
     """``n = M w`` with the real form of M from :func:`_padded`, eight rows of it at a time."""
     size = w.shape[0]
@@ -292,7 +292,7 @@ def _matvec(m, w, n):
             )
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _gradient_sum(w, u, slope, size, acc):
     """Return ``sum_k w_k slope_k u_k`` in eight partial sums, so that the order does not depend on the vector width."""
     for v in range(16):

@@ -25,7 +25,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.qoc.kernels.banded import JIT, LANES, MIN_POINTS, factor, factor_shape, split_rows, substitute
+from qsim.qoc.kernels.banded import JIT, LANES, MIN_POINTS, PART, factor, factor_shape, split_rows, substitute
 from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _cn_reverse_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, out):
     _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, q, False, out)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):
     """Carry costates back along stored means (keep) or along the reversed state."""
     rows, size = q.shape
@@ -308,7 +308,7 @@ def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, ou
             psi[i] = complex(pr[i], -pi[i])
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _dot(ar, ai, br, bi):
     """Sum of a * b (no conjugate) in eight partial sums, so that the order does not depend on the vector width."""
     size = ar.shape[0]

@@ -9,6 +9,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "JIT", "Terms", "couple", "coupling", "terms"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256
 PAIRS = COMPONENTS = 8  # as in coupling.cu
 PARALLEL_SIZE = 1 << 20  # products below which starting threads costs more than it saves
@@ -121,7 +123,7 @@ def _coupling_cpu(
         couple(begin, size, G, F, row, group, component, factor, u, begin, out)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def couple(
     begin: int,
     size: int,

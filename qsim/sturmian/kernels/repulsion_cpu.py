@@ -6,19 +6,22 @@ from typing import Any
 
 import numba as nb
 
+from qsim.core.device.jit import PART as _PART
+
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 RUN = (
     8  # packed pairs of the first electron that are read together: whole cache lines across a lower triangle
 )
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def pack(bra, ket):
     """Return the packed number of a pair."""
     return ket * (ket + 1) // 2 + bra if bra <= ket else bra * (bra + 1) // 2 + ket
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def gather(values, first, last, lower, factor, rows):
     """Copy rows ``first .. last - 1`` of a symmetric or full matrix, times ``factor``, to ``rows`` (RUN, Q)."""
     count = values.shape[1]
@@ -35,7 +38,7 @@ def gather(values, first, last, lower, factor, rows):
                 rows[p - first, q] = factor * source[p]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def scatter(row, packed, nb1, nb0, accumulate, out):
     """Write all pairs (b', b) of one pair of the first electron: ``out`` (nb1, nb0)."""
     for b1 in range(nb1):
@@ -65,7 +68,7 @@ def scatter(row, packed, nb1, nb0, accumulate, out):
                 place += b0 + 1
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def inner_integral(inner1, inner0, fine_weights, weights, bra, ket, g):
     """Fill ``g`` (points,) with ``w_j r_j^l`` times the integral from r_j to the end: Eqs. (23) and (24), corrected."""
     points, fine = fine_weights.shape
@@ -76,7 +79,7 @@ def inner_integral(inner1, inner0, fine_weights, weights, bra, ket, g):
         g[j] = weights[j] * total
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def outer_sums(g, outer1, outer0, bra, sums):
     """Fill ``sums`` (m0,) with ``sum_j outer1[j, bra] g_j outer0[j, :]``."""
     m0 = outer0.shape[1]

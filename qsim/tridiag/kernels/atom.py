@@ -114,7 +114,7 @@ def _turn(shift, c):
     Offsets are constants of each kernel: the compiler writes vectors only where it knows how far apart all accesses are.
     """
 
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def turn(x, size, angle):
         for i in range(size):
             t = _tangent(0.5 * angle * x[c + i])
@@ -134,7 +134,7 @@ def _turn(shift, c):
 _turn_even, _turn_odd = _turn(0, EVEN), _turn(1, ODD)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _swap(x, swaps):
     """Exchange lanes of F: between pairs (l, l+1; m, m-1) and (l, l+1; m, m+1) side by side."""
     for i in range(swaps.shape[0]):
@@ -143,7 +143,7 @@ def _swap(x, swaps):
         x[F + IMAG + a], x[F + IMAG + b] = x[F + IMAG + b], x[F + IMAG + a]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _phase(x, k):
     """Turn the frame: multiply the lanes of F by their phases."""
     for i in range(k):
@@ -153,7 +153,7 @@ def _phase(x, k):
         x[F + IMAG + i] = c * ai + s * ar
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _turns_planar(x, angles, r, k, swaps):
     """Complete a step, turn the frame, begin the next one: pairs to m - 1 lie side by side, pairs to m + 1 when swapped.
 
@@ -179,7 +179,7 @@ def _turns_planar(x, angles, r, k, swaps):
         _turn_odd(x, k - 1, after)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _turns(x, angles, r, k, swaps):
     """Turn the odd, the even and again the odd pairs of one row."""
     if swaps.shape[0] > 0:
@@ -193,7 +193,7 @@ def _turns(x, angles, r, k, swaps):
         _turn_odd(x, k - 1, angles[2] * r)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _next_row(x, yr, yi, pr, pi, k, ci, v, rotation, edge):
     """Substitute one row, ``w = p (y - w(before) / 12)``, and finish the row before: ``f' = w + (B + i a) M2 w``.
 
@@ -217,7 +217,7 @@ def _next_row(x, yr, yi, pr, pi, k, ci, v, rotation, edge):
         x[C + IMAG + i] = wi
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _eliminate(x, pr, pi, k, bi, v, rotation):
     """``y = -q f - p y / 12`` with the inverse pivot p and y of the row before."""
     for i in range(k):
@@ -230,7 +230,7 @@ def _eliminate(x, pr, pi, k, bi, v, rotation):
         x[Y + IMAG + i] = -(qr * fi + qi * fr) - TWELFTH * (pr[i] * yi + pi[i] * yr)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _read(x, to, row, k):
     for i in range(k):
         x[to + i] = row[i]
@@ -242,7 +242,7 @@ def _read(x, to, row, k):
         x[to + IMAG + HALF + i] = row[3 * k + i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _write(row, x, at, k):
     for i in range(k):
         row[i] = x[at + i]
@@ -254,14 +254,14 @@ def _write(row, x, at, k):
         row[3 * k + i] = x[at + IMAG + HALF + i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _row_eliminated(x, p, k, a, v, absorbed, rotation):
     bi = a - absorbed
     _eliminate(x, p[:k], p[2 * k : 3 * k], k, bi, v, rotation)
     _eliminate(x[HALF:], p[k : 2 * k], p[3 * k :], k, bi, v, rotation)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zero, swaps, x):
     """Go through the rows once: substitute (`solve`), turn the pairs, eliminate (`go_on`).
 

@@ -31,12 +31,12 @@ from qsim.tridiag.kernels.atom import (
 from qsim.tridiag.kernels.atom_gpu import CudaTables
 from qsim.tridiag.kernels.atom_launch import launch_length, launch_velocity, moves, planar_operations
 from qsim.tridiag.kernels.atom_velocity import _clear, _pairs
-from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.jit import JIT, PART
 
 __all__ = ["planar_length_steps", "planar_sums", "planar_velocity_steps"]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _set_phase(x, turns, angle):
     """Fill the phases ``exp(i m angle)`` of swapped lanes."""
     k = turns.shape[0] // 2
@@ -47,7 +47,7 @@ def _set_phase(x, turns, angle):
         x[PHASE + IMAG + HALF + i] = np.sin(turns[k + i] * angle)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _masked(s, mask):
     for j in range(s.shape[0]):
         if mask[j] != 1.0:
@@ -114,7 +114,7 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
     return None
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _pass(s, first, second, swaps, x):
     """Exchange lanes (`first`), turn the frame, exchange lanes (`second`)."""
     k = s.shape[1] // 4
@@ -129,7 +129,7 @@ def _pass(s, first, second, swaps, x):
         _write(s[j], x, F, k)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _exchange(s, swaps, x):
     """Exchange p and q of all channels."""
     k = s.shape[1] // 4

@@ -45,7 +45,7 @@ def _load(shift, growth):
     It turns the pairs (even i + shift, odd i) of F by `angle` and writes sums and differences, times `scale`, to Z2.
     """
 
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(x, size, angle, scale):
         for i in range(size):
             t = 0.5 * angle * x[growth + i]
@@ -69,7 +69,7 @@ def _load(shift, growth):
 def _store(shift, growth):
     """Return the kernel that undoes `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
 
-    @nb.njit(**JIT)
+    @nb.njit(**PART)
     def kernel(x, size, angle, scale):
         for i in range(size):
             t = 0.5 * angle * x[growth + i]
@@ -90,7 +90,7 @@ _load_even, _load_odd = _load(0, EVEN_GROWTH), _load(1, ODD_GROWTH)
 _store_even, _store_odd = _store(0, EVEN_GROWTH), _store(1, ODD_GROWTH)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _mix_eliminate(x, size, low, mid, high, above, m):
     """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k).
 
@@ -121,7 +121,7 @@ def _mix_eliminate(x, size, low, mid, high, above, m):
         x[Z1 + i], x[Z1 + HALF + i], x[Z1 + a], x[Z1 + b] = x[Z2 + i], x[Z2 + HALF + i], x[Z2 + a], x[Z2 + b]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _mix_substitute(x, y0, y1, y2, y3, p0, p1, size, high):
     """``v = p (y - (1/6 +- k / r'(after)) v(after))``; V holds the row after and becomes this row."""
     sixth = 1.0 / 6.0
@@ -134,13 +134,13 @@ def _mix_substitute(x, y0, y1, y2, y3, p0, p1, size, high):
         x[V + 3 * HALF + i] = p1[i] * (y3[i] - ud * x[V + 3 * HALF + i])
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _copy(row, x, at, size):
     for i in range(size):
         row[i] = x[at + i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _load_pairs(x, odd_pairs, size, angle, scale):
     if odd_pairs:
         _load_odd(x, size, angle, scale)
@@ -148,7 +148,7 @@ def _load_pairs(x, odd_pairs, size, angle, scale):
         _load_even(x, size, angle, scale)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     """Make ang(1/2) mix ang(1/2) on the even or the odd pairs."""
     n = s.shape[0]
@@ -196,7 +196,7 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
         _write(s[j], x, F, k)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _clear(s, inner):
     """Set u_l = 0 within r_in(l), where ``u_l ~ r^(l+1)`` is negligible; return the sum of what was there (of |f|^2 / r'^2)."""
     lost = 0.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from qsim.tridiag.kernels.jit import JIT
+from qsim.tridiag.kernels.jit import JIT, PART
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def matching_scales(
     return (rows, columns) if found else None
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any) -> Any:
     """Match rows ``first .. last - 1`` without corners; return the weight."""
     paired = np.zeros(last - first + 1, np.bool_)
@@ -64,7 +64,7 @@ def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any)
     return now
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
     """Write the column that each row is matched with; return the weight."""
     n = main.shape[0]

@@ -12,7 +12,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from qsim.tridiag.kernels.jit import JIT, reciprocal
+from qsim.tridiag.kernels.jit import JIT, PART, reciprocal
 
 LANES = 8
 # Fields of a row: a (then the inverse pivot), b, c, d (then x), with real and imaginary parts; largest squared growth so far
@@ -20,12 +20,13 @@ COMPLEX_ROW = 9 * LANES
 REAL_ROW = 5 * LANES
 UNFELT = 1e-34  # squared reach of the ends of a window
 VECTOR: dict[str, Any] = {**JIT, "fastmath": {"contract", "nsz"}}
+VECTOR_PART: dict[str, Any] = {**PART, "fastmath": VECTOR["fastmath"]}
 
 
 # ------------------------------------------------------------------------------------ windows in lanes
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _eliminate_complex(s):
     # one flat array with constant offsets: with a single base pointer the compiler can prove that the lanes are independent
     for w in range(LANES):
@@ -57,7 +58,7 @@ def _eliminate_complex(s):
         s[COMPLEX_ROW + 8 * LANES + w] = s[8 * LANES + w] if size <= s[8 * LANES + w] else size
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _substitute_complex(s):
     for w in range(LANES):
         cr = s[4 * LANES + w]
@@ -72,7 +73,7 @@ def _substitute_complex(s):
         s[7 * LANES + w] = qr * ti + qi * tr
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _eliminate_real(s):
     for w in range(LANES):
         b = s[REAL_ROW + LANES + w]
@@ -88,13 +89,13 @@ def _eliminate_real(s):
         s[REAL_ROW + 4 * LANES + w] = s[4 * LANES + w] if size <= s[4 * LANES + w] else size
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _substitute_real(s):
     for w in range(LANES):
         s[3 * LANES + w] = s[w] * (s[3 * LANES + w] - s[2 * LANES + w] * s[REAL_ROW + 3 * LANES + w])
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
     """Solve the eight windows of a group; return the smallest squared relative pivot and whether all windows are long enough."""
     n = a.shape[0]
@@ -157,12 +158,12 @@ def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
     return worst, enough
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _square(z):
     return z.real * z.real + z.imag * z.imag
 
 
-@nb.njit(**VECTOR)
+@nb.njit(**VECTOR_PART)
 def _unfelt(b, c, s, row, parts, w, start, first, last, size, length):
     """Whether unit values beyond the ends of a window reach its own rows with less than the rounding error."""
     n = b.shape[0]

@@ -25,7 +25,7 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
+from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -335,7 +335,7 @@ def residual(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, r: Any) -> 
 # ------------------------------------------------------------------------------------------ CPU twins
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _row_size(a, b, c, i):
     """Return the largest element of row i; unused corners do not count."""
     size = magnitude(a[i])
@@ -346,7 +346,7 @@ def _row_size(a, b, c, i):
     return size
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _smaller(smallest, pivot, size):
     """Return the smaller of ``smallest`` and ``|pivot| / size``; an undefined ratio is a breakdown and counts as zero."""
     ratio = magnitude(pivot) / size

@@ -19,7 +19,7 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.core.device.rng_numba import normal2, uniform2
-from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
+from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -199,7 +199,7 @@ def _launch(name: str, pieces: int, a: Any, arguments: tuple[Any, ...], d: Any) 
 # --------------------------------------------------------------------------------------- CPU twins
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _ratio(pivot, a, b, c):
     """``|pivot|`` over the largest element of its row; an undefined ratio is a breakdown and counts as zero."""
     found = magnitude(pivot) / max(magnitude(a), max(magnitude(b), magnitude(c)))

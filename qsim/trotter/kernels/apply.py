@@ -17,7 +17,7 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
-from qsim.trotter.kernels.exchange import ExchangeTables, exchange, exchange_tables
+from qsim.trotter.kernels.exchange import JIT, PART, ExchangeTables, exchange, exchange_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
 
-JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 TILE = 12  # bits of a tile: 64 KiB of complex128
 GROUP = 8  # most bits that a pass above the lowest tile transforms
 GPU_BONDS_TILE = 10
@@ -437,7 +436,7 @@ def _walsh_cpu(source, out, first, last, bits, position, run, flags, spins, J, h
                 out[start : start + width] = tile[row * width : (row + 1) * width]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _energy(e, tile, bits, spins, J, h, within):
     """Diagonal on one tile, (2^bits,)."""
     constant = 0.0
@@ -462,7 +461,7 @@ def _energy(e, tile, bits, spins, J, h, within):
         e[i] += within[i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _blend(psi, out, here, size, e, alpha, beta, gamma):
     """Set one tile to ``(alpha e + beta) psi + gamma out``."""
     g = psi.dtype.type(gamma)
@@ -480,7 +479,7 @@ def _blend(psi, out, here, size, e, alpha, beta, gamma):
         a[2 * i + 1] = c * b[2 * i + 1] + g * a[2 * i + 1]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _add(out, here, psi, there, count, c):
     # slices, so that the compiler need not think of negative indices
     a = out[here : here + count]
@@ -489,7 +488,7 @@ def _add(out, here, psi, there, count, c):
         a[i] += c * b[i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _pair_inside(psi, out, here, size, low, high, same, opposite):
     """Add a pair whose bits both lie in the tile; size, low and high count real numbers."""
     for top in range(here, here + size, 2 * high):
@@ -502,7 +501,7 @@ def _pair_inside(psi, out, here, size, low, high, same, opposite):
                 _add(out, start + high, psi, start + low, low, opposite)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _pair_across(psi, out, here, there, size, low, up, down):
     """Add a pair whose lower bit lies in the tile, the other above; up and down: coefficients for the lower spin."""
     for start in range(0, size, 2 * low):
@@ -512,7 +511,7 @@ def _pair_across(psi, out, here, there, size, low, up, down):
             _add(out, here + start + low, psi, there + start, low, down)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _flip(psi, out, here, there, count, re, im):
     """Add ``(re + i im) psi``."""
     a = out[here : here + count]
@@ -522,14 +521,14 @@ def _flip(psi, out, here, there, count, re, im):
         a[2 * i + 1] += re * b[2 * i + 1] + im * b[2 * i]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _flip_inside(psi, out, here, size, low, re, im):
     for start in range(here, here + size, 2 * low):
         _flip(psi, out, start, start + low, low, re, -im)
         _flip(psi, out, start + low, start, low, re, im)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _turn(tile, start, n, ones, sign):
     """Multiply by ``i^(sign times the number of down spins)``; n: index of the first amplitude, ones: bits of 0, 1, 2, ..."""
     above = 0
@@ -547,7 +546,7 @@ def _turn(tile, start, n, ones, sign):
         a[2 * i + 1] = s * re + c * im
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _ones(bits):
     """Return the number of set bits of 0 ... 2^bits - 1."""
     ones = np.zeros(1 << bits, np.int32)
@@ -559,7 +558,7 @@ def _ones(bits):
     return ones
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _transform(x, first, last):
     """Transform the bits first ... last-1 of the index of real numbers, two at a time, the lower ones while in cache."""
     inner = min(last, 11)
@@ -578,7 +577,7 @@ def _transform(x, first, last):
         _transform_one(x, 0, 1 << last, 1 << q)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _transform_two(x, base, size, st):
     for top in range(base, base + size, 4 * st):
         a = x[top : top + st]
@@ -590,7 +589,7 @@ def _transform_two(x, base, size, st):
             a[i], b[i], c[i], d[i] = p + r, q + s, p - r, q - s
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _transform_one(x, base, size, st):
     for top in range(base, base + size, 2 * st):
         a = x[top : top + st]

@@ -12,6 +12,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ExchangeTables", "exchange", "exchange_tables"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256
 TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from qsim.trotter.kernels.sectors_cpu import JIT
+from qsim.trotter.kernels.sectors_cpu import JIT, PART
 
 __all__ = ["entries_of_orbits", "image_of", "images_of", "representatives"]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def image_of(s, tables, turned, full, g):
     """Return the image of a string under one element."""
     out = 0
@@ -65,7 +65,7 @@ def representatives(spins, down, tables, turned, characters, found, norms):
     return count
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _smallest(s, tables, turned, full):
     """Return the smallest image of a string, and the element that leads to it."""
     best = image_of(s, tables, turned, full, 0)

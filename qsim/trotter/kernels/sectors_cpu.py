@@ -10,6 +10,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from qsim.core.device.jit import PART as _PART
 from qsim.trotter.kernels.lanes import (
     eight,
     four,
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+PART: dict[str, Any] = {**JIT, **_PART}
 RANK = (1 << 24) - 1  # of an entry of the neighbours of a string; the bit is above
 LANES = 8  # numbers of a column of a tile: eight rows of a real vector, four of a complex one
 INLINE: dict[str, Any] = {
@@ -109,7 +111,7 @@ def runs_of(
     return count
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, source, factor, count):
     """Set columns first .. end of a row to its diagonal part, the older vector and the rows of `source`.
 
@@ -154,7 +156,7 @@ def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, s
         i += 1
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def row_into(
     g,
     place,
@@ -435,7 +437,7 @@ def flipped_into(made, tile, group_first, group_count, group_string, group_entry
             lanes_into(made, LANES * np.int64(order[s]), times(alpha, a))
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def joined_twice(made, one, two, first, second, near, columns, flips):
     """Add the flips of the low bits from two tiles of partner rows; a factor for every bit and row.
 
@@ -477,7 +479,7 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
         lanes_into(made, m, d)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def joined_once(made, tile, factors, near, columns, flips):
     """Do what `joined_twice` does, from one tile."""
     at = np.int64(0)
