@@ -11,12 +11,11 @@ from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.derivatives_cpu import collect, derivatives, nonlocal_derivatives
 from qsim.qmc.kernels.energy_cpu import TOTAL, clipped, local_energy, nonlocal_energy, nonlocal_moves
 from qsim.qmc.kernels.jit import JIT, PART
+from qsim.qmc.kernels.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, WALK
 from qsim.qmc.kernels.types import Work
 from qsim.qmc.kernels.walk_cpu import refresh, sweep
 
-__all__ = ["ADVANCE", "DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK"]
-
-RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES = range(6)  # jobs
+__all__ = ["ADVANCE"]
 
 
 @nb.njit(**PART)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numba as nb
-import numpy as np
 
+from qsim.core.device.jit import held
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
@@ -18,6 +18,7 @@ from qsim.qmc.kernels.energy_cpu import chosen_move, clipped, rotation
 from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT, PART
+from qsim.qmc.kernels.jobs import DIFFUSE, GENERATIONS, RECOMPUTE, WALK
 from qsim.qmc.kernels.orbitals_cpu import table_value
 from qsim.qmc.kernels.walk_cpu import (
     ACCEPTED,
@@ -34,7 +35,7 @@ from qsim.qmc.kernels.walk_cpu import (
     update_inverse,
 )
 
-__all__ = ["fold", "nearest"]
+__all__ = ["advance", "fold", "nearest"]
 
 TINY = 1e-12
 T_MOVE = 5  # pair of uniforms of an electron's T-move, as in energy_cpu
@@ -238,44 +239,31 @@ def jastrow_total(jastrow, orbitals, R, n_up):
     return total
 
 
-@nb.njit(**JIT)
-def recompute(first, last, state, orbitals, jastrow, n_up, error, work):
-    """Recompute rows, inverses and log psi of walkers; ``error[w]`` is the largest change of an inverse relative to its size."""
+@nb.njit(**PART)
+def renew(state, w, orbitals, jastrow, n_up, work):
+    """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size."""
     N = state.R.shape[1]
     M = state.inverse.shape[2]
     rows, matrix, fresh = work.rows, work.matrix, work.fresh
-    for w in range(first, last):
-        R = state.R[w]
-        log, sign, worst = 0.0, 1.0, 0.0
-        for spin in range(2):
-            n = n_up if spin == 0 else N - n_up
-            begin = 0 if spin == 0 else n_up
-            for i in range(n):
-                e = begin + i
-                bloch_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.sums, work.w)
-                for k in range(5):
-                    for o in range(M):
-                        state.rows[w, e, k, o] = rows[k, o]
-                for o in range(n):
-                    matrix[i, o] = rows[0, o]
-            a, b = invert(matrix, n, fresh, work.identity, orbitals.is_complex)
-            log, sign = log + a, sign * b
-            worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
-        state.log_psi[w] = log - jastrow_total(jastrow, orbitals, R, n_up)
-        state.sign[w] = sign
-        error[w] = worst
-
-
-@nb.njit(**JIT)
-def walk(
-    first, last, state, orbitals, jastrow, n_up, mass, tau, mode, sweeps, k0, k1, stream, step, offset, work
-):  # fmt: skip
-    """Move walkers ``first ... last`` through some generations, numbered from ``step``."""
-    for w in range(first, last):
-        for k in range(sweeps):
-            sweep(
-                state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step + k, offset + w, work
-            )
+    R = state.R[w]
+    log, sign, worst = 0.0, 1.0, 0.0
+    for spin in range(2):
+        n = n_up if spin == 0 else N - n_up
+        begin = 0 if spin == 0 else n_up
+        for i in range(n):
+            e = begin + i
+            bloch_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.sums, work.w)
+            for k in range(5):
+                for o in range(M):
+                    state.rows[w, e, k, o] = rows[k, o]
+            for o in range(n):
+                matrix[i, o] = rows[0, o]
+        a, b = invert(matrix, n, fresh, work.identity, orbitals.is_complex)
+        log, sign = log + a, sign * b
+        worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
+    state.log_psi[w] = log - jastrow_total(jastrow, orbitals, R, n_up)
+    state.sign[w] = sign
+    return worst
 
 
 # ----------------------------------------------------------------------------------------- local energy
@@ -522,57 +510,41 @@ def nonlocal_moves(
 
 
 @nb.njit(**JIT)
-def energies(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset, work
+def advance(
+    first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
+    reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, work,
 ):  # fmt: skip
-    """Compute the local energies of walkers ``first ... last``."""
-    for w in range(first, last):
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-
-
-@nb.njit(**JIT)
-def generations(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, k0, k1, stream, step, offset,
-    sums, work,
-):  # fmt: skip
-    """Do some generations of variational Monte Carlo, as ``energy_cpu.generations``."""
+    """Do a job for walkers ``first ... last``, one kernel for all of them, as the one of `advance_cpu`."""
+    state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
+    hamiltonian, work = held(hamiltonian), held(work)
     mass = hamiltonian.mass
     for w in range(first, last):
+        if job == RECOMPUTE:
+            sums[w, 0] = renew(state, w, orbitals, jastrow, n_up, work)
+            continue
         for g in range(count):
             at = step + g * sweeps
+            before = clipped(state.energy[w, TOTAL], reference, window)
             for k in range(sweeps):
                 sweep(
                     state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, at + k, offset + w, work
                 )  # fmt: skip
+            if job == WALK:
+                continue
             local_energy(
                 state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
             )
-            for c in range(6):
-                sums[w, c] += state.energy[w, c]
-            total = state.energy[w, TOTAL]
-            sums[w, 6] += total * total
-            sums[w, 7] += 1.0
-
-
-@nb.njit(**JIT)
-def diffuse(
-    first, last, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, tmoves, reference, trial, window, tau_ratio, k0, k1,
-    stream, step, offset, work,
-):  # fmt: skip
-    """Do one generation of diffusion Monte Carlo, as ``energy_cpu.diffuse``."""
-    mass = hamiltonian.mass
-    mode = np.int64(FIXED_NODE)  # a constant as an argument would make numba compile the sweep a second time
-    for w in range(first, last):
-        before = clipped(state.energy[w, TOTAL], reference, window)
-        sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, offset + w, work)
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-        after = clipped(state.energy[w, TOTAL], reference, window)
-        state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-        if tmoves:
-            nonlocal_moves(
-                state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio, k0, k1, stream, step, offset + w, work
-            )  # fmt: skip
+            if job == GENERATIONS:
+                for c in range(6):
+                    sums[w, c] += state.energy[w, c]
+                total = state.energy[w, TOTAL]
+                sums[w, 6] += total * total
+                sums[w, 7] += 1.0
+            elif job == DIFFUSE:
+                after = clipped(state.energy[w, TOTAL], reference, window)
+                state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
+                if tmoves:
+                    nonlocal_moves(
+                        state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio,
+                        k0, k1, stream, step, offset + w, work,
+                    )  # fmt: skip

@@ -14,11 +14,22 @@ import numpy as np
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import crystal_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
+from qsim.qmc.kernels.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WALK, Job
 from qsim.qmc.kernels.launches import WARP, WalkerLaunch, diffusion, generation
-from qsim.qmc.kernels.tables import MOVE_COST, WORTH_THREADS, Stream, Tables, address, counters, record_of
+from qsim.qmc.kernels.tables import (
+    MOVE_COST,
+    SUMS,
+    WORTH_THREADS,
+    Stream,
+    Tables,
+    address,
+    counters,
+    record_of,
+)
+from qsim.qmc.kernels.walk_cpu import FIXED_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -143,43 +154,45 @@ def _parts(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
     return tables.orbitals, tables.hamiltonian
 
 
-def _each(
-    device: Device, state: State, tables: Tables, work: Callable[[int, int, Any], object], sweeps: int = 1
+NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
+
+
+def _advance(
+    device: Device,
+    state: State,
+    tables: Tables,
+    job: Job,
+    stream: Stream = NO_STREAM,
+    sums: NDArray[np.float64] | None = None,
 ) -> None:
-    """Call ``work(first, last, space)`` for ranges of walkers, on all threads if that is worth starting them."""
+    """Do a job, on all threads if that is worth starting them."""
+    orbitals, hamiltonian = _parts(tables)
+    psi = (orbitals, tables.jastrow, hamiltonian, float(tables.ion_ion), int(tables.n_up))
+    (number, *how), at = job.numbers(), counters(stream)
+    out = np.zeros((1, SUMS)) if sums is None else sums
+
+    def work(first: int, last: int) -> None:
+        space = crystal_space(state, tables)
+        crystal_cpu.advance(first, last, number, state, *psi, *how, *at, out, space)
+
     walkers, electrons = state.R.shape[:2]
-    cost = MOVE_COST + CHANNEL_COST * _parts(tables)[0].channel.shape[1]
-    each_part(
-        lambda a, b: work(a, b, crystal_space(state, tables)),
-        walkers,
-        walkers * electrons * sweeps * cost,
-        device.threads,
-        WORTH_THREADS,
-        work,
-    )
+    cost = MOVE_COST + CHANNEL_COST * orbitals.channel.shape[1]
+    moves = walkers * electrons * max(1, job.sweeps * job.repeats)
+    each_part(work, walkers, moves * cost, device.threads, WORTH_THREADS, ("crystal", job.job))
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    psi = (tables.orbitals, tables.jastrow, tables.n_up)
-    _each(device, state, tables, lambda a, b, work: crystal_cpu.recompute(a, b, state, *psi, error, work))
+    _advance(device, state, tables, Job(RECOMPUTE), sums=error[:, None])
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
-    psi = (tables.orbitals, tables.jastrow, tables.n_up, tables.hamiltonian.mass)
-    at = counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.walk(a, b, state, *psi, tau, mode, sweeps, *at, work),
-    )
+    _advance(device, state, tables, Job(WALK, tau, mode, sweeps), stream)
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    at = counters(stream)
-    _each(device, state, tables, lambda a, b, work: crystal_cpu.energies(a, b, state, *tables, *at, work))
+    _advance(device, state, tables, Job(ENERGIES), stream)
 
 
 def _generations_cpu(
@@ -193,14 +206,7 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
-    how, at = (tau, mode, sweeps, count), counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.generations(a, b, state, *tables, *how, *at, sums, work),
-        count * sweeps,
-    )
+    _advance(device, state, tables, Job(GENERATIONS, tau, mode, sweeps, count), stream, sums)
 
 
 def _diffuse_cpu(
@@ -212,13 +218,7 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
-    at = counters(stream)
-    _each(
-        device,
-        state,
-        tables,
-        lambda a, b, work: crystal_cpu.diffuse(a, b, state, *tables, tau, tmoves, *limits, *at, work),
-    )
+    _advance(device, state, tables, Job(DIFFUSE, tau, FIXED_NODE, 1, 1, tmoves, *limits), stream)
 
 
 # --------------------------------------------------------------------------------------------- CUDA

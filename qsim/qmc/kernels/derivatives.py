@@ -8,12 +8,12 @@ import numpy as np
 
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import crystal_derivatives
-from qsim.qmc.kernels.advance_cpu import DERIVATIVES
 from qsim.qmc.kernels.crystal_types import CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives, ParameterTables
+from qsim.qmc.kernels.jobs import DERIVATIVES, Job
 from qsim.qmc.kernels.launches import slopes
 from qsim.qmc.kernels.tables import SUMS
-from qsim.qmc.kernels.walk import Job, job_of, launch_of, spaces
+from qsim.qmc.kernels.walk import job_of, launch_of, spaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

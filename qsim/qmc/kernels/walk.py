@@ -7,7 +7,7 @@ A thread (CPU) or some lanes of a warp (GPU) carry a walker through all generati
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from qsim.core.device.pool import Shared, each_part
 from qsim.qmc.kernels import advance_cpu, crystal_walk, walk_cpu
 from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.derivatives_cpu import Derivatives
+from qsim.qmc.kernels.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WALK, Job
 from qsim.qmc.kernels.launches import SHARED_BYTES, WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
     MOVE_COST,
@@ -178,21 +179,6 @@ def spaces(workers: int, state: State, tables: Tables) -> tuple[int, Work]:
     return workers, kept[workers][1]
 
 
-class Job(NamedTuple):
-    """What a kernel of `advance_cpu` takes besides walkers, tables and counters, in its order."""
-
-    job: int
-    tau: float = 0.0
-    mode: int = 0
-    sweeps: int = 0
-    repeats: int = 1
-    tmoves: bool = False
-    reference: float = 0.0
-    trial: float = 0.0
-    window: float = 0.0
-    tau_ratio: float = 1.0
-
-
 NO_PARAMETERS = Derivatives(
     np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
 )
@@ -234,26 +220,23 @@ def job_of(
 ) -> Shared:
     """Return a job for ranges of walkers."""
     psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, float(tables.ion_ion), int(tables.n_up))
-    how = tuple(kind(value) for kind, value in zip(_JOB_TYPES, job, strict=True))
+    how = job.numbers()
     launch = advance_cpu.ADVANCE[tables.hamiltonian.channels.shape[0] > 0]
     return Shared(launch, (how[0], state, *psi, *how[1:], *counters(stream), sums, parameters, *space))
 
 
-_JOB_TYPES = (int, float, int, int, int, int, float, float, float, float)
-
-
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    _advance(device, state, tables, Job(advance_cpu.RECOMPUTE), sums=error[:, None])
+    _advance(device, state, tables, Job(RECOMPUTE), sums=error[:, None])
 
 
 def _walk_cpu(
     device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
 ) -> None:
-    _advance(device, state, tables, Job(advance_cpu.WALK, tau, mode, sweeps), stream)
+    _advance(device, state, tables, Job(WALK, tau, mode, sweeps), stream)
 
 
 def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    _advance(device, state, tables, Job(advance_cpu.ENERGIES), stream)
+    _advance(device, state, tables, Job(ENERGIES), stream)
 
 
 def _generations_cpu(
@@ -267,7 +250,7 @@ def _generations_cpu(
     stream: Stream,
     sums: NDArray[np.float64],
 ) -> None:
-    _advance(device, state, tables, Job(advance_cpu.GENERATIONS, tau, mode, sweeps, count), stream, sums)
+    _advance(device, state, tables, Job(GENERATIONS, tau, mode, sweeps, count), stream, sums)
 
 
 def _diffuse_cpu(
@@ -279,7 +262,7 @@ def _diffuse_cpu(
     limits: tuple[float, float, float, float],
     stream: Stream,
 ) -> None:
-    job = Job(advance_cpu.DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
+    job = Job(DIFFUSE, tau, walk_cpu.FIXED_NODE, 1, 1, tmoves, *limits)
     _advance(device, state, tables, job, stream)
 
 
