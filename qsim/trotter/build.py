@@ -23,6 +23,7 @@ from qsim.trotter.deck.initial import (
     ProductInitial,
 )
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.model.models import GROUND_TERMS, Models
 from qsim.trotter.problem import Problem
@@ -233,6 +234,15 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             Finding(
                 "sector",
                 f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
+            )
+        )
+    if deck.task == "levels" and not findings and deck.levels.lacks(max(states)):
+        more = "window: all, or a larger sector" if deck.levels.window != "all" else "a larger sector"
+        findings.append(
+            Finding(
+                "levels.window",
+                f"a gap ratio needs {LEAST_LEVELS} levels in the window; found a sector of {max(states)}; use {more}, or leave "
+                "gap_ratio out of statistics",
             )
         )
     if deck.task == "floquet" and deck.floquet.quasienergies and max(states) > MOST_QUASI:
