@@ -397,3 +397,10 @@ def test_any_combination_gives_a_result_or_an_error(trotter, changes):
         output = stage("trotter", "output")
         assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
         assert output.scalars(result)
+
+
+@pytest.mark.parametrize("value", [1e30, 10**30, -2e12, float("nan")])
+def test_a_field_beyond_its_limits_is_no_formula(trotter, value):
+    """Numbers that were refused as numbers had passed as the text of a formula, which may be a number."""
+    found = terms(RING, {"type": "field", "axis": "x", "values": value})
+    trotter.refuses(r"system\.terms\.1\.values: expected a (number|finite)", **changed(**found))
