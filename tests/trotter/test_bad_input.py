@@ -404,3 +404,26 @@ def test_a_field_beyond_its_limits_is_no_formula(trotter, value):
     """Numbers that were refused as numbers had passed as the text of a formula, which may be a number."""
     found = terms(RING, {"type": "field", "axis": "x", "values": value})
     trotter.refuses(r"system\.terms\.1\.values: expected a (number|finite)", **changed(**found))
+
+
+@pytest.mark.parametrize("task", ["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"])
+def test_a_shell_that_the_lattice_lacks_is_told_by_every_task(trotter, task):
+    """The plan estimated work and memory from couplings that cannot be made."""
+    more = {"initial": {"type": "neel"}} if task in ("evolve", "floquet") else {}
+    if task == "evolve":
+        more["evolve"] = {"t_final": 1.0, "outputs": 3, "accuracy": 1e-6}
+    if task == "floquet":
+        more["floquet"] = {"cycle": [{"terms": [0], "time": 0.5}], "cycles": 2}
+    trotter.refuses(
+        r"system\.terms\.0\.shells: shell 9 does not exist: ring of 6 sites has shells 1 to 3",
+        task=task,
+        system={"spins": 6, "terms": [{**RING, "shells": [1, 9]}]},
+        **more,
+    )
+
+
+def test_a_shell_that_the_lattice_of_a_ground_state_lacks_is_told(trotter):
+    trotter.refuses(
+        r"initial\.terms\.0\.shells: shell 9 does not exist",
+        **changed(initial={"type": "ground_state", "terms": [{**RING, "shells": [9]}]}),
+    )

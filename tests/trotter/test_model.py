@@ -589,6 +589,11 @@ WRONG = [
         r"3 x 3 = 9, but system.spins = 4",
     ),
     ([{"type": "xx", "lattice": {"type": "ladder", "legs": 3}}], "0.lattice", "not made of 3 legs"),
+    (
+        [{"type": "xx", "lattice": {"type": "ladder", "bonds": "legs"}, "shells": [1, 2], "J": [1.0, 0.5]}],
+        "0.shells",
+        r"shell 2 \(distance 1.414\) has no bonds along the legs: .* the legs hold 1 \(distance 1\)",
+    ),
     ([{"type": "xxz", "lattice": "ring"}], "0", "either Jz or delta"),
     ([{"type": "xxz", "lattice": "ring", "Jz": 1.0, "delta": 1.0}], "0", "either Jz or delta"),
     ([{"type": "dipolar"}], "0.lattice", "missing key"),
