@@ -427,3 +427,16 @@ def test_a_shell_that_the_lattice_of_a_ground_state_lacks_is_told(trotter):
         r"initial\.terms\.0\.shells: shell 9 does not exist",
         **changed(initial={"type": "ground_state", "terms": [{**RING, "shells": [9]}]}),
     )
+
+
+@pytest.mark.parametrize("initial", [{"type": "product", "theta": 0.7}, {"type": "a1", "up": [0]}])
+def test_a_start_outside_the_sector_is_told_at_the_sector(trotter, initial):
+    """What only the work finds out has a place in the deck, too."""
+    blocks = changed(
+        initial=initial, sector={"up": 3}, evolve={"t_final": 1.0, "outputs": 3, "accuracy": 1e-6}
+    )
+    with pytest.raises(
+        DeckError, match=r"deck\.yaml:\d+:1: sector: only 0\.\d+ of the initial state"
+    ) as caught:
+        trotter.execute(**blocks)
+    assert [found.key for found in caught.value.diagnostics] == ["sector"]
