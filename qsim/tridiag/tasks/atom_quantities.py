@@ -60,6 +60,7 @@ NUMBERS: tuple[Q, ...] = (
         "energy of the resonance in the static field, by complex scaling",
         _number("resonance_energy"),
         when=_found("resonance_energy"),
+        error=lambda r: r.errors,
         headline=True,
     ),
     Q(
@@ -68,6 +69,7 @@ NUMBERS: tuple[Q, ...] = (
         "decay rate of the resonance in the static field, by complex scaling",
         _number("resonance_rate"),
         when=_found("resonance_rate"),
+        error=lambda r: r.errors,
         headline=True,
     ),
     Q(
