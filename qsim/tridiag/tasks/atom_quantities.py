@@ -53,6 +53,7 @@ NUMBERS: tuple[Q, ...] = (
         "integral of pes over its positive energies",
         _number("pes_total"),
         when=lambda r: bool(r.methods),
+        error=lambda r: r.errors,
     ),
     Q(
         "resonance_energy",
