@@ -722,3 +722,18 @@ def test_complaints_about_other_files(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="is not UTF-8 text"):
         model(3, field(file=str(path)))
+
+
+@pytest.mark.parametrize("kind", ["chain", "square", "all"])
+def test_a_single_site_has_no_pairs(trotter, kind):
+    """A coupling among neighbours is a sum over nothing; that of a chain had ended in an internal error."""
+    problem = trotter.build(
+        system={
+            "spins": 1,
+            "terms": [{"type": "heisenberg", "lattice": kind}, {"type": "field", "axis": "x", "values": 0.4}],
+        },
+        initial={"type": "basis", "bits": "0"},
+        evolve={"t_final": 1.0, "outputs": 2, "accuracy": 1e-8},
+    )
+    model = problem.hamiltonian().at(0.0)
+    assert not model.J.any() and model.h[0, 0] == 0.4

@@ -46,6 +46,8 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
         If a shell does not exist, or holds none of the bonds of a ladder that are meant; the message names those that do.
     """
     found = [(j, k, pair_distance(lattice, spins, j, k)) for j in range(spins) for k in range(j + 1, spins)]
+    if not found:  # a single site: a sum over no pairs, whatever the shells
+        return []
     radii = _radii(r for _, _, r in found)
     for shell in shells or ():
         if shell > len(radii):
