@@ -440,3 +440,21 @@ def test_a_start_outside_the_sector_is_told_at_the_sector(trotter, initial):
     ) as caught:
         trotter.execute(**blocks)
     assert [found.key for found in caught.value.diagnostics] == ["sector"]
+
+
+@pytest.mark.parametrize("task", ["evolve", "spectrum", "thermal"])
+def test_a_correlator_of_a_single_spin_is_refused(trotter, task):
+    """It has no pairs; the run had ended in an internal error when they were written."""
+    more = {}
+    if task == "evolve":
+        more = {
+            "initial": {"type": "basis", "bits": "0"},
+            "evolve": {"t_final": 1.0, "outputs": 3, "dt": 0.1},
+        }
+    trotter.refuses(
+        r"observe\.0\.correlator: a single spin makes no pair",
+        task=task,
+        system={"spins": 1, "terms": [{"type": "field", "axis": "z", "values": 0.3}]},
+        observe=[{"correlator": "zz", "pairs": "all"}],
+        **more,
+    )
